@@ -119,18 +119,26 @@ class PipeClient(Client):
         super().__init__(era, tool)
         assert process.stdin and process.stdout
         self._stdin, self._stdout = process.stdin, process.stdout
+        self._rest = b""
 
     def ask(self, request: bytes, method: str = "initialize") -> bytes:
         """Send a line, and read lines until one is an answer."""
         self.tell(request)
         while True:
-            if not select.select([self._stdout], [], [], PATIENCE)[0]:
-                raise TimeoutError("no answer came")
-            line = self._stdout.readline()
-            if not line:
-                raise ConnectionError("it ended")
+            line = self.line()
             if b'"result"' in line or b'"error"' in line:
                 return line
+
+    def line(self) -> bytes:
+        """The next line that comes."""
+        while not (cut := self._rest.find(b"\n") + 1):
+            if not select.select([self._stdout], [], [], PATIENCE)[0]:
+                raise TimeoutError("no answer came")
+            if not (chunk := os.read(self._stdout.fileno(), 65_536)):
+                raise ConnectionError("it ended")
+            self._rest += chunk
+        line, self._rest = self._rest[:cut], self._rest[cut:]
+        return line
 
     def tell(self, notification: bytes) -> None:
         """Send a line."""

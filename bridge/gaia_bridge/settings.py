@@ -433,6 +433,10 @@ class BackgroundLimits(Limits, frozen=True):
     """Seconds for whoever connects to say who it is: a front does so at once."""
     drain_timeout: float = 600.0
     """Seconds for calls in flight where another bridge takes its place: as long as a call may take."""
+    log_bytes: int = MIB
+    """Of its log; then it is put aside, and the one that was put aside before is removed."""
+    log_look: float = 60.0
+    """Seconds between two looks how long it is."""
 
 
 class Settings(Limits, frozen=True):

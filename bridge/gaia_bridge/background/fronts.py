@@ -19,6 +19,8 @@ from gaia_bridge.background.usage import Usage
 from gaia_bridge.errors import PublishError
 from gaia_bridge.front.greeting import (
     DRAIN,
+    GREETING,
+    KEEP,
     LINE_BYTES,
     MOVE,
     REST,
@@ -29,7 +31,9 @@ from gaia_bridge.front.greeting import (
     read_greeting,
     written,
 )
+from gaia_bridge.front.launching import FOR_EVER
 from gaia_bridge.front.place import Scope
+from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
@@ -43,6 +47,8 @@ __all__ = ["Fronts"]
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 256 * 1024
+
+_LOOP: Final = "take that entry out of its configuration"
 
 
 class _Front(Struct, eq=False):
@@ -90,7 +96,10 @@ class Fronts:
         self._on_stop = on_stop
         self._on_drain = on_drain
         self._report = report
+        self._is_leaving = False
+        """Whether it takes no more fronts."""
         self._fronts: set[_Front] = set()
+        self._one_left = asyncio.Event()
         self._began = time.time()
 
     async def run(self, listener: socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -110,12 +119,25 @@ class Fronts:
                 front.writer.close()
 
     def rest(self) -> None:
-        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves."""
+        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves.
+
+        They are left at once: how the bridge puts itself away is nothing to their clients.
+        """
+        self._is_leaving = True
         self._say(do=REST)
+        for front in self._fronts:
+            front.writer.close()
 
     def move(self) -> None:
         """Another bridge takes the place of this one: fronts go there, each when nobody waits for it."""
+        self._is_leaving = True
         self._say(do=MOVE)
+
+    async def none_left(self) -> None:
+        """Wait until no front is served."""
+        while self._fronts:
+            self._one_left.clear()
+            await self._one_left.wait()
 
     def _say(self, **news: object) -> None:
         for front in self._fronts:
@@ -131,6 +153,8 @@ class Fronts:
                 return
             async with asyncio.timeout(self._limits.greeting_timeout):
                 line = await reader.readline()
+            if not line:  # it only wanted to know whether we are there
+                return
             greeting = read_greeting(line[:LINE_BYTES])
             await self._greeted(greeting, reader, writer)
         except GreetingError as error:
@@ -149,15 +173,25 @@ class Fronts:
         what = greeting.get("do")
         if what == STATUS:
             writer.write(written(**self._status()))
+        elif what == KEEP:
+            seconds = greeting.get("keep")
+            if isinstance(seconds, int | float):
+                self._usage.stay(None if seconds < 0 else seconds)
+                self._say(do=KEEP, keep=seconds)
+            writer.write(self._introduction())
         elif what in (STOP, DRAIN):
             # What follows from it may end this very task; who asked hears of it before.
-            (self._on_stop if what == STOP else self._on_drain)()
-            writer.write(written(pid=os.getpid()))
+            writer.write(self._introduction())
+            if greeting.get("pid") in (None, os.getpid()):  # else it meant the one before
+                (self._on_stop if what == STOP else self._on_drain)()
+        elif what == SERVE and self._is_leaving:
+            pass  # it tries again, at the next one
         elif what == SERVE:
             await self._serve_client(greeting, reader, writer)
         else:
             wanted = one_line(repr(what), 40)
-            writer.write(written(error=f"it is asked for {wanted}; expected one of {SERVE}, {STATUS}, {STOP}, {DRAIN}"))
+            known = ", ".join((SERVE, STATUS, KEEP, STOP, DRAIN))
+            writer.write(written(error=f"it is asked for {wanted}; expected one of: {known}"))
 
     async def _serve_client(
         self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -178,10 +212,10 @@ class Fronts:
         client = LineClient(
             self._dispatcher(source or None), write, self._settings.http.batch, asked if isinstance(asked, int) else 0
         )
-        front = _Front(
-            int(greeting.get("pid") or 0), source, str(greeting.get("folder") or ""), time.time(), client, writer
-        )
-        writer.write(written(pid=os.getpid()))
+        pid = greeting.get("pid")
+        folder = str(greeting.get("folder") or "")
+        front = _Front(pid if isinstance(pid, int) else 0, source, folder, time.time(), client, writer)
+        writer.write(self._introduction())
         self._fronts.add(front)
         try:
             with self._usage.one_more():
@@ -190,24 +224,23 @@ class Fronts:
             pass
         finally:
             self._fronts.discard(front)
+            self._one_left.set()
             client.close()
 
     async def _read(self, reader: asyncio.StreamReader, client: LineClient) -> None:
         framer = LineFramer(self._settings.line_bytes)
         while chunk := await reader.read(_CHUNK):
             for line in framer.feed(chunk):
-                if isinstance(line, bytes) and line.startswith(_MOVED):
+                if isinstance(line, bytes) and line.startswith(GREETING):
                     await client.none_left()
                     return
                 await client.take(line)
-        for line in framer.end():
-            await client.take(line)
-        with anyio.move_on_after(self._settings.stdio_grace):
-            await client.none_left()
 
     def _refusal(self, greeting: Mapping[str, Any]) -> str | None:
         if greeting.get("scope") != self._scope.as_json():
             return "the bridge that runs there publishes something else; end it: gaia-bridge down --all"
+        if LINEAGE.is_above(str(greeting.get("lineage") or "")):
+            return f"it is the bridge that started this program, as a server of its own: {_LOOP}"
         source = str(greeting.get("source") or "")
         try:
             self._dispatcher(source or None)
@@ -215,6 +248,10 @@ class Fronts:
             known = ", ".join(self._names()) or "nothing at all"
             return f"{one_line(repr(source), 80)} is not published; expected one of: {known}"
         return None
+
+    def _introduction(self) -> bytes:
+        keep = self._usage.keep
+        return written(pid=os.getpid(), keep=FOR_EVER if keep is None else keep)
 
     def _status(self) -> dict[str, object]:
         fronts = [
@@ -230,12 +267,9 @@ class Fronts:
         return {
             "pid": os.getpid(),
             "since": self._began,
+            "keep": self._usage.keep,
             "scope": self._scope.as_json(),
             "users": self._usage.users,
             "fronts": fronts,
             "report": self._report(),
         }
-
-
-_MOVED: Final = written(do=MOVE).rstrip(b"\n").partition(b":")[0]
-"""How the answer of a front to `MOVE` begins: no message of MCP has that key."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from contextlib import suppress
-from socket import socket
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.background.fronts import Fronts
+from gaia_bridge.background.log_file import keep_bounded
+from gaia_bridge.background.sockets import Listening
 from gaia_bridge.background.usage import Usage
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.front.place import Place, Scope
@@ -33,13 +34,15 @@ class Background(Struct, frozen=True):
     scope: Scope
     keep: float | None
     """Seconds that it stays without a client; for ever if `None`."""
+    lock: int | None = None
+    """The descriptor of a lock to hold until it can be connected to."""
 
 
 async def serve_background(
     bridge: Bridge,
     background: Background,
-    front_socket: socket,
-    http_socket: socket,
+    front_socket: Listening,
+    http_socket: Listening,
     when_signalled: Callable[[Callable[[], None]], None],
 ) -> None:
     """Serve until nobody has used it for a while, or it is asked to end.
@@ -47,26 +50,29 @@ async def serve_background(
     Args:
         bridge: The bridge; open.
         background: Where, and for whom.
-        front_socket: Where fronts connect; listening.
-        http_socket: Where clients of HTTP connect; listening.
+        front_socket: Where fronts connect; bound.
+        http_socket: Where clients of HTTP connect; bound.
         when_signalled: Takes what a signal is to call.
     """
     place, settings = background.place, bridge.settings
     ended = anyio.Event()
     draining = anyio.Event()
-    usage = Usage(background.keep, ended.set)
+    usage = Usage(background.keep, settings.background.greeting_timeout, ended.set)
     policy = AccessPolicy.for_hosts(_HOSTS, limits=settings.http)
     app = usage.of(bridge.asgi(policy))
-    server = HttpServer(app, sockets=[http_socket], limits=settings.http, on_shutdown=[bridge.close_streams])
+    # Stopped by itself, it makes room for another bridge, and lets calls in flight finish.
+    limits = replace(settings.http, shutdown_grace=settings.background.drain_timeout)
+    server = HttpServer(app, sockets=[http_socket.socket], limits=limits, on_shutdown=[bridge.close_streams])
 
     def stop() -> None:
         fronts.rest()
         ended.set()
 
     def drain() -> None:
-        for path in (place.front, place.http):  # the next one takes their place at once
-            with suppress(OSError):
-                os.unlink(path)
+        if draining.is_set():
+            return
+        front_socket.remove()  # the next one takes their place at once
+        http_socket.remove()
         fronts.move()
         draining.set()
 
@@ -80,22 +86,26 @@ async def serve_background(
         drain,
         bridge.status,
     )
+
+    async def end_when_left() -> None:
+        await draining.wait()
+        with anyio.move_on_after(settings.background.drain_timeout):
+            await fronts.none_left()
+            server.stop()  # after them, since it ends the subscriptions of all clients
+            await usage.none_left()
+        ended.set()
+
     when_signalled(stop)
     async with anyio.create_task_group() as tasks:
         await tasks.start(server.run)
-        await tasks.start(fronts.run, front_socket)
+        await tasks.start(fronts.run, front_socket.socket)
+        if background.lock is not None:
+            os.close(background.lock)
         logger.info("%s: process %d serves it now", place.front, os.getpid())
-        tasks.start_soon(_end_when_left, draining, usage, settings.background.drain_timeout, ended)
+        tasks.start_soon(end_when_left)
+        tasks.start_soon(keep_bounded, place.log, settings.background)
         await ended.wait()
         usage.close()
         logger.info("%s: it ends", place.front)
         server.stop()
         tasks.cancel_scope.cancel()
-
-
-async def _end_when_left(draining: anyio.Event, usage: Usage, seconds: float, ended: anyio.Event) -> None:
-    """Once another bridge takes its place, end as soon as nobody waits for an answer of this one."""
-    await draining.wait()
-    with anyio.move_on_after(seconds):
-        await usage.none_left()
-    ended.set()

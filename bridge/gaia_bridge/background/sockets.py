@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 from gaia_bridge.client.transports.guardian import remove_socket, socket_identity
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.errors import ListenError
 from gaia_bridge.runtime.forking import FORKS
 
-__all__ = ["listening"]
+__all__ = ["Listening", "listening"]
 
-_BACKLOG = 128
-"""Connections that wait to be accepted: all windows of a user may start at once."""
+
+class Listening(NamedTuple):
+    """A socket that is bound. Nobody can connect to it before its server listens, when all is there to answer with."""
+
+    socket: socket.socket
+    remove: Callable[[], None]
+    """Removes its file, if it is still ours."""
 
 
 @contextmanager
-def listening(path: str) -> Generator[socket.socket]:
-    """Listen on a path; in the end it is removed, if it is still ours.
+def listening(path: str) -> Generator[Listening]:
+    """Have a path for a server; in the end it is removed, if it is still ours.
 
     Args:
         path: Where. Nothing may be there.
@@ -41,10 +48,9 @@ def listening(path: str) -> Generator[socket.socket]:
         FORKS.conceal(sock.fileno())
         mine = socket_identity(path)
         GUARDIAN.watch_socket(path)
-        sock.listen(_BACKLOG)
         sock.setblocking(False)
         try:
-            yield sock
+            yield Listening(sock, partial(remove_socket, path, mine))
         finally:
             remove_socket(path, mine)
     finally:

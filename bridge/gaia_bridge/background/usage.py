@@ -16,21 +16,38 @@ class Usage:
 
     Args:
         keep: Seconds without any after which `on_unused` is called; `None` never does.
+        first: Seconds for the first one to come, if that is more.
         on_unused: Told once.
     """
 
-    def __init__(self, keep: float | None, on_unused: Callable[[], None]) -> None:
+    def __init__(self, keep: float | None, first: float, on_unused: Callable[[], None]) -> None:
         self._keep = keep
         self._on_unused = on_unused
         self._users = 0
         self._timer: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
-        self._wait()
+        self._wait(first)
 
     @property
     def users(self) -> int:
         """How many there are."""
         return self._users
+
+    @property
+    def keep(self) -> float | None:
+        """Seconds that it stays without any; `None` for ever."""
+        return self._keep
+
+    def stay(self, keep: float | None) -> None:
+        """Stay for another time than was said.
+
+        Args:
+            keep: Seconds without any user; `None` for ever.
+        """
+        self._keep = keep
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wait()
 
     @contextmanager
     def one_more(self) -> Generator[None]:
@@ -67,9 +84,9 @@ class Usage:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _wait(self) -> None:
+    def _wait(self, least: float = 0) -> None:
         if self._users:
             return
         self._empty.set()
         if self._keep is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._keep, self._on_unused)
+            self._timer = asyncio.get_running_loop().call_later(max(self._keep, least), self._on_unused)

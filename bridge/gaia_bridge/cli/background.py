@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,11 +20,14 @@ from gaia_bridge.cli.options import log_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
-from gaia_bridge.front.greeting import DRAIN, STATUS, STOP
-from gaia_bridge.front.launching import START_PATIENCE, BridgeDownError, ask, is_alive, start
-from gaia_bridge.front.place import Place, PlaceError, Scope, places, runtime_folder
+from gaia_bridge.front.greeting import KEEP, STATUS, STOP
+from gaia_bridge.front.launching import FOR_EVER, START_PATIENCE, BridgeDownError, NoAnswerError, ask, connected, start
+from gaia_bridge.front.launching import restart as restarted
+from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, places, runtime_folder
 from gaia_bridge.front.program import FrontOptions, run
 from gaia_bridge.model import NamingPolicy
+from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.sanitize.escaping import printable
 
 if TYPE_CHECKING:
@@ -76,7 +81,8 @@ def connect(name: str, everything: bool, config: str | None, agents: tuple[str, 
 @click.option("--name", required=True)
 @click.option("--folder", required=True)
 @click.option("--config")
-@click.option("--keep", type=float)
+@click.option("--keep", type=float, help="In seconds.")
+@click.option("--lock", type=int)
 @log_options
 @click.pass_context
 def background(
@@ -87,10 +93,16 @@ def background(
     folder: str,
     config: str | None,
     keep: float | None,
+    lock: int | None,
     log_level: str | None,
     debug: bool,
 ) -> int:
     """Be the bridge in the background; started by `connect` and `up`."""
+    if os.getsid(0) != os.getpid() != os.getpgrp():
+        os.setsid()  # no end of a terminal or of an editor is ours
+    if lock is not None:
+        os.set_inheritable(lock, False)
+        FORKS.conceal(lock)
     try:
         os.chdir(folder or Path.home())
     except OSError as error:
@@ -103,7 +115,7 @@ def background(
         from gaia_bridge.settings import BackgroundLimits
 
     collect_in_larger_pieces(YOUNG_OBJECTS)
-    seconds = BackgroundLimits().keep if keep is None else None if keep == _FOR_EVER else 60 * keep
+    seconds = BackgroundLimits().keep if keep is None else None if keep == FOR_EVER else keep
     options = ServeOptions(
         agents=agents,
         stdio=False,
@@ -115,33 +127,53 @@ def background(
         config=None if config is None else Path(config),
         names=NamingPolicy.DEFAULT,
         with_agents=bool(agents),
-        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds),
+        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds, lock),
     )
     return run(options, ctx.find_object(Deadline))
-
-
-_FOR_EVER: Final = -1.0
-"""`--keep` of a bridge that was started by hand."""
 
 
 @click.command()
 @_scope_options
 @_keep_option
-def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
+@click.option("--at-login", is_flag=True, help="Also whenever you log in: writes a file for systemd or launchd.")
+@click.option("--remove", is_flag=True, help="With --at-login: remove that file; the bridge is left as it is.")
+@click.option("--yes", is_flag=True, help="With --at-login: do not ask; what is written is shown all the same.")
+def up(config: str | None, agents: tuple[str, ...], keep: float | None, at_login: bool, remove: bool, yes: bool) -> int:
     """Start the bridge for all editors, unless it runs.
 
     Without --keep, it stays until it is ended by `down`.
     """
+    if (remove or yes) and not at_login:
+        raise click.UsageError("--remove and --yes belong to --at-login")
     with _as_our_errors():
         place, scope = _of(config, agents)
-        if is_alive(place):
+        if at_login and not _arranged(scope, remove, yes):
+            return ExitCode.OK
+        seconds = FOR_EVER if keep is None else 60 * keep
+        if ask(place, KEEP, keep=seconds) is not None:
             click.echo(f"it runs already: {place.http}", err=True)
         else:
-            start(
-                place, scope, _FOR_EVER * 60 if keep is None else 60 * keep, time.monotonic() + START_PATIENCE
-            ).close()
+            start(place, scope, seconds, time.monotonic() + START_PATIENCE).close()
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK
+
+
+def _arranged(scope: Scope, remove: bool, yes: bool) -> bool:
+    """Have the bridge started at login, or not any more; whether it is to be started now."""
+    from gaia_bridge.cli import at_login
+
+    wanted = at_login.at_login(scope)
+    if remove:
+        is_gone = at_login.remove(wanted)
+        click.echo(f"{'removed' if is_gone else 'there is no'}: {wanted.path}", err=True)
+        return False
+    if not (told := at_login.changes(wanted)):
+        click.echo(f"it is started at login already: {wanted.path}", err=True)
+        return True
+    if not at_login.agreed(told, yes, sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    at_login.install(wanted)
+    return True
 
 
 @click.command()
@@ -154,7 +186,7 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
     """
     with _as_our_errors():
         found = places(runtime_folder()) if everything else [_of(config, agents)[0]]
-        ended = [place for place in found if _end(place, STOP)]
+        ended = [place for place in found if _end(place)]
         for place in ended:
             click.echo(f"ended: {place.name}", err=True)
         if not ended:
@@ -168,14 +200,13 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
 def restart(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
     """Start that bridge anew; editors stay connected.
 
-    Calls in flight are answered by the old one.
+    Calls in flight are answered by the old one. Without --keep, the new one stays as long as the old one would have.
     """
     with _as_our_errors():
         place, scope = _of(config, agents)
-        told = ask(place, DRAIN)
-        if told is None:
+        until = time.monotonic() + START_PATIENCE
+        if restarted(place, scope, None if keep is None else 60 * keep, until) is None:
             click.echo("it did not run", err=True)
-        start(place, scope, None if keep is None else 60 * keep, time.monotonic() + START_PATIENCE).close()
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK
 
@@ -187,7 +218,7 @@ def ps(as_json: bool) -> int:
     from gaia_bridge.cli.servers.common import print_json
 
     with _as_our_errors():
-        found = [(place, told) for place in places(runtime_folder()) if (told := ask(place, STATUS)) is not None]
+        found = [(place, told) for place in places(runtime_folder()) if (told := _status(place)) is not None]
     if as_json:
         print_json([{"name": place.name, "http": place.http, "log": place.log, **told} for place, told in found])
         return ExitCode.OK
@@ -199,7 +230,17 @@ def ps(as_json: bool) -> int:
     return ExitCode.OK
 
 
+def _status(place: Place) -> JSON | None:
+    try:
+        return ask(place, STATUS)
+    except BridgeDownError as error:  # the others are told of all the same
+        return {"error": str(error)}
+
+
 def _lines(place: Place, told: JSON) -> Iterator[str]:
+    if "report" not in told:
+        yield f"{place.name}: {told['error']}"
+        return
     report: Any = told["report"]
     sources = ", ".join(f"{source['name']} ({source['state']})" for source in report["sources"])
     yield f"{place.name}: process {told['pid']}, version {told['version']}, since {_time(told['since'])}"
@@ -216,21 +257,39 @@ def _time(seconds: float) -> str:
 
 
 def _of(config: str | None, agents: tuple[str, ...]) -> tuple[Place, Scope]:
-    scope = Scope.of(config, agents, os.getcwd())
+    scope = Scope.of(config, agents, current_folder())
     return Place(runtime_folder(), scope.name), scope
 
 
-def _end(place: Place, what: str) -> bool:
+def _end(place: Place) -> bool:
     """Have a bridge end, and wait until it is gone; whether there was one."""
-    told = ask(place, what)
-    if told is None:
-        return False
+    try:
+        told = ask(place, STOP)
+    except NoAnswerError:
+        pid = _killed(place)
+    else:
+        pid = 0 if told is None else int(told["pid"])
     until = time.monotonic() + _DOWN_PATIENCE
-    while _runs(int(told["pid"])):
+    while pid and _runs(pid):
         if time.monotonic() > until:
-            raise BridgeDownError(f"process {told['pid']} of {place.name} does not end; see {place.log}")
+            raise BridgeDownError(f"process {pid} of {place.name} does not end; see {place.log}")
         time.sleep(_LOOK)
-    return True
+    return pid != 0
+
+
+def _killed(place: Place) -> int:
+    """Kill a bridge that hears nothing; its process."""
+    connection = connected(place)
+    if connection is None:
+        return 0
+    with connection:
+        pid = peer_process(connection)
+    if pid is None:
+        raise BridgeDownError(f"the bridge at {place.front} does not answer, and its process is not known")
+    click.echo(f"{place.name} does not answer: process {pid} is killed", err=True)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return pid
 
 
 def _runs(pid: int) -> bool:
@@ -238,7 +297,11 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except OSError:
         return False
-    return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as about:  # of one whose parent does not want to know
+            return not about.read().rpartition(b") ")[2].startswith(b"Z")
+    except OSError:
+        return True
 
 
 @contextmanager

@@ -7,12 +7,13 @@ all of that; requests that change nothing are asked again, and for the others th
 from __future__ import annotations
 
 import json
+import os
 import re
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, TypeGuard
 
 __all__ = ["LOST", "Conversation"]
 
@@ -36,16 +37,27 @@ _REPEATABLE = frozenset(
 )
 """Requests that mean the same to the next bridge, and do nothing if they are made twice."""
 
+_LAST_OF_TASKS = ("tasks/result", "tasks/cancel")
+_ENDED = ("failed", "cancelled")
 _LISTEN = "subscriptions/listen"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _LISTS = ("tools", "prompts", "resources")
 
-_OURS = "gaia-bridge-front"
-"""How the ids of our own requests begin."""
+_REMEMBERED = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
+"""Requests that the next bridge is told of, if they were granted."""
 
 _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
 """How an answer begins, as our bridges write them: the rest of it, which may be large, is not looked at."""
+
+_ASKS = b'"resultType":"input_required"'
+"""What is in an answer that asks something: the client comes back with the answer, and the bridge waits for that."""
+
+_TASK = b'"taskId":"'
+"""What is in an answer that tells of a task: the client comes back for what comes of it."""
+
+_WAITED_FOR = 100
+"""Questions and tasks that are remembered; a client need not come back."""
 
 _NOTICE = re.compile(rb'\{"jsonrpc":"2\.0","method":"notifications/(?!cancelled"|subscriptions/ack)')
 """A notification that changes nothing here."""
@@ -56,17 +68,25 @@ class Conversation:
 
     def __init__(self) -> None:
         self._open: dict[int | str, tuple[str, bytes]] = {}
-        """Requests of the client that are not answered: their methods and lines."""
+        """Requests of the client that are not answered: their methods, and their lines, if they may be made again."""
         self._handshake: dict[str, Any] | None = None
         self._told: dict[str, Any] = {}
         """The capabilities that the client was told in its handshake."""
         self._initialized: bytes | None = None
         self._level: dict[str, Any] | None = None
         self._subscribed: dict[str, dict[str, Any]] = {}
-        self._listens: dict[int | str, tuple[dict[str, Any], bytes]] = {}
-        self._asked: set[int] = set()
-        self._ours: set[str] = set()
+        self._listens: dict[int | str, bytes] = {}
+        """Requests for news, by their ids: they are open until somebody ends them."""
+        self._confirmed: dict[int | str, dict[str, Any]] = {}
+        """What of it the client was promised."""
         self._repeated: set[int | str] = set()
+        """Those that were promised by a bridge before, and are not by this one yet."""
+        self._asked: set[int] = set()
+        self._waited_for: dict[str, None] = {}
+        """With what a client comes back, the oldest first: with a state when it has an answer, or with a task's id."""
+        self._ours: set[str] = set()
+        self._name = f"gaia-bridge-front-{os.urandom(8).hex()}"
+        """How the ids of our own requests begin; no client has such ids."""
         self.last_asked = 0
         """The largest id of a request of the bridge: the next one goes on from there, so that no answer is taken for
         another's."""
@@ -76,6 +96,11 @@ class Conversation:
         """Whether the client waits for an answer, or the bridge for one of the client."""
         return bool(self._open or self._asked)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the bridge could be another one from now on, without anybody missing anything."""
+        return not (self.is_open or self._waited_for)
+
     # What is said.
 
     def from_client(self, line: bytes) -> None:
@@ -83,11 +108,11 @@ class Conversation:
         for message, own in _messages(line):
             method, identifier = message.get("method"), message.get("id")
             if not isinstance(method, str):
-                if isinstance(identifier, int):
+                if _is_identifier(identifier):
                     self._asked.discard(identifier)
             elif "id" not in message:
                 self._noticed(method, _params_of(message), own)
-            elif isinstance(identifier, int | str):
+            elif _is_identifier(identifier):
                 self._requested(identifier, method, _params_of(message), own)
 
     def from_bridge(self, line: bytes) -> bool:
@@ -97,7 +122,10 @@ class Conversation:
             Whether it is for the client.
         """
         if (found := _ANSWER.match(line)) is not None:
-            return self._answered(json.loads(found[1]), line)
+            try:
+                return self._answered(json.loads(found[1]), line)
+            except ValueError:  # no client of ours has such an id
+                return True
         if _NOTICE.match(line) is not None:
             return True
         told = [self._said(message, own) for message, own in _messages(line)]
@@ -105,18 +133,31 @@ class Conversation:
 
     # What becomes of it when the bridge is gone.
 
+    def unsent(self, lines: bytes) -> None:
+        """What the bridge was not sent any more, it has not done: such requests can be made again, whatever they are.
+
+        Args:
+            lines: Whole ones, after the rest of one that it was sent the beginning of.
+        """
+        for line in lines.split(b"\n"):
+            for message, own in _messages(line):
+                method, identifier = message.get("method"), message.get("id")
+                if isinstance(method, str) and _is_identifier(identifier) and identifier in self._open:
+                    self._open[identifier] = (method, own)
+
     def lost(self, why: str) -> Iterator[bytes]:
         """What the client is told at once: errors for what was being done, and that no answers are wanted.
 
         Args:
             why: What happened, as a sentence.
         """
-        for identifier, (method, _) in list(self._open.items()):
-            if method not in _REPEATABLE:
+        for identifier, (method, line) in list(self._open.items()):
+            if not line:
                 del self._open[identifier]
                 yield _error(identifier, f"{method}: {why}")
         yield from self._taken_back(why)
         self._ours.clear()
+        self._waited_for.clear()
 
     def ended(self, why: str) -> Iterator[bytes]:
         """What the client is told if there will be no other bridge.
@@ -126,8 +167,8 @@ class Conversation:
         """
         for identifier in (*self._open, *self._listens):
             yield _error(identifier, why)
-        self._open.clear()
-        self._listens.clear()
+        for kept in (self._open, self._listens, self._confirmed):
+            kept.clear()
 
     def replay(self) -> Iterator[bytes]:
         """What the next bridge is told first."""
@@ -139,11 +180,12 @@ class Conversation:
             yield self._request("logging/setLevel", self._level)
         for params in self._subscribed.values():
             yield self._request("resources/subscribe", params)
-        self._repeated = set(self._listens)
-        for _, line in self._listens.values():
+        self._repeated = set(self._confirmed)
+        yield from self._listens.values()
+        for method, line in self._open.values():
             yield line
-        for _, line in self._open.values():
-            yield line
+            if method == "initialize" and self._initialized is not None:  # said by a client that does not wait
+                yield self._initialized
 
     def resumed(self) -> Iterator[bytes]:
         """What the client is told once the next bridge was told: whatever it looked at may be otherwise now."""
@@ -152,52 +194,77 @@ class Conversation:
                 yield _notification(f"notifications/{kind}/list_changed")
         for uri in self._subscribed:
             yield _notification("notifications/resources/updated", {"uri": uri})
-        for identifier, (wanted, _) in self._listens.items():
+        for identifier, promised in self._confirmed.items():
             meta = {"_meta": {_SUBSCRIPTION: identifier}}
             for kind in _LISTS:
-                if wanted.get(f"{kind}ListChanged"):
+                if promised.get(f"{kind}ListChanged"):
                     yield _notification(f"notifications/{kind}/list_changed", meta)
-            for uri in wanted.get("resourceSubscriptions") or ():
+            for uri in promised.get("resourceSubscriptions") or ():
                 yield _notification("notifications/resources/updated", {"uri": uri, **meta})
 
     def _requested(self, identifier: int | str, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == _LISTEN:
-            self._listens[identifier] = (_object(params.get("notifications")), line)
-            return
-        self._open[identifier] = (method, line if method in _REPEATABLE else b"")
-        uri = params.get("uri")
-        if method == "logging/setLevel":
-            self._level = params
-        elif method == "resources/subscribe" and isinstance(uri, str):
-            self._subscribed[uri] = params
-        elif method == "resources/unsubscribe" and isinstance(uri, str):
-            self._subscribed.pop(uri, None)
+            self._forget_listening(identifier)  # of the same id, which is over
+            self._listens[identifier] = line
+        else:
+            self._open[identifier] = (method, line if method in _REPEATABLE else b"")
+            for key in ("requestState", *(["taskId"] if method in _LAST_OF_TASKS else ())):
+                self._waited_for.pop(str(params.get(key)), None)
 
     def _noticed(self, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == "notifications/initialized":
             self._initialized = line
-        elif method == "notifications/cancelled":
-            identifier = params.get("requestId")
-            if isinstance(identifier, int | str):
-                self._open.pop(identifier, None)
-                self._listens.pop(identifier, None)
+        elif method == "notifications/cancelled" and _is_identifier(identifier := params.get("requestId")):
+            self._open.pop(identifier, None)
+            self._forget_listening(identifier)
 
     def _answered(self, identifier: int | str, line: bytes) -> bool:
         if identifier in self._ours:
             self._ours.discard(str(identifier))
             return False
+        self._forget_listening(identifier)
         method, request = self._open.pop(identifier, ("", b""))
-        self._listens.pop(identifier, None)
-        if method == "initialize" and "result" in (answer := json.loads(line)):
-            self._handshake = json.loads(request)["params"]
-            self._told = _object(answer["result"].get("capabilities"))
+        if method in _REMEMBERED:
+            result = _object(json.loads(line)).get("result")
+            if isinstance(result, dict):
+                self._granted(method, _params_of(json.loads(request)), _object(result))
+        elif _ASKS in line or _TASK in line:
+            self._comes_back(_object(_object(json.loads(line)).get("result")))
         return True
+
+    def _granted(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
+        uri = str(params.get("uri"))
+        if method == "initialize":
+            self._handshake = params
+            self._told = _object(result.get("capabilities"))
+        elif method == "logging/setLevel":
+            self._level = params
+        elif method == "resources/subscribe":
+            self._subscribed[uri] = params
+        else:
+            self._subscribed.pop(uri, None)
+
+    def _comes_back(self, result: dict[str, Any]) -> None:
+        """The client may have to go on with that at the same bridge."""
+        task = result if result.get("resultType") == "task" else _object(result.get("task"))
+        key = result.get("requestState") if result.get("resultType") == "input_required" else task.get("taskId")
+        if isinstance(key, str):
+            self._waited_for[key] = None
+            if len(self._waited_for) > _WAITED_FOR:
+                del self._waited_for[next(iter(self._waited_for))]
+        elif "taskId" in result and ("result" in result or result.get("status") in _ENDED):
+            self._waited_for.pop(str(result["taskId"]), None)
+
+    def _forget_listening(self, identifier: int | str) -> None:
+        self._listens.pop(identifier, None)
+        self._confirmed.pop(identifier, None)
+        self._repeated.discard(identifier)
 
     def _said(self, message: dict[str, Any], line: bytes) -> bool:
         method, identifier = message.get("method"), message.get("id")
         params = _params_of(message)
         if method is None:
-            return not isinstance(identifier, int | str) or self._answered(identifier, line)
+            return not _is_identifier(identifier) or self._answered(identifier, line)
         if isinstance(identifier, int):
             self._asked.add(identifier)
             self.last_asked = max(self.last_asked, identifier)
@@ -206,9 +273,11 @@ class Conversation:
                 self._asked.discard(number)
         elif method == _ACKNOWLEDGED:
             subscription = _object(params.get("_meta")).get(_SUBSCRIPTION)
-            if isinstance(subscription, int | str) and subscription in self._repeated:
+            if _is_identifier(subscription) and subscription in self._listens:
+                is_news = subscription not in self._repeated
                 self._repeated.discard(subscription)
-                return False
+                self._confirmed[subscription] = _object(params.get("notifications"))
+                return is_news
         return True
 
     def _taken_back(self, why: str) -> Iterator[bytes]:
@@ -217,7 +286,7 @@ class Conversation:
         self._asked.clear()
 
     def _request(self, method: str, params: dict[str, Any]) -> bytes:
-        identifier = f"{_OURS}-{len(self._ours)}"
+        identifier = f"{self._name}-{len(self._ours)}"
         self._ours.add(identifier)
         return _line({"id": identifier, "method": method, "params": params})
 
@@ -236,6 +305,11 @@ def _messages(line: bytes) -> list[tuple[dict[str, Any], bytes]]:
 
 def _params_of(message: dict[str, Any]) -> dict[str, Any]:
     return _object(message.get("params"))
+
+
+def _is_identifier(value: Any) -> TypeGuard[int | str]:
+    """Whether it is an id as MCP has them. To Python, `True` is a number as well."""
+    return type(value) is int or type(value) is str
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DRAIN",
     "GREETING",
+    "KEEP",
     "LINE_BYTES",
     "MOVE",
     "REST",
@@ -31,11 +32,12 @@ _KEY = "gaia-bridge"
 LINE_BYTES = 65_536
 """The longest greeting."""
 
-GREETING = b'{"%s":' % _KEY.encode()
+GREETING = b'{"%s"' % _KEY.encode()
 """How every greeting begins, and no message of MCP."""
 
-SERVE, STATUS, STOP, DRAIN = "serve", "status", "stop", "drain"
-"""What a bridge is asked for: to serve a client; how it is; to end; to end once nobody is waiting for an answer."""
+SERVE, STATUS, KEEP, STOP, DRAIN = "serve", "status", "keep", "stop", "drain"
+"""What a bridge is asked for: to serve a client; how it is; to stay for another time without a client, which it tells
+all fronts; to end; to end once nobody is waiting for an answer."""
 
 MOVE, REST = "move", "rest"
 """What it says to a front: another bridge takes its place, to which the front goes on once it has said `MOVE` as well;
@@ -48,7 +50,7 @@ class GreetingError(Exception):
 
 def written(**fields: object) -> bytes:
     """A greeting, with the version of whoever writes it, as a line."""
-    return GREETING + json.dumps({"version": __version__, **fields}).encode() + b"}\n"
+    return GREETING + b":" + json.dumps({"version": __version__, **fields}).encode() + b"}\n"
 
 
 def read_greeting(line: bytes) -> dict[str, Any]:

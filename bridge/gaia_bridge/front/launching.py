@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import contextmanager
 
 from gaia_bridge.front.greeting import (
     DRAIN,
@@ -23,11 +24,24 @@ from gaia_bridge.version import __version__
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from typing import Any
 
     from gaia_bridge.front.place import Place, Scope
 
-__all__ = ["START_PATIENCE", "BridgeDownError", "ask", "command", "connect", "is_alive", "launch", "replace", "start"]
+__all__ = [
+    "FOR_EVER",
+    "START_PATIENCE",
+    "BridgeDownError",
+    "NoAnswerError",
+    "ask",
+    "command",
+    "connect",
+    "connected",
+    "launch",
+    "restart",
+    "start",
+]
 
 START_PATIENCE = 60.0
 """Seconds for a bridge to start, or for whoever is starting it: a cold machine needs some, and agents import models."""
@@ -42,7 +56,10 @@ _LOG_BYTES = 1_048_576
 """Of the log of a bridge; when one is started after that, the old log is renamed."""
 
 _TOLD = 2_000
-"""Bytes of a log that are looked at for the reason why a bridge ended."""
+"""Bytes at the end of a log that are looked at for the reason why a bridge ended."""
+
+FOR_EVER = -1.0
+"""Instead of seconds: a bridge stays until it is ended by hand."""
 
 _NOT_INHERITED = ("GAIA_BRIDGE_CHILD", "GAIA_BRIDGE_AGENTS")
 """What marks the children of a bridge, which are ended with it: one that others use as well is no child."""
@@ -52,8 +69,14 @@ class BridgeDownError(Exception):
     """There is no bridge, and none can be started; says why."""
 
 
-def connect(place: Place, scope: Scope, keep: float | None, asks: dict[str, object]) -> socket.socket:
-    """A connection to the bridge, greeted on our side; it is started if it does not run.
+class NoAnswerError(BridgeDownError):
+    """There is one that takes connections, and says nothing."""
+
+
+def connect(
+    place: Place, scope: Scope, keep: float | None, asks: dict[str, object]
+) -> tuple[socket.socket, dict[str, Any]]:
+    """A connection to the bridge, greeted on both sides; it is started if it does not run.
 
     One of an older version than ours is asked to end, once nobody waits for it any more, and ours takes its place.
 
@@ -63,19 +86,22 @@ def connect(place: Place, scope: Scope, keep: float | None, asks: dict[str, obje
         keep: Seconds that it stays without a client, where we start it; its own setting if `None`.
         asks: What the greeting says beside that.
 
+    Returns:
+        The connection, and what the bridge says of itself.
+
     Raises:
         BridgeDownError: It cannot be started, or does not answer.
     """
     until = time.monotonic() + START_PATIENCE
     while True:
-        connection = _reached(place.front) or start(place, scope, keep, until)
+        connection = connected(place) or start(place, scope, keep, until)
         try:
             connection.sendall(written(do=SERVE, scope=scope.as_json(), pid=os.getpid(), **asks))
             told = _greeting(connection, place)
-            if told.get("error"):
-                raise BridgeDownError(str(told["error"]))
-            if not is_newer(__version__, told["version"]):
-                return connection
+            if not is_newer(__version__, told["version"]):  # else it may not even know what we want
+                if told.get("error"):
+                    raise BridgeDownError(str(told["error"]))
+                return connection, told
         except OSError:  # it ended meanwhile
             told = {}
         except BaseException:
@@ -84,17 +110,17 @@ def connect(place: Place, scope: Scope, keep: float | None, asks: dict[str, obje
         connection.close()
         if time.monotonic() > until:
             raise BridgeDownError(f"the bridge at {place.front} ends whenever it is connected to; see {place.log}")
-        if told:
-            replace(place)
+        if told:  # this very one: others may have replaced it already
+            restart(place, scope, told.get("keep", keep), until, told.get("pid"))
 
 
-def ask(place: Place, what: str, patience: float = GREETING_PATIENCE) -> dict[str, Any] | None:
+def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
     """Ask a bridge for something other than to serve a client.
 
     Args:
         place: Where it is.
         what: `STATUS`, `STOP` or `DRAIN`.
-        patience: Seconds for the answer.
+        details: What else the bridge is told.
 
     Returns:
         Its answer; `None` if none runs there.
@@ -102,28 +128,27 @@ def ask(place: Place, what: str, patience: float = GREETING_PATIENCE) -> dict[st
     Raises:
         BridgeDownError: It does not answer.
     """
-    connection = _reached(place.front)
+    connection = connected(place)
     if connection is None:
         return None
     with connection:
         try:
-            connection.sendall(written(do=what))
-            return _greeting(connection, place, patience)
+            connection.sendall(written(do=what, **details))
+            return _greeting(connection, place)
         except OSError:
             return None
 
 
-def replace(place: Place) -> None:
-    """Have a bridge end that is older than we are, once nobody waits for it; others may have done so already."""
-    ask(place, DRAIN)
-
-
-def is_alive(place: Place) -> bool:
-    """Whether somebody takes connections there."""
-    connection = _reached(place.front)
-    if connection is not None:
+def connected(place: Place) -> socket.socket | None:
+    """A connection to whoever takes some there; `None` if nobody does."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(GREETING_PATIENCE)
+    try:
+        connection.connect(place.front)
+    except OSError:
         connection.close()
-    return connection is not None
+        return None
+    return connection
 
 
 def start(place: Place, scope: Scope, keep: float | None, until: float) -> socket.socket:
@@ -138,27 +163,67 @@ def start(place: Place, scope: Scope, keep: float | None, until: float) -> socke
     Raises:
         BridgeDownError: It ended again, or takes too long.
     """
-    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _locked(lock, place, until)
-        if (connection := _reached(place.front)) is not None:
+    with _alone(place, until) as lock:
+        return connected(place) or _started(place, scope, keep, until, lock)
+
+
+def restart(
+    place: Place, scope: Scope, keep: float | None, until: float, pid: int | None = None
+) -> dict[str, Any] | None:
+    """Have another bridge take the place of the one that runs, or start one; fronts start none meanwhile.
+
+    Args:
+        place: Where it is.
+        scope: What it publishes.
+        keep: Seconds that it stays without a client; as the one before it, if `None`.
+        until: When to give up, in monotonic time.
+        pid: The process of the one that is meant; if another one runs, nothing is done.
+
+    Returns:
+        What the one before said of itself; `None` if there was none.
+
+    Raises:
+        BridgeDownError: It ended again, or takes too long.
+    """
+    with _alone(place, until) as lock:
+        told = ask(place, DRAIN) if pid is None else ask(place, DRAIN, pid=pid)
+        if pid is not None and told is not None and told.get("pid") != pid:
+            return told
+        if keep is None and told is not None:
+            keep = told.get("keep")
+        _started(place, scope, keep, until, lock).close()
+        return told
+
+
+def _started(place: Place, scope: Scope, keep: float | None, until: float, lock: int) -> socket.socket:
+    pid, said = launch(place, scope, keep, lock)
+    while time.monotonic() < until:
+        if (connection := connected(place)) is not None:
             return connection
-        pid, said = launch(place, scope, keep)
-        while time.monotonic() < until:
-            if (connection := _reached(place.front)) is not None:
-                return connection
-            if os.waitpid(pid, os.WNOHANG)[0]:
-                raise BridgeDownError(_last_words(place.log, said))
-            time.sleep(_LOOK)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        raise BridgeDownError(f"the bridge did not start within {START_PATIENCE:g} s; see {place.log}")
-    finally:
-        os.close(lock)
+        if _has_ended(pid):
+            raise BridgeDownError(_last_words(place.log, said))
+        time.sleep(_LOOK)
+    os.kill(pid, signal.SIGKILL)
+    raise BridgeDownError(f"the bridge did not start within {START_PATIENCE:g} s; see {place.log}")
 
 
-def launch(place: Place, scope: Scope, keep: float | None) -> tuple[int, int]:
+def _has_ended(pid: int) -> bool:
+    """Whether a process that we have started is gone."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:  # a front lets the system bury them
+        return True
+
+
+def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[int, int]:
     """Start the program of a bridge, in a session of its own; its standard error is its log.
+
+    Args:
+        place: Where it will be.
+        scope: What it publishes.
+        keep: Seconds that it stays without a client.
+        lock: The descriptor of the lock, which the bridge holds as well until it takes connections: so nobody starts
+            another one if we are killed.
 
     Returns:
         Its process, and how long the log was before.
@@ -168,51 +233,53 @@ def launch(place: Place, scope: Scope, keep: float | None) -> tuple[int, int]:
     log = _opened_log(place.log)
     null = os.open(os.devnull, os.O_RDWR)
     try:
-        words = command(place, scope, keep)
+        words = command(place, scope, keep, lock)
         environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
-        actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, log, 2)]
-        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsid=True), os.fstat(log).st_size
+        os.set_inheritable(lock, True)
+        return _spawned(words, environ, [(null, 0), (null, 1), (log, 2)]), os.fstat(log).st_size
     finally:
+        os.set_inheritable(lock, False)
         os.close(null)
         os.close(log)
 
 
-def command(place: Place, scope: Scope, keep: float | None) -> list[str]:
+def _spawned(words: list[str], environ: dict[str, str], streams: list[tuple[int, int]]) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, here, there) for here, there in streams]
+    heard = [signal.SIGCHLD]  # which we may ignore, and the bridge must not
+    try:
+        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsid=True, setsigdef=heard)
+    except NotImplementedError:  # an older macOS: the bridge looks for a session itself
+        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsigdef=heard)
+
+
+def command(place: Place, scope: Scope, keep: float | None, lock: int | None = None) -> list[str]:
     """The command line of the program of a bridge."""
     words = [sys.executable, "-P", "-m", "gaia_bridge", "background", "--place", os.path.dirname(place.front)]
     words += ["--name", place.name, "--folder", scope.folder]
     if scope.config:
         words += ["--config", scope.config]
     if keep is not None:
-        words += ["--keep", f"{keep / 60:g}"]
+        words += ["--keep", f"{keep:.10g}"]
+    if lock is not None:
+        words += ["--lock", str(lock)]
     return [*words, "--", *scope.agents]
 
 
-def _reached(path: str) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(GREETING_PATIENCE)
-    try:
-        connection.connect(path)
-    except OSError:
-        connection.close()
-        return None
-    return connection
-
-
-def _greeting(connection: socket.socket, place: Place, patience: float = GREETING_PATIENCE) -> dict[str, Any]:
+def _greeting(connection: socket.socket, place: Place) -> dict[str, Any]:
     """What a bridge says first.
 
     Raises:
-        BridgeDownError: Nothing, or something else.
+        NoAnswerError: It says nothing.
+        BridgeDownError: It says something else.
         OSError: It ended.
     """
     line = b""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
-    until = time.monotonic() + patience
+    until = time.monotonic() + GREETING_PATIENCE
     while not line.endswith(b"\n"):
         if not poll.poll(max(0, until - time.monotonic()) * 1000):
-            raise BridgeDownError(
+            raise NoAnswerError(
                 f"the bridge at {place.front} takes connections and does not answer; see {place.log}, "
                 "or end it: gaia-bridge down"
             )
@@ -229,16 +296,26 @@ def _greeting(connection: socket.socket, place: Place, patience: float = GREETIN
         raise BridgeDownError(f"what listens at {place.front} is no bridge: {error}") from None
 
 
-def _locked(lock: int, place: Place, until: float) -> None:
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+@contextmanager
+def _alone(place: Place, until: float) -> Generator[int]:
+    """Inside of it, nobody else starts a bridge there; gives the descriptor of the lock."""
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not _locked(lock):
             if time.monotonic() > until:
-                raise BridgeDownError(
-                    f"another program has been starting the bridge for long; see {place.log}"
-                ) from None
-        time.sleep(_LOOK)
+                raise BridgeDownError(f"another program has been starting the bridge for long; see {place.log}")
+            time.sleep(_LOOK)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _opened_log(path: str) -> int:
@@ -254,7 +331,7 @@ def _last_words(log: str, said: int) -> str:
     """Why a bridge ended, as its log has it."""
     try:
         with open(log, "rb") as file:
-            file.seek(said)
+            file.seek(max(said, file.seek(0, os.SEEK_END) - _TOLD))
             lines = file.read(_TOLD).decode(errors="replace").strip().splitlines()
     except OSError:
         lines = []

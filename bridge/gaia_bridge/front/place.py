@@ -10,12 +10,15 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Place", "PlaceError", "Scope", "places", "runtime_folder"]
+__all__ = ["Place", "PlaceError", "Scope", "current_folder", "places", "runtime_folder"]
 
 _FOLDER = "gaia-bridge"
 
 _SOCKET_PATH = 100
 """Bytes of the path of a socket: the system takes 103 (macOS) or 107 (Linux)."""
+
+_SHORT = "/tmp"
+"""Holds the folder whose path would be too long elsewhere, or is not known."""
 
 _ENDING = ".sock"
 
@@ -56,7 +59,8 @@ class Scope:
         local = config is None and os.path.isfile(os.path.join(folder, _SERVERS_FILE))
         local = local and os.path.realpath(folder) != os.path.realpath(os.path.expanduser("~/.gaia"))
         here = local or not all(map(_is_file, found))
-        return cls("" if config is None else os.path.join(folder, config), found, folder if here else "")
+        file = "" if config is None else os.path.normpath(os.path.join(folder, os.path.expanduser(config)))
+        return cls(file, found, folder if here else "")
 
     @property
     def name(self) -> str:
@@ -108,12 +112,12 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
     """
     environ = os.environ if environ is None else environ
     runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
-    if _is_private(runtime):
+    if os.path.isabs(runtime) and _is_private(runtime):
         folder = os.path.join(runtime, _FOLDER)
     else:
         folder = os.path.join(os.path.expanduser("~"), ".gaia", "run")
-    if len(os.fsencode(folder)) + _longest_name() > _SOCKET_PATH:
-        folder = f"/tmp/{_FOLDER}-{os.getuid()}"
+    if not os.path.isabs(folder) or len(os.fsencode(folder)) + _longest_name() > _SOCKET_PATH:
+        folder = f"{_SHORT}/{_FOLDER}-{os.getuid()}"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
@@ -124,6 +128,14 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
             f"chmod 700 it, or remove it"
         )
     return folder
+
+
+def current_folder() -> str:
+    """The folder that this process works in; the user's own, if it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.path.expanduser("~")
 
 
 def places(folder: str) -> list[Place]:

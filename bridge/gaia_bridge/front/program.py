@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from gaia_bridge.front.launching import BridgeDownError, connect
-from gaia_bridge.front.place import Place, PlaceError, Scope, runtime_folder
+from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, runtime_folder
 from gaia_bridge.front.relay import Relay
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from socket import socket
+    from typing import Any
 
-__all__ = ["FrontOptions", "options_of", "run"]
+__all__ = ["FrontOptions", "Reaching", "options_of", "run"]
 
 _UNAVAILABLE = 69
 """As `gaia_bridge.cli.exit_codes` has it, which takes longer to import."""
+
+_LINEAGE = "GAIA_BRIDGE_LINEAGE"
+"""As `gaia_bridge.loop_guard.process_ancestry` has it, which takes longer to import."""
 
 
 class FrontOptions:
@@ -49,23 +54,34 @@ def options_of(words: Sequence[str]) -> FrontOptions | None:
         The options; `None` for whatever else was written, which the whole program reads, and explains.
     """
     found = FrontOptions()
+    everything = False
     rest = iter(words)
     for word in rest:
         if word == "--all":
-            continue
-        if word in ("--config", "--agent"):
-            value = next(rest, "")
-            if not value or value.startswith("-"):
+            everything = True
+        elif word in ("--config", "--agent", "--keep"):
+            if not _is_taken(found, word, next(rest, "")):
                 return None
-            if word == "--config":
-                found.config = value
-            else:
-                found.agents = (*found.agents, value)
         elif word.startswith("-") or found.source or not word:
             return None
         else:
             found.source = word
-    return found
+    return None if everything and found.source else found
+
+
+def _is_taken(found: FrontOptions, option: str, value: str) -> bool:
+    """Whether the value of an option is a usual one."""
+    if not value or value.startswith("-"):
+        return False
+    if option == "--config":
+        found.config = value
+    elif option == "--agent":
+        found.agents = (*found.agents, value)
+    elif value.isascii() and value.replace(".", "", 1).isdecimal():
+        found.keep = float(value)
+    else:
+        return False
+    return True
 
 
 def run(options: FrontOptions) -> int:
@@ -74,19 +90,53 @@ def run(options: FrontOptions) -> int:
     Returns:
         The exit code.
     """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge that we started may end long after we left it
     try:
-        scope = Scope.of(options.config, options.agents, os.getcwd())
-        place = Place(runtime_folder(), scope.name)
-        keep = None if options.keep is None else 60 * options.keep
-
-        def reach(asked: int) -> socket:
-            return connect(place, scope, keep, {"source": options.source, "asked": asked, "folder": os.getcwd()})
-
-        Relay(reach).run()
-    except (BridgeDownError, PlaceError) as error:
+        reaching = Reaching(options)
+        Relay(reaching.reach, reaching.heard).run()
+    except BridgeDownError as error:
         sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
         return _UNAVAILABLE
     except OSError as error:
         sys.stderr.write(f"gaia-bridge connect: error: {error.filename or 'a stream'}: {error.strerror}\n")
         return _UNAVAILABLE
     return 0
+
+
+class Reaching:
+    """What reaches the bridge of some options, as a relay wants it: its errors are told to the client.
+
+    Args:
+        options: What the front was started with, in the folder where it was.
+    """
+
+    def __init__(self, options: FrontOptions) -> None:
+        self._source = options.source
+        self._folder = current_folder()
+        self._scope = Scope.of(options.config, options.agents, self._folder)
+        self._keep = None if options.keep is None else 60 * options.keep
+
+    def heard(self, news: dict[str, Any]) -> None:
+        """The bridge said something: how long it stays, the one that takes its place stays as well."""
+        self._keep = news.get("keep", self._keep)
+
+    def reach(self, asked: int) -> socket:
+        """Connect to the bridge, and start it if need be.
+
+        Args:
+            asked: The largest id of a request that a bridge has sent.
+
+        Raises:
+            BridgeDownError: There is none.
+        """
+        asks: dict[str, object] = {"source": self._source, "asked": asked, "folder": self._folder}
+        asks["lineage"] = os.environ.get(_LINEAGE, "")
+        try:
+            connection, told = connect(Place(runtime_folder(), self._scope.name), self._scope, self._keep, asks)
+        except PlaceError as error:
+            raise BridgeDownError(str(error)) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise BridgeDownError(f"the bridge cannot be started: {where}{error.strerror or error}") from None
+        self.heard(told)
+        return connection

@@ -71,6 +71,14 @@ class Lineage:
                 raise LineageError(f"server {ancestor.entry!r} of the configuration", problem, _HINT)
         self._serves = fingerprint
 
+    def is_above(self, text: str) -> bool:
+        """Whether this process is above another one.
+
+        Args:
+            text: The variable of the other one.
+        """
+        return any(ancestor.id == self._id for ancestor in _ancestors(text))
+
     def environment(self, entry: str, launch: str) -> dict[str, str]:
         """What a child is told.
 

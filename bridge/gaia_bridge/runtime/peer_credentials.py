@@ -6,12 +6,12 @@ import os
 import socket
 import struct
 
-__all__ = ["is_of_this_user"]
+__all__ = ["is_of_this_user", "peer_process"]
 
 _CREDENTIALS = struct.Struct("3i")
 """`struct ucred` of Linux: process, user, group."""
 
-_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES = 0, 1, 76
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID, _XUCRED_BYTES = 0, 1, 2, 76
 """macOS: `struct xucred`, which begins with a version and the user."""
 
 
@@ -31,3 +31,20 @@ def is_of_this_user(descriptor: int) -> bool:
         except OSError:
             return False
     return user in (os.geteuid(), 0)
+
+
+def peer_process(connection: socket.socket) -> int | None:
+    """The process that listens where we have connected to; `None` if the system does not tell.
+
+    Args:
+        connection: To a socket in the file system.
+    """
+    try:
+        if hasattr(socket, "SO_PEERCRED"):
+            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid: int = _CREDENTIALS.unpack(told)[0]
+        else:
+            pid = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
+    except OSError:
+        return None
+    return pid or None
