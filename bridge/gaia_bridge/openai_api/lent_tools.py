@@ -24,7 +24,7 @@ from gaia_bridge.results.conversion import error_result, is_input_required, word
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.server.catalog import Catalog
 
-__all__ = ["Loan", "PlayRounds", "offered_tools"]
+__all__ = ["Bring", "Loan", "offered_tools"]
 
 logger = logging.getLogger(__name__)
 
@@ -121,8 +121,8 @@ def _listed(names: Any) -> str:
     return (", ".join(found[:_SHOWN]) + (f" and {more} more" if more > 0 else "")) or "none"
 
 
-PlayRounds = Callable[[Callable[[ClientRequest], Awaitable[JSON]], ClientRequest, JSON], Awaitable[JSON]]
-"""Answers what the first result of a call asks for: given what calls the tool, the request, and that result."""
+Bring = Callable[[Callable[[ClientRequest], Awaitable[JSON]], ClientRequest], Awaitable[JSON]]
+"""Calls a tool until there is a result that asks for nothing."""
 
 
 class Loan:
@@ -133,7 +133,8 @@ class Loan:
         tools: Which.
         request: Makes the request of one call, of the tool's public name and its arguments.
         line: Tells of the calls.
-        play: Brings a call to its end that asks something; without, such a call fails.
+        bring: Brings a call to its end, given what calls the tool, and the request; without, one that
+            asks something fails.
     """
 
     def __init__(
@@ -142,12 +143,12 @@ class Loan:
         tools: Sequence[_Offered],
         request: Callable[[str, JSON], ClientRequest],
         line: TurnLog,
-        play: PlayRounds | None = None,
+        bring: Bring | None = None,
     ) -> None:
         self._line = line
         self._catalog = catalog
         self._request = request
-        self._play = play
+        self._bring = bring
         self._loop = LoopHandle()
         self._over = False
         self._calls: set[anyio.CancelScope] = set()
@@ -189,9 +190,7 @@ class Loan:
 
     async def _result(self, tool: _Offered, arguments: JSON, request: ClientRequest) -> JSON:
         ask = partial(tool.source.call_tool, tool.name, arguments)
-        result = await ask(request)
-        if is_input_required(result) and self._play is not None:
-            result = await self._play(ask, request, result)
+        result = await (ask(request) if self._bring is None else self._bring(ask, request))
         if is_input_required(result):
             name = tool.public_name
             return error_result(f"tool '{name}' asks its user something, which cannot be done within a chat completion")

@@ -19,7 +19,17 @@ from typing import Any, Final, Self
 import anyio
 from msgspec.structs import replace
 
-from gaia_bridge.chat_types import AnswersChats, ChatRequest, Piece, Plan, Reply, Thought, ToolBegun, ToolEnded, TurnEvent
+from gaia_bridge.chat_types import (
+    AnswersChats,
+    ChatRequest,
+    Piece,
+    Plan,
+    Reply,
+    Thought,
+    ToolBegun,
+    ToolEnded,
+    TurnEvent,
+)
 from gaia_bridge.errors import BusyError
 from gaia_bridge.openai_api.errors import NEVER_AGAIN, ChatError, as_chat_error
 from gaia_bridge.openai_api.messages import last_question
@@ -202,7 +212,9 @@ class Turn:
         return replace(answer, text=valid_text(answer.text))
 
 
-async def _pump(agent: AnswersChats, request: ChatRequest, give: Callable[[str | TurnEvent], Awaitable[None]]) -> Reply | None:
+async def _pump(
+    agent: AnswersChats, request: ChatRequest, give: Callable[[str | TurnEvent], Awaitable[None]]
+) -> Reply | None:
     """Runs on the agent's loop: take what the agent says, up to its reply."""
     async with aclosing(agent.answer_chat(request)) as pieces:
         async for piece in pieces:
