@@ -14,6 +14,7 @@ from typing import Any, Final
 import anyio
 from acp import CLIENT_METHODS, RequestError
 
+from gaia_bridge.acp.forms import form_for_editors
 from gaia_bridge.acp.updates import call_running, kind_of, text_content
 from gaia_bridge.calls.own_request import nobody_to_ask
 from gaia_bridge.calls.running_tool import RunningTool
@@ -107,7 +108,8 @@ class Questions:
                 "this editor shows no forms: it can be asked what yes or no answers, which is one boolean. Ask that, "
                 "or take the value as an argument of the tool"
             )
-        return await self._elicited({"mode": "form", "message": params["message"], "requestedSchema": schema}, running)
+        fields = {"mode": "form", "message": params["message"], "requestedSchema": form_for_editors(schema)}
+        return await self._elicited(fields, running)
 
     def _has(self, mode: str) -> bool:
         return self._declared.get(mode) is not None
@@ -122,7 +124,7 @@ class Questions:
         return {"action": action, **({"content": content} if action == "accept" and is_object(content) else {})}
 
     async def _permitted(self, question: str, field: str, running: RunningTool | None) -> JSON:
-        """Ask for a permission; `field` is what is true then."""
+        """Ask for a permission; `field` is what is true then, or empty if nothing is to be filled in."""
         confirmed = running.call if running is not None and running.is_confirming else None
         if confirmed is not None and confirmed.name in self._allowed:
             return {"action": "accept", "content": {field: True}}
@@ -147,6 +149,8 @@ class Questions:
             if chosen == _ALWAYS:
                 self._allowed.add(confirmed.name)
             await self._notify(call_running(confirmed.id))
+        if not field:
+            return {"action": "decline"} if chosen == _NO else {"action": "accept", "content": {}}
         return {"action": "accept", "content": {field: chosen != _NO}}
 
     async def _put(self, method: str, params: JSON) -> JSON:
@@ -165,10 +169,12 @@ class Questions:
 
 
 def _yes_or_no(schema: Any) -> str | None:
-    """The one field of a form, if that is a boolean."""
+    """The one field of a form, if that is a boolean; empty if it has no field, so that one can only agree."""
     properties = schema.get("properties") if is_object(schema) else None
-    if not is_object(properties) or len(properties) != 1:
+    if not is_object(properties) or len(properties) > 1:
         return None
+    if not properties:
+        return ""
     [(name, about)] = properties.items()
     return name if is_object(about) and about.get("type") == "boolean" else None
 

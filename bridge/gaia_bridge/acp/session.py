@@ -166,7 +166,8 @@ class EditorSession:
         line.asks(self._served.model)
         with ExitStack() as turn_ends:
             turn_ends.callback(line.tell)
-            self._turn = EditorTurn(self._served.model, self.notify, self._questions, self._folders[0], line)
+            farewell = self._served.settings.chats.farewell
+            self._turn = EditorTurn(self._served.model, self.notify, self._questions, self._folders[0], line, farewell)
             try:
                 return await self._turn.play(
                     partial(self._chat, blocks, message, line, turn_ends), partial(self._request, params={})

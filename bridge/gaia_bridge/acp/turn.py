@@ -40,6 +40,7 @@ class EditorTurn:
         questions: Puts questions to the person.
         cwd: The folder of the conversation.
         line: Tells of the turn.
+        farewell: Seconds for the agent's code to end, once the turn is cancelled.
     """
 
     def __init__(
@@ -49,14 +50,15 @@ class EditorTurn:
         questions: Questions,
         cwd: Path,
         line: TurnLog,
+        farewell: float,
     ) -> None:
         self._model = model
         self._notify = notify
         self._questions = questions
         self._cwd = cwd
         self._line = line
+        self._farewell = farewell
         self._turn: Turn | None = None
-        self._channel: TurnChannel | None = None
         self._open: dict[str, ToolBegun] = {}
         self._is_cancelled = False
         self._preparing = anyio.CancelScope()
@@ -65,8 +67,6 @@ class EditorTurn:
         """The person has cancelled it."""
         self._is_cancelled = True
         self._preparing.cancel()
-        if self._channel is not None:
-            self._channel.cancel()
         if self._turn is not None:
             self._turn.end(_CANCELLED)
 
@@ -89,7 +89,7 @@ class EditorTurn:
         problem: RequestError | None = None
         try:
             async with anyio.create_task_group() as tasks:
-                self._channel = channel = TurnChannel(self._questions.answer, self._report(tasks), tasks.start_soon)
+                channel = TurnChannel(self._questions.answer, self._report(tasks), tasks.start_soon)
                 try:
                     with self._model.turn() as self._turn:
                         reply = await self._played(self._turn, channel, prepare, request)
@@ -98,7 +98,7 @@ class EditorTurn:
                 except Exception as error:  # also what an agent put into its reply that is none
                     await self._fail(as_chat_error(error, self._model.id))
                 finally:
-                    channel.end()
+                    await self._end(channel)
                     tasks.cancel_scope.cancel()
         finally:
             await self._close_calls()
@@ -126,6 +126,16 @@ class EditorTurn:
             await self._notify(updates.agent_text(rest))
         self._line.answered(piece)
         return piece
+
+    async def _end(self, channel: TurnChannel) -> None:
+        """Tell tools that the turn is over; if it was cancelled, not before: the model shall not hear what they say."""
+        if not self._is_cancelled:
+            channel.end()
+            return
+        with anyio.move_on_after(self._farewell):
+            if self._turn is not None:
+                await self._turn.over()
+        channel.cancel()
 
     async def _fail(self, error: ChatError) -> None:
         if self._is_cancelled:

@@ -159,6 +159,12 @@ class Turn:
         self._wake.set()
         self._on_end(self)
 
+    async def over(self) -> None:
+        """Wait until the agent's code has come to its end, after `end`. What blocks a thread may take for ever."""
+        while self._job is not None and self._outcome is None:
+            self._wake = wake = anyio.Event()
+            await wake.wait()
+
     def end_later(self, seconds: float, error: ChatError) -> None:
         """End it in `seconds`, unless it ends before."""
         self._deadline()

@@ -19,7 +19,6 @@ from tests.support.fake_model import FakeModel, call, calls, made, say
 from tests.support.on_demand import acp
 from tests.support.waiting import PATIENCE, wait_in_thread
 
-
 pytestmark = pytest.mark.anyio
 
 
@@ -128,6 +127,7 @@ async def test_cancelling_ends_the_turn_and_its_tools() -> None:
 
             async def cancel() -> None:
                 await wait_in_thread(begun.wait)
+                await editor.client.until(lambda: bool(editor.client.shown("tool_call")))
                 await editor.connection.cancel(session)
 
             tasks.start_soon(cancel)

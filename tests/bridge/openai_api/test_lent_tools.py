@@ -242,7 +242,8 @@ async def test_a_bridge_that_ends_during_a_call_is_a_result_too() -> None:
         catalog.add(Hanging("x", "work"))
         asked = RequestedTools(borrowings=(Borrowing("tools[0]", "*", None),))
         line = TurnLine({"path": "/v1/chat/completions", "headers": []}, nowhere)
-        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), partial(ToolRequest, ChatClient("c")), line).tools)
+        request = partial(ToolRequest, ChatClient("c"))
+        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), request, line).tools)
         ready.set()
         await asyncio.to_thread(started.wait)
 
