@@ -34,7 +34,7 @@ from gaia_bridge.acp.updates import replayed
 from gaia_bridge.chat_types import AnswersChats, KeepsChats
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.openai_api.models import Model
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.results.conversion import words
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import Settings
@@ -46,6 +46,12 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _UPDATE: Final = CLIENT_METHODS["session_update"]
+_LISTS: Final = (
+    ("mcpServers", "mcp_servers", "each with name, command, args, env; or with type http or sse, name, url, headers"),
+    ("additionalDirectories", "additional_directories", "a path each"),
+    ("prompt", "prompt", "each a block of content with type, such as text with text"),
+)
+"""Lists in requests: their names, their fields in the models, and what they consist of."""
 _CANCEL: Final = AGENT_METHODS["session_cancel"]
 
 
@@ -126,7 +132,9 @@ class Editor:
                 return None
             raise RequestError.method_not_found(one_line(method))
         model, answer = found
-        return await answer(model.model_validate({} if params is None else params))
+        request = model.model_validate({} if params is None else params)
+        _check_lists(request, params)
+        return await answer(request)
 
     # The connection
 
@@ -274,6 +282,14 @@ class Editor:
             raise outcome.error
         value: T = outcome.value
         return value
+
+
+def _check_lists(request: BaseModel, params: Any) -> None:
+    """Refuse what the package's models leave out without a word."""
+    for name, field, expected in _LISTS:
+        came, read = params.get(name) if is_object(params) else None, getattr(request, field, None)
+        if is_array(came) and is_array(read) and len(came) != len(read):
+            raise invalid(name, f"{len(came) - len(read)} of {len(came)} cannot be read", expected)
 
 
 def _folders(given: Sequence[str]) -> list[Path]:

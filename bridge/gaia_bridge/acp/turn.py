@@ -93,6 +93,9 @@ class EditorTurn:
                 try:
                     with self._model.turn() as self._turn:
                         reply = await self._played(self._turn, channel, prepare, request)
+                except anyio.get_cancelled_exc_class():  # the editor is gone
+                    self._is_cancelled = True
+                    raise
                 except RequestError as error:
                     problem = error
                 except Exception as error:  # also what an agent put into its reply that is none
@@ -132,10 +135,12 @@ class EditorTurn:
         if not self._is_cancelled:
             channel.end()
             return
-        with anyio.move_on_after(self._farewell):
-            if self._turn is not None:
-                await self._turn.over()
-        channel.cancel()
+        try:
+            with anyio.move_on_after(self._farewell):
+                if self._turn is not None:
+                    await self._turn.over()
+        finally:
+            channel.cancel()
 
     async def _fail(self, error: ChatError) -> None:
         if self._is_cancelled:
