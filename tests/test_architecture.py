@@ -75,7 +75,8 @@ LAYERS = {
     "gaia_bridge.editors": 6,
     "gaia_bridge.projects": 6,
     "gaia_bridge.reloading": 6,
-    # for programs that have the bridge inside of them
+    # for editors that converse, and for programs that have the bridge inside of them
+    "gaia_bridge.acp": 7,
     "gaia_bridge.embedding": 7,
     "gaia_bridge.testing": 7,
     # people
@@ -133,8 +134,10 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 """What it therefore never imports."""
 
 OWNERS = {
+    "acp": ("gaia_bridge.acp.*",),
     "asyncio": (
         "gaia.mcp.aio.*",
+        "gaia_bridge.acp.*",
         "gaia_bridge.chaining.*",
         "gaia_bridge.client.*",
         "gaia_bridge.openai_api.*",
@@ -171,6 +174,7 @@ OWNERS = {
         "gaia_bridge.functions.pydantic_schemas",
         "gaia_bridge.functions.typed_function",
         "gaia.agents.chat.tool_execution",
+        "gaia_bridge.acp.*",
         "gaia_bridge.client.oauth.*",
     ),
     "pytest": ("gaia_bridge.testing.plugin",),
@@ -195,6 +199,7 @@ TYPE_ONLY: dict[tuple[str, str], str] = {}
 """Imports under `TYPE_CHECKING` that may point up, as (importer, imported), each with its reason."""
 
 PROVIDED_BY = {
+    "acp": "agent_client_protocol",
     "dotenv": "python_dotenv",
     "mcp_types": "mcp",
     "pydantic_core": "pydantic",

@@ -26,7 +26,7 @@ _EXTRA = "pip install 'gaia-mcp-bridge[acp]'"
 @log_options
 @click.pass_context
 def acp(ctx: click.Context, agent: str, images: bool, log_level: str | None, debug: bool) -> int:
-    """Serve an agent to Zed, JetBrains or Neovim, which converse with it.
+    """Serve an agent to Zed, JetBrains or Neovim.
 
     The editor starts this command, and speaks the Agent Client Protocol with it. AGENT is what `serve` takes; it can
     answer, as every gaia.agents.base.Agent can. See docs/acp.md for what to write in the settings of each editor.
