@@ -30,9 +30,9 @@ async def test_the_agent_of_the_page_edits_asks_and_is_remembered(
     [program] = blocks("python")
     (tmp_path / "notes_agent.py").write_text(program, encoding="utf-8")
     [loaded] = load_agent("notes_agent.py")
-    notes = type(loaded.agent)
-    assert issubclass(notes, Agent)
+    assert isinstance(loaded.agent, Agent)
     loaded.agent.close()
+    notes = type(loaded.agent)
     model = FakeModel(
         call("edit_note", name="todo.md", text="buy bread"), say("Done."), call("delete_note", name="todo.md"),
         say("Gone."), say("Everything."),

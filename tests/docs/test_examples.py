@@ -229,7 +229,7 @@ def test_the_page_about_servers_lists_every_command_for_them_with_its_options_an
     for first, _, last in rows:
         for name in re.findall(r"`([a-z-]+)", first):
             listed.setdefault(name, set()).update(re.findall(r"--[a-z-]+", last))
-    assert listed.keys() == program.commands.keys() - {"serve", "dev", "agents", "init", "new"}
+    assert listed.keys() == program.commands.keys() - {"acp", "serve", "dev", "agents", "init", "new"}
     shared = {"--config", "--json", "--help"}
     for name, options in listed.items():
         own = {

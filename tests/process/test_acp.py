@@ -31,10 +31,11 @@ RAW = str(TESTS / "servers" / "raw_server.py")
 async def started(base_url: str, home: Path) -> AsyncGenerator[tuple[Editing, Any]]:
     """The command as a process, and an editor that has said hello to it."""
     client = EditorClient()
+    person: Any = client
     command = (sys.executable, "-m", "gaia_bridge", "acp", AGENT)
     environment = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "none", "GAIA_MODEL": "scripted", "HOME": str(home)}
     async with acp.spawn_agent_process(
-        client,
+        person,
         *command,
         env={**os.environ, **environment},
         transport_kwargs={"stderr": subprocess.DEVNULL},
@@ -42,7 +43,7 @@ async def started(base_url: str, home: Path) -> AsyncGenerator[tuple[Editing, An
     ) as (connection, process):
         with anyio.fail_after(PATIENCE):
             await connection.initialize(acp.PROTOCOL_VERSION)
-        yield Editing(client, connection, process.stdin), process
+        yield Editing(client, connection), process
 
 
 async def test_a_whole_conversation_with_a_model_a_server_and_a_permission(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ def stdio_server(name: str, command: str, *args: str, **env: str) -> Any:
 
 
 class EditorClient(Changing):
-    """Implements `acp.Client`.
+    """Implements `acp.Client`, but for what no agent of ours asks: files and terminals.
 
     Args:
         choose: The option that is chosen of every permission: its id, or `None` for none.
@@ -96,13 +96,11 @@ class Editing:
     Args:
         client: What it is shown and asked.
         connection: The package's own client side.
-        writer: Where it writes.
     """
 
-    def __init__(self, client: EditorClient, connection: Any, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, client: EditorClient, connection: Any) -> None:
         self.client = client
         self.connection = connection
-        self.writer = writer
 
     async def begin(self, *servers: Any, cwd: Path | str = "/", **more: Any) -> str:
         """A new conversation; its name."""
@@ -125,7 +123,6 @@ async def editing(
     forms: bool = False,
     images: bool = False,
     settings: Settings | None = None,
-    wraps: Callable[[Bridge], Bridge] = lambda bridge: bridge,
 ) -> AsyncGenerator[Editing]:
     """An editor that has said hello to an agent of this process, over a socket.
 
@@ -135,9 +132,9 @@ async def editing(
         forms: Whether it shows forms.
         images: Whether the agent's model takes pictures.
         settings: Limits and deadlines.
-        wraps: Changes the bridge before it is entered.
     """
     client = client or EditorClient()
+    person: Any = client
     ours, theirs = socket.socketpair()
     reader, ours_writer = await asyncio.open_connection(sock=ours)
     their_reader, writer = await asyncio.open_connection(sock=theirs)
@@ -147,17 +144,21 @@ async def editing(
         await ours_writer.drain()
         return True
 
-    async with wraps(Bridge(agent, settings=settings)) as bridge, anyio.create_task_group() as tasks:
+    async with Bridge(agent, settings=settings) as bridge, anyio.create_task_group() as tasks:
         tasks.start_soon(partial(acp_serving.serve_editor, bridge, reader, write, images=images))
-        connection = acp.connect_to_agent(client, writer, their_reader, use_unstable_protocol=True)
-        shows: JSON = {"elicitation": acp_schema.ElicitationCapabilities(form={})} if forms else {}
+        connection = acp.connect_to_agent(person, writer, their_reader, use_unstable_protocol=True)
+        shows: JSON = (
+            {"elicitation": acp_schema.ElicitationCapabilities(form=acp_schema.ElicitationFormCapabilities())}
+            if forms
+            else {}
+        )
         await connection.initialize(
             acp.PROTOCOL_VERSION,
             acp_schema.ClientCapabilities(**shows),
             acp_schema.Implementation(name="test-editor", version="1"),
         )
         try:
-            yield Editing(client, connection, writer)
+            yield Editing(client, connection)
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(PATIENCE):
                 await connection.close()

@@ -10,7 +10,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.running_tool import RunningTool, running_tool
@@ -189,7 +189,7 @@ class EditorRequest(OwnRequest):
         """Put a question to the person."""
         return await self._answer(method, params, self._running)
 
-    def next_round(self, responses: Mapping[str, JSON], state: str | None) -> EditorRequest:
+    def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
         """The same request with the answers to what its result asked for."""
         again = copy(self)
         again.input_responses, again.request_state = responses, state

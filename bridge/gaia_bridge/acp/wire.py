@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import anyio
 
+from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
 from gaia_bridge.protocol.json_text import to_json, valid_json
-from gaia_bridge.protocol.json_types import JSON, is_array
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import Refusal, decoded, error_bytes, is_request, message_problem, oversized
 
 __all__ = ["Wire"]
@@ -95,16 +96,14 @@ class Wire:
     async def _message(self, line: bytes | OversizedLine) -> JSON | None:
         """What a line says; `None` for what is no message, which is answered."""
         content: Any = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
-        if is_array(content):
-            content = Refusal(-32600, "A batch came; expected one message in each line")
-        refusal = content if isinstance(content, Refusal) else message_problem(content)
+        refusal = _problem(content)
         if refusal is None:
             if is_request(content):
                 self._owed.add(content["id"])
             message: JSON = content
             return message
         logger.warning("the editor sent what is no message: %s", refusal.message)
-        if isinstance(content, dict) and "method" not in content and isinstance(content.get("id"), int):
+        if is_object(content) and "method" not in content and isinstance(content.get("id"), int):
             # Whoever waits for this answer is told, instead of waiting for ever.
             return {"id": content["id"], "error": {"code": refusal.code, "message": refusal.message}}
         await self._put(error_bytes(refusal))
@@ -114,3 +113,12 @@ class Wire:
         async with self._order:
             if not self.gone.is_set() and not await self._write(line + b"\n"):
                 self.gone.set()
+
+
+def _problem(content: Any) -> Refusal | None:
+    """Why a line is no message; `None` if it is one."""
+    if isinstance(content, Refusal):
+        return content
+    if is_array(content):
+        return Refusal(INVALID_REQUEST, "A batch came; expected one message in each line")
+    return message_problem(content)

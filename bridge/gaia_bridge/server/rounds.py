@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import anyio
 
@@ -20,7 +20,7 @@ __all__ = ["RoundRequest", "brought_to_an_end"]
 class RoundRequest(ClientRequest, Protocol):
     """A request that can be made again."""
 
-    def next_round(self: _Request, responses: JSON, state: str | None) -> _Request:
+    def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
         """The same request with the answers to what its result asked for."""
         ...
 

@@ -96,7 +96,7 @@ def request(method: str, params: Any = None, number: Any = 1) -> JSON:
 async def test_what_is_no_message_is_answered_and_the_rest_goes_on(nothing_left: None) -> None:
     agent, _ = made()
     async with lines(agent) as editor:
-        for line, code, said in (
+        cases: tuple[tuple[Any, int, str], ...] = (
             (b"nonsense", -32700, "not JSON"),
             (b"\xff", -32700, "not JSON"),
             (b"[]", -32600, "A batch came; expected one message in each line"),
@@ -109,7 +109,8 @@ async def test_what_is_no_message_is_answered_and_the_rest_goes_on(nothing_left:
             (b'{"jsonrpc": "2.0", "id": 7, "method": "' + b"x" * 20_000 + b'"}', -32600, "is longer than this server"),
             (request("nothing"), -32601, "Method not found"),
             (request("session/cancel", {"sessionId": "x"}), -32601, "Method not found"),
-        ):
+        )
+        for line, code, said in cases:
             error = (await editor.answer(line))["error"]
             assert error["code"] == code
             assert said in error["message"]
@@ -120,7 +121,7 @@ async def test_what_is_no_message_is_answered_and_the_rest_goes_on(nothing_left:
 async def test_parameters_that_make_no_sense_are_refused_in_one_line(nothing_left: None) -> None:
     agent, _ = made()
     async with lines(agent) as editor:
-        for method, params, said in (
+        cases: tuple[tuple[str, Any, str], ...] = (
             ("initialize", None, "protocolVersion: Field required"),
             ("initialize", {"protocolVersion": -1}, "protocolVersion: "),
             ("session/new", {"mcpServers": []}, "cwd: Field required; got"),
@@ -137,7 +138,8 @@ async def test_parameters_that_make_no_sense_are_refused_in_one_line(nothing_lef
             ),
             ("session/prompt", {"sessionId": "x", "prompt": []}, "sessionId: 'x' came; expected one that session/new"),
             ("session/prompt", {"sessionId": 5, "prompt": "x"}, "sessionId: Input should be a valid string; got 5"),
-        ):
+        )
+        for method, params, said in cases:
             error = (await editor.answer(request(method, params)))["error"]
             assert error["code"] == -32602
             assert said in error["message"]
