@@ -48,12 +48,14 @@ class EditorClient(Changing):
         self.gate: anyio.Event | None = None
         """What answers wait for."""
         self.updates: list[tuple[str, JSON]] = []
+        self.sent: list[JSON] = []
+        """The updates as they came: the package's models leave out what they do not understand."""
         self.permissions: list[JSON] = []
         self.forms: list[JSON] = []
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
         """Shown to the person."""
-        shown = update.model_dump(mode="json", by_alias=True, exclude_none=True)
+        shown = update.model_dump(mode="json", by_alias=True, exclude_unset=True)
         self.updates.append((session_id, shown))
         self._changed()
 
@@ -61,7 +63,8 @@ class EditorClient(Changing):
         """The person is asked."""
         call = tool_call.model_dump(mode="json", by_alias=True, exclude_none=True)
         kinds = {option.option_id: option.kind for option in options}
-        self.permissions.append({"session": session_id, "call": call, "options": kinds})
+        known = call["toolCallId"] in [begun["toolCallId"] for begun in self.shown("tool_call", session_id)]
+        self.permissions.append({"session": session_id, "call": call, "options": kinds, "is_known": known})
         self._changed()
         if self.gate is not None:
             await self.gate.wait()
@@ -76,6 +79,11 @@ class EditorClient(Changing):
         if self.fill is None:
             return acp_schema.DeclineElicitationResponse(action="decline")
         return acp_schema.AcceptElicitationResponse(action="accept", content=self.fill)
+
+    def overhear(self, event: Any) -> None:
+        """Keep updates as they came; an observer of the connection."""
+        if event.direction == "incoming" and event.message.get("method") == "session/update":
+            self.sent.append(event.message["params"]["update"])
 
     def shown(self, kind: str, session_id: str | None = None) -> list[JSON]:
         """The updates of one kind, of one conversation or of all."""
@@ -146,7 +154,9 @@ async def editing(
 
     async with Bridge(agent, settings=settings) as bridge, anyio.create_task_group() as tasks:
         tasks.start_soon(partial(acp_serving.serve_editor, bridge, reader, write, images=images))
-        connection = acp.connect_to_agent(person, writer, their_reader, use_unstable_protocol=True)
+        connection = acp.connect_to_agent(
+            person, writer, their_reader, use_unstable_protocol=True, observers=[client.overhear]
+        )
         shows: JSON = (
             {"elicitation": acp_schema.ElicitationCapabilities(form=acp_schema.ElicitationFormCapabilities())}
             if forms
@@ -165,5 +175,6 @@ async def editing(
                 writer.close()
                 await writer.wait_closed()
             ours_writer.close()
+            assert [update for _, update in client.updates] == client.sent
             if isinstance(agent, Agent):
                 agent.close()

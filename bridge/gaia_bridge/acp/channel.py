@@ -48,7 +48,7 @@ class TurnChannel:
         report: Report,
         start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
     ) -> None:
-        self._answer = answer
+        self.answer = answer
         self.report = report
         self._start = start
         self._loop = LoopHandle()
@@ -126,7 +126,7 @@ class TurnChannel:
 
     async def _answered(self, future: Future[JSON], method: str, params: JSON, running: RunningTool | None) -> None:
         try:
-            result = await self._answer(method, params, running)
+            result = await self.answer(method, params, running)
         except Exception as error:  # raised where it was asked
             _fail(future, error)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
@@ -43,6 +44,8 @@ from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import Settings
 
 __all__ = ["EditorSession", "Served"]
+
+logger = logging.getLogger(__name__)
 
 _ALL_TOOLS = RequestedTools(borrowings=(Borrowing("mcpServers", EVERYTHING, None),))
 
@@ -109,7 +112,7 @@ class EditorSession:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Have the servers, and tell of commands, until `end`. Reports started once servers are being started."""
-        source = self._served.model.source
+        source, is_started = self._served.model.source, False
         with self._scope:
             stop_listening = source.listen(lambda _: self._changed.set())
             try:
@@ -124,8 +127,15 @@ class EditorSession:
                         self._catalog = bridge.dispatcher().catalog
                         self._catalog.listen(lambda _: self._changed.set())
                     task_status.started()
+                    is_started = True
                     await self._tell_commands()
+            except Exception:
+                if not is_started:
+                    raise
+                # It goes on without servers; the other conversations are not concerned.
+                logger.exception("the servers of conversation %s have ended", self.session_id)
             finally:
+                self._catalog = None
                 stop_listening()
                 self._client.leave()
                 self._ended.set()
@@ -218,7 +228,7 @@ class EditorSession:
     def _request(self, channel: TurnChannel, params: JSON) -> EditorRequest:
         return EditorRequest(
             self._client.key,
-            self._questions.answer,
+            channel.answer,
             channel.report,
             self._questions.capabilities,
             self._editor,

@@ -60,6 +60,9 @@ class EditorTurn:
         self._farewell = farewell
         self._turn: Turn | None = None
         self._open: dict[str, ToolBegun] = {}
+        self._shown: set[str] = set()
+        """The calls that the editor knows."""
+        self._shown_another = anyio.Event()
         self._is_cancelled = False
         self._preparing = anyio.CancelScope()
 
@@ -89,7 +92,7 @@ class EditorTurn:
         problem: RequestError | None = None
         try:
             async with anyio.create_task_group() as tasks:
-                channel = TurnChannel(self._questions.answer, self._report(tasks), tasks.start_soon)
+                channel = TurnChannel(self._answer, self._report(tasks), tasks.start_soon)
                 try:
                     with self._model.turn() as self._turn:
                         reply = await self._played(self._turn, channel, prepare, request)
@@ -148,6 +151,12 @@ class EditorTurn:
         self._line.failed(error)
         await self._notify(updates.agent_text(error.message))
 
+    async def _answer(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
+        """Put a question to the person; what a call asks, not before the call is shown."""
+        while running is not None and running.call.id not in self._shown:
+            await self._shown_another.wait()
+        return await self._questions.answer(method, params, running)
+
     async def _show(self, piece: Piece) -> None:
         match piece:
             case str():
@@ -159,6 +168,9 @@ class EditorTurn:
             case ToolBegun():
                 self._open[piece.id] = piece
                 await self._notify(updates.call_begun(piece, self._cwd))
+                self._shown.add(piece.id)
+                self._shown_another.set()
+                self._shown_another = anyio.Event()
             case ToolEnded():
                 self._open.pop(piece.id, None)
                 await self._notify(updates.call_ended(piece, self._cwd))

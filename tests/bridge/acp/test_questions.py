@@ -46,6 +46,7 @@ async def test_a_tool_that_may_destroy_something_runs_once_it_is_allowed() -> No
     assert agent.deleted == ["/a", "/b"]
     assert len(asked) == 2
     assert asked[0]["session"] == session
+    assert all(permission["is_known"] for permission in asked), "no call is asked about before it is shown"
     assert asked[0]["options"] == {"allow": "allow_once", "allow_always": "allow_always", "reject": "reject_once"}
     assert asked[0]["call"] == {
         "toolCallId": begun["toolCallId"],
