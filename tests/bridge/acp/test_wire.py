@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -201,6 +202,19 @@ async def test_an_answer_to_a_question_that_is_no_answer_ends_the_question() -> 
             assert message["result"]["stopReason"] == "end_turn"
         assert "the editor" in str(model.asked[1].results()[0])
         agent.close()
+
+
+async def test_a_turn_that_waits_for_a_server_to_start_can_be_cancelled() -> None:
+    silent = {"name": "silent", "command": sys.executable, "args": ["-S", "-c", "input(); input()"], "env": []}
+    agent, model = made()
+    async with lines(agent, Settings(acp=AcpLimits(starting=600))) as editor:
+        begun = await editor.answer(request("session/new", {"cwd": "/", "mcpServers": [silent]}))
+        of_session = {"sessionId": begun["result"]["sessionId"]}
+        prompt = request("session/prompt", {**of_session, "prompt": [{"type": "text", "text": "go"}]})
+        await editor.send(prompt, {"jsonrpc": "2.0", "method": "session/cancel", "params": of_session})
+        assert (await editor.receive())["result"] == {"stopReason": "cancelled"}
+    assert model.asked == []
+    agent.close()
 
 
 async def test_what_was_asked_before_the_end_of_input_is_answered(nothing_left: None) -> None:
