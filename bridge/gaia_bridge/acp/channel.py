@@ -61,6 +61,11 @@ class TurnChannel:
         """Whether the person has cancelled the turn."""
         return self._cancelled.is_set()
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question to the person is not answered yet."""
+        return bool(self._open)
+
     def wait_cancelled(self, timeout: float) -> bool:
         """Block up to `timeout` seconds; whether the turn was cancelled."""
         return self._cancelled.wait(timeout)
