@@ -6,15 +6,19 @@ import json
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import psutil
 import pytest
 
 from gaia.agents.base import MCPAgent, prompt
+from gaia_bridge.bridge import Bridge
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AcpLimits, Settings
+from tests.support.agents import one_tool
 from tests.support.editors import Editing, EditorClient, editing, stdio_server
 from tests.support.fake_model import FakeModel, call, calls, made, say
 from tests.support.on_demand import acp, acp_schema
@@ -162,14 +166,15 @@ async def test_servers_that_cannot_be_are_refused(nothing_left: None) -> None:
                 await editor.begin(*servers)
 
 
-async def test_a_server_on_the_network_is_reached_with_its_headers() -> None:
-    from gaia_bridge.acp.servers import server_specs
-
-    headers = [acp_schema.HttpHeader(name="X-Key", value="1")]
-    web = acp_schema.HttpMcpServer(type="http", name="web", url="https://example.org/mcp", headers=headers)
-    old = acp_schema.SseMcpServer(type="sse", name="old", url="http://example.org/sse", headers=[])
-    specs: list[Any] = server_specs([web, old], "/work", 2)
-    assert [(spec.name, spec.url, dict(spec.headers), spec.sse) for spec in specs] == [
-        ("web", "https://example.org/mcp", {"X-Key": "1"}, False),
-        ("old", "http://example.org/sse", {}, True),
-    ]
+async def test_servers_on_the_network_are_reached_with_their_headers() -> None:
+    agent, model = made(calls(("web__work", {}), ("old__work", {})), say("Done."))
+    async with Bridge(one_tool(lambda arguments: "worked")) as others, anyio.create_task_group() as tasks:
+        [url] = await tasks.start(partial(others.serve_http, "127.0.0.1", 0, token="a-secret-of-thirty-two-characters"))
+        secret = "Bearer a-secret-of-thirty-two-characters"
+        headers = [acp_schema.HttpHeader(name="Authorization", value=secret)]
+        web = acp_schema.HttpMcpServer(type="http", name="web", url=f"{url}/mcp", headers=headers)
+        old = acp_schema.SseMcpServer(type="sse", name="old", url=f"{url}/sse", headers=headers)
+        async with editing(agent) as editor:
+            await editor.ask(await editor.begin(web, old), "go")
+        tasks.cancel_scope.cancel()
+    assert model.asked[1].results() == ["worked", "worked"]

@@ -97,7 +97,10 @@ def test_ctrl_c_ends_the_process_at_once_after_its_own_command_line_alone(argume
 def test_a_command_whose_package_is_missing_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    def nothing(name: str) -> None:
+        assert name == "acp"
+
+    monkeypatch.setattr(importlib.util, "find_spec", nothing)
     assert main(["acp", "agent.py"]) == 78
     assert "not installed (pip install 'gaia-mcp-bridge[acp]')" in capsys.readouterr().err
 
