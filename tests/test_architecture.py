@@ -78,8 +78,9 @@ LAYERS = {
     "gaia_bridge.editors": 6,
     "gaia_bridge.projects": 6,
     "gaia_bridge.reloading": 6,
+    # for editors that converse, and for programs that have the bridge inside of them
+    "gaia_bridge.acp": 7,
     "gaia_bridge.background": 7,
-    # for programs that have the bridge inside of them
     "gaia_bridge.embedding": 7,
     "gaia_bridge.testing": 7,
     # people
@@ -137,8 +138,10 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 """What it therefore never imports."""
 
 OWNERS = {
+    "acp": ("gaia_bridge.acp.*",),
     "asyncio": (
         "gaia.mcp.aio.*",
+        "gaia_bridge.acp.*",
         "gaia_bridge.background.*",
         "gaia_bridge.chaining.*",
         "gaia_bridge.client.*",
@@ -176,6 +179,7 @@ OWNERS = {
         "gaia_bridge.functions.pydantic_schemas",
         "gaia_bridge.functions.typed_function",
         "gaia.agents.chat.tool_execution",
+        "gaia_bridge.acp.*",
         "gaia_bridge.client.oauth.*",
     ),
     "pytest": ("gaia_bridge.testing.plugin",),
@@ -201,6 +205,7 @@ TYPE_ONLY: dict[tuple[str, str], str] = {}
 """Imports under `TYPE_CHECKING` that may point up, as (importer, imported), each with its reason."""
 
 PROVIDED_BY = {
+    "acp": "agent_client_protocol",
     "dotenv": "python_dotenv",
     "mcp_types": "mcp",
     "pydantic_core": "pydantic",

@@ -13,7 +13,23 @@ from msgspec import Struct, field
 
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["ASK_SESSION", "AnswersChats", "ChatRequest", "LentTool", "OfferedAsModel", "Reply", "ToolCall", "Usage"]
+__all__ = [
+    "ASK_SESSION",
+    "AnswersChats",
+    "ChatRequest",
+    "KeepsChats",
+    "LentTool",
+    "OfferedAsModel",
+    "Piece",
+    "Plan",
+    "Reply",
+    "Thought",
+    "ToolBegun",
+    "ToolCall",
+    "ToolEnded",
+    "TurnEvent",
+    "Usage",
+]
 
 
 ASK_SESSION: Final = "ask_"
@@ -54,6 +70,53 @@ class Reply(Struct, frozen=True):
     """The names of the tools that were run on the way to it, for the log; one that was run twice, twice."""
 
 
+class ToolBegun(Struct, frozen=True):
+    """An agent is about to call one of its tools."""
+
+    id: str
+    """Unique in the process: models repeat theirs."""
+    name: str
+    """The tool's key; as the model wrote it, if it is no tool."""
+    title: str
+    """What a person is shown."""
+    arguments: JSON
+    """What it is called with; empty if the model wrote nothing that makes sense."""
+    annotations: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the tool says of itself, in MCP's words: `readOnlyHint`, `destructiveHint`, ..."""
+
+
+class ToolEnded(Struct, frozen=True):
+    """A call that was begun has come to its end, or was never made."""
+
+    id: str
+    text: str
+    """What the model is told."""
+    value: Any = None
+    """What the tool returned, as plain JSON; `None` if it returned nothing."""
+    problem: str | None = None
+    """What went wrong."""
+
+
+class Thought(Struct, frozen=True):
+    """A piece of what a model thinks before it answers, which is no part of the answer."""
+
+    text: str
+
+
+class Plan(Struct, frozen=True):
+    """What an agent is going to do: all of it, each time that something of it changes."""
+
+    entries: Sequence[JSON]
+    """Each with `content`, `status` (`pending`, `in_progress`, `completed`), `priority` (`high`, `medium`, `low`)."""
+
+
+TurnEvent = ToolBegun | ToolEnded | Thought | Plan
+"""What happens beside the text of an answer."""
+
+Piece = str | TurnEvent | Reply
+"""What an answer consists of."""
+
+
 class LentTool(Struct, frozen=True):
     """A tool that is given to an agent for one turn, such as one that the bridge publishes."""
 
@@ -78,6 +141,11 @@ class ChatRequest(Struct, frozen=True):
     """For the model, in OpenAI's words: `temperature`, `max_tokens`, `tool_choice`, ..."""
     must_exist: bool = False
     """Whether its session has to be there already; else it may begin with this turn."""
+    events: bool = False
+    """Whether the answer may have `TurnEvent`s between its texts."""
+    is_own: bool = False
+    """Whether the session was named by whoever serves the chat, and is there until that ends it. Otherwise a client has
+    named it, and it ends when nobody uses it."""
 
 
 @runtime_checkable
@@ -97,10 +165,38 @@ class OfferedAsModel(Protocol):
 class AnswersChats(Protocol):
     """An agent that answers turn by turn. One that does not, but has `process_query(text)`, answers in one piece."""
 
-    def answer_chat(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
+    def answer_chat(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """Yield pieces of the answer as they come, and one `Reply` at the end. Usable on any event loop.
+
+        What is no text is asked for with `ChatRequest.events`.
 
         Raises:
             ModelError: There is no answer; says what to start or set.
         """
+        ...
+
+
+@runtime_checkable
+class KeepsChats(Protocol):
+    """An agent that can say which chats of its own clients it remembers (`ChatRequest.is_own`). Methods may block."""
+
+    @property
+    def keeps_chats(self) -> bool:
+        """Whether they outlive the process."""
+        ...
+
+    def describe_chat(self, session_id: str, about: dict[str, Any]) -> None:
+        """Remember what a chat is about: what `list_chats` gives back as `metadata`."""
+        ...
+
+    def list_chats(self) -> list[dict[str, Any]]:
+        """All of them: `session_id`, `last_activity` (ISO) and `metadata`."""
+        ...
+
+    def get_chat(self, session_id: str) -> list[JSON] | None:
+        """The messages of one, in OpenAI's shape, without a system message; `None` if there is no such chat."""
+        ...
+
+    def end_chat(self, session_id: str) -> None:
+        """Forget one."""
         ...

@@ -13,6 +13,7 @@ from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 
 __all__ = [
+    "AcpLimits",
     "AgentLimits",
     "BackgroundLimits",
     "BacklogLimits",
@@ -439,6 +440,28 @@ class BackgroundLimits(Limits, frozen=True):
     """Seconds between two looks how long it is."""
 
 
+class AcpLimits(Limits, frozen=True):
+    """What an editor may use of an agent over the Agent Client Protocol.
+
+    Questions have `AgentLimits.question_timeout`.
+    """
+
+    sessions: int = 64
+    """Conversations at once. Each may hold servers of its own; an editor has a few."""
+    servers: int = 64
+    """Servers that an editor gives to one conversation."""
+    tools: int = 2_000
+    """Tools of those servers in one turn. An agent with many searches among them, but each is described to it."""
+    turn_timeout: float = 3_600.0
+    """Seconds for one turn: a person may sit before several questions of it."""
+    starting: float = 20.0
+    """Seconds that the first turn waits for the editor's servers to start; what starts later is there in the next."""
+    line_bytes: int = 32 * MIB
+    """One message: prompts carry whole files and pictures."""
+    page: int = 50
+    """Kept conversations in one answer to `session/list`."""
+
+
 class Settings(Limits, frozen=True):
     """All limits of one bridge."""
 
@@ -449,6 +472,7 @@ class Settings(Limits, frozen=True):
     background: BackgroundLimits = BackgroundLimits()
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
+    acp: AcpLimits = AcpLimits()
     subscriptions: SubscriptionLimits = SubscriptionLimits()
     backlog: BacklogLimits = BacklogLimits()
     pages: PageLimits = PageLimits()

@@ -118,6 +118,7 @@ async def replied(agent: Agent, text: str = "go", **request: Any) -> tuple[Reply
         if isinstance(piece, Reply):
             replies.append(piece)
         else:
+            assert isinstance(piece, str)
             streamed += piece
     [reply] = replies
     return reply, streamed

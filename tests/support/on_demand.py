@@ -16,6 +16,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "acp",
+    "acp_prompts",
+    "acp_schema",
+    "acp_serving",
     "import_what_is_used_by",
     "fixture_server",
     "mcp",
@@ -89,6 +93,8 @@ def import_what_is_used_by(name: str) -> None:
 
 
 if TYPE_CHECKING:
+    import acp
+    import acp.schema as acp_schema
     import mcp
     import mcp.client.context as mcp_context
     import mcp.client.sse as mcp_sse
@@ -111,6 +117,8 @@ if TYPE_CHECKING:
     import openai
     import openai.types.chat as openai_chat
 
+    import gaia_bridge.acp.prompts as acp_prompts
+    import gaia_bridge.acp.serving as acp_serving
     import gaia_bridge.client.oauth.discovery as oauth_discovery
     import gaia_bridge.client.oauth.grants as oauth_grants
     import gaia_bridge.client.oauth.interaction as oauth_interaction
@@ -121,6 +129,10 @@ if TYPE_CHECKING:
     import tests.servers.pushing_server as pushing_server
     import tests.servers.stdio_upstream as stdio_upstream
 else:
+    acp = _OnDemand("acp")
+    acp_prompts = _OnDemand("gaia_bridge.acp.prompts")
+    acp_schema = _OnDemand("acp.schema")
+    acp_serving = _OnDemand("gaia_bridge.acp.serving")
     fixture_server = _OnDemand("tests.conformance.fixture_server")
     mcp = _OnDemand("mcp")
     mcp_auth = _OnDemand("mcp.shared.auth")

@@ -30,6 +30,9 @@ _FINISHES = {
 }
 """Finish reasons that say more than that it was said."""
 
+_THOUGHTS = ("reasoning_content", "reasoning")
+"""Fields of what a model says to itself: llama.cpp, vLLM, LM Studio and DeepSeek have the first, Ollama the second."""
+
 _LONGEST_NAME = 1_000
 """Characters of a tool's name; nothing that goes on for longer is one."""
 
@@ -92,6 +95,8 @@ class Assembly:
         """Whether the server said that this is all."""
         self.failed = False
         """Whether it said that it failed."""
+        self.thought = ""
+        """What the last chunk has of that which the model says to itself."""
         self.overfull = False
         """Whether there were more tool calls than there may be."""
         self._offered = offered
@@ -104,6 +109,7 @@ class Assembly:
 
     def feed(self, chunk: JSON) -> str:
         """Take a chunk, or a whole answer; returns the text in it."""
+        self.thought = ""
         self._take_usage(chunk.get("usage"))
         choices = chunk.get("choices")
         choice = choices[0] if is_array(choices) and choices else None
@@ -114,6 +120,7 @@ class Assembly:
         if is_object(delta):
             self.has_begun = self.has_begun or any(value for field, value in delta.items() if field != "role")
             text = _text_of(delta.get("content")) or _text_of(delta.get("refusal"))
+            self.thought = next((said for field in _THOUGHTS if (said := _text_of(delta.get(field)))), "")
             self._take_calls(delta.get("tool_calls"))
         if text:
             self._text.append(text)

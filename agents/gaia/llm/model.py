@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
 
-from gaia_bridge.chat_types import Reply
+from gaia_bridge.chat_types import Reply, Thought
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["ChatModel"]
@@ -21,7 +21,7 @@ class ChatModel(Protocol):
 
     def stream(
         self, messages: Sequence[JSON], tools: Sequence[JSON] = (), options: Mapping[str, Any] | None = None
-    ) -> AsyncGenerator[str | Reply]:
+    ) -> AsyncGenerator[str | Thought | Reply]:
         """Continue a conversation. Always called on the same event loop.
 
         Args:
@@ -30,7 +30,8 @@ class ChatModel(Protocol):
             options: In OpenAI's words, such as `temperature`; they win over those that the model was made with.
 
         Yields:
-            Pieces of text as they come, and at the end one `Reply` with all of it.
+            Pieces of text as they come, and at the end one `Reply` with all of it. Between them, if the model tells
+            that, what it thinks.
 
         Raises:
             ModelError: There is no usable answer; says what to start or set.

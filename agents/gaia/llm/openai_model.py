@@ -18,7 +18,7 @@ from gaia.llm.server_search import chat_models, close_all, find_server, only_mod
 from gaia.llm.servers import shown_url
 from gaia.llm.settings import wanted
 from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire, load_library
-from gaia_bridge.chat_types import Reply
+from gaia_bridge.chat_types import Reply, Thought
 from gaia_bridge.errors import ModelError, ModelNotFoundError, ModelUnreachableError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
@@ -55,6 +55,7 @@ class OpenAIModel:
         provider: A server by its name: `lemonade`, `ollama`, `llamacpp`, `lmstudio`, `vllm` or `openai`.
         options: For every reply, in OpenAI's words, such as `{"temperature": 0}`.
         limits: Deadlines and sizes.
+        thoughts: Whether `stream` also yields what the model says to itself, where its server tells that.
 
     Raises:
         ModelError: An argument is an address or a provider that there cannot be.
@@ -68,6 +69,8 @@ class OpenAIModel:
         provider: str | None = None,
         options: Mapping[str, Any] | None = None,
         limits: ModelLimits | None = None,
+        *,
+        thoughts: bool = False,
     ) -> None:
         self._arguments = (base_url, model, api_key, provider)
         self._wanted = wanted(
@@ -75,6 +78,7 @@ class OpenAIModel:
         )  # the environment counts when it is used
         self._options = dict(options or {})
         self._limits = limits or ModelLimits()
+        self._thoughts = thoughts
         self._lacks: set[str] = set()
         self._active = 0
         self._forget()
@@ -93,7 +97,7 @@ class OpenAIModel:
 
     async def stream(
         self, messages: Sequence[JSON], tools: Sequence[JSON] = (), options: Mapping[str, Any] | None = None
-    ) -> AsyncGenerator[str | Reply]:
+    ) -> AsyncGenerator[str | Thought | Reply]:
         """Continue a conversation; closing the generator ends the request. See `ChatModel.stream`."""
         self._active += 1
         try:
@@ -105,7 +109,7 @@ class OpenAIModel:
 
     async def _stream(
         self, messages: Sequence[JSON], tools: Sequence[JSON], options: Mapping[str, Any] | None
-    ) -> AsyncGenerator[str | Reply]:
+    ) -> AsyncGenerator[str | Thought | Reply]:
         chosen = await self._choose()
         asked = {**self._options, **(options or {})}
         body: JSON = {
@@ -121,7 +125,7 @@ class OpenAIModel:
             try:
                 async with aclosing(self._reply(chosen, self._with_streaming(body))) as pieces:
                     async for piece in pieces:
-                        has_begun = True
+                        has_begun = has_begun or not isinstance(piece, Thought)
                         yield piece
                 return
             except Refusal as refusal:
@@ -151,7 +155,7 @@ class OpenAIModel:
 
     # One reply
 
-    async def _reply(self, chosen: _Chosen, body: JSON) -> AsyncGenerator[str | Reply]:
+    async def _reply(self, chosen: _Chosen, body: JSON) -> AsyncGenerator[str | Thought | Reply]:
         offered = [tool["function"]["name"] for tool in body.get("tools", ()) if is_object(tool.get("function"))]
         assembly = Assembly(offered, most_calls=self._limits.tool_calls)
         patience = Patience(chosen.report, self._limits)
@@ -159,7 +163,10 @@ class OpenAIModel:
         async with aclosing(chosen.wire.answers(body, patience, chosen.report)) as chunks:
             async for chunk in chunks:
                 is_done = is_done or "done" in chunk or "message" in _choice(chunk)
-                if text := assembly.feed(chunk):
+                text = assembly.feed(chunk)
+                if self._thoughts and assembly.thought:
+                    yield Thought(assembly.thought)
+                if text:
                     yield text
                 patience.has_begun, patience.has_finished = assembly.has_begun, assembly.is_finished
         yield self._complete(assembly, is_done, chosen.report)

@@ -46,7 +46,7 @@ from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.reloading import AgentReloader
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.runtime.watchdog import watching
-from gaia_bridge.server.transports.stdio import claim_stdio
+from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio
 from gaia_bridge.settings import Settings
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class ServeOptions(Struct, frozen=True):
     """Where it is served in the background, instead of over HTTP or stdio."""
     bridge: Bridge | None = None
     """What is served instead of agents and a configuration: it says itself what it publishes."""
+    to_editor: Callable[[Bridge, ClaimedStdio], Awaitable[None]] | None = None
+    """Serves the one agent on standard input and output, in another protocol than MCP."""
 
 
 class _Content(Struct, frozen=True):
@@ -148,7 +150,7 @@ def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
     content = _load(options)
 
     async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
-        await bridge.serve_stdio(claimed)
+        await (bridge.serve_stdio(claimed) if options.to_editor is None else options.to_editor(bridge, claimed))
 
     _run(options, content, deadline, options.settings.stdio_grace, serve)
 
@@ -320,6 +322,9 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
         _announce([options.agents, os.getcwd()])
         _hidden((), token)
         return _reloading(options, _Content((), (), None, token))
+    if options.to_editor is not None:
+        _announce([options.agents, os.getcwd()])
+        return _Content([_only_agent(options)], (), None)
     configured = ConfiguredServers(options.config)
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
         _announce([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()])
@@ -342,6 +347,23 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
         problem = f"{made[0].reference} is a Bridge, which says itself what it publishes"
         raise ConfigError(option, problem, f"leave it out, or write Bridge({_WRITTEN[option]})")
     return _Content([agent for agent in agents if agent is not made[0]], (), None, token, bridge)
+
+
+def _only_agent(options: ServeOptions) -> LoadedAgent:
+    """The one that an editor converses with.
+
+    Raises:
+        AgentLoadError: There are several, or it cannot converse.
+    """
+    from gaia_bridge.acp.serving import check_agent
+
+    reference = " ".join(options.agents)
+    found = AgentChoice(options.agents, wanted=True, beyond=False, configured=False).load(others=False)
+    if len(found) != 1:
+        names = ", ".join(loaded.reference for loaded in found)
+        raise AgentLoadError(reference, f"an editor converses with one agent; there are {names}", "name one of them")
+    check_agent(found[0].agent, reference)
+    return found[0]
 
 
 def _reloading(options: ServeOptions, content: _Content) -> _Content:

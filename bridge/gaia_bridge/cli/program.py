@@ -142,6 +142,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Run": {
         "serve": ("serve:serve", "Publish agents, over HTTP or over stdio."),
         "dev": ("dev:dev", "Serve agents over HTTP while they are being written."),
+        "acp": ("acp:acp", "Serve an agent to Zed, JetBrains or Neovim."),
         "agents": ("agents:agents", "Show which agents would be published."),
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
     },

@@ -19,7 +19,17 @@ from typing import Any, Final, Self
 import anyio
 from msgspec.structs import replace
 
-from gaia_bridge.chat_types import AnswersChats, ChatRequest, Reply
+from gaia_bridge.chat_types import (
+    AnswersChats,
+    ChatRequest,
+    Piece,
+    Plan,
+    Reply,
+    Thought,
+    ToolBegun,
+    ToolEnded,
+    TurnEvent,
+)
 from gaia_bridge.errors import BusyError
 from gaia_bridge.openai_api.errors import NEVER_AGAIN, ChatError, as_chat_error
 from gaia_bridge.openai_api.messages import last_question
@@ -36,6 +46,9 @@ ANSWER_METHODS: Final = ("answer_chat", "process_query")
 
 _ANSWER_FIELDS: Final = ("result", "answer", "response")
 """Where the answer is in a dictionary that `process_query` returns, the first that is there."""
+
+_EVENTS: Final = (Plan, Thought, ToolBegun, ToolEnded)
+"""The kinds of `TurnEvent`."""
 
 
 def can_answer(agent: object) -> bool:
@@ -58,7 +71,7 @@ class Turn:
         self._on_end = on_end
         self._loop = LoopHandle()
         self._wake = anyio.Event()
-        self._waiting: tuple[str, Future[None]] | None = None
+        self._waiting: tuple[str | TurnEvent, Future[None]] | None = None
         self._said: list[str] = []
         self._size = 0
         self._outcome: Outcome | None = None
@@ -100,8 +113,8 @@ class Turn:
         except BusyError as error:
             raise as_chat_error(error, self._model) from None
 
-    async def next(self) -> str | Reply:
-        """The next piece, and at the end the reply.
+    async def next(self) -> Piece:
+        """The next piece, and at the end the reply. What is no text is there only if the request asks for it.
 
         Raises:
             ChatError: The agent failed, or the turn was ended.
@@ -115,7 +128,7 @@ class Turn:
                 self._waiting = None
                 if taken.set_running_or_notify_cancel():
                     taken.set_result(None)
-                return self._record(piece)
+                return self._record(piece) if isinstance(piece, str) else piece
             if self._outcome is not None:
                 return self._reply(self._outcome)
             await wake.wait()
@@ -126,7 +139,7 @@ class Turn:
         Raises:
             ChatError: As `next`.
         """
-        while isinstance(piece := await self.next(), str):
+        while not isinstance(piece := await self.next(), Reply):
             pass
         return piece
 
@@ -146,6 +159,12 @@ class Turn:
         self._wake.set()
         self._on_end(self)
 
+    async def over(self) -> None:
+        """Wait until the agent's code has come to its end, after `end`. What blocks a thread may take for ever."""
+        while self._job is not None and self._outcome is None:
+            self._wake = wake = anyio.Event()
+            await wake.wait()
+
     def end_later(self, seconds: float, error: ChatError) -> None:
         """End it in `seconds`, unless it ends before."""
         self._deadline()
@@ -156,13 +175,13 @@ class Turn:
         said = "".join(self._said)
         return reply.text[len(said) :] if reply.text.startswith(said) else ""
 
-    async def _give(self, piece: str) -> None:
+    async def _give(self, piece: str | TurnEvent) -> None:
         """Called on the agent's loop: hand over a piece, and wait until it was taken."""
         taken: Future[None] = Future()
         self._loop.call_soon(partial(self._receive, piece, taken))
         await asyncio.wrap_future(taken)
 
-    def _receive(self, piece: str, taken: Future[None]) -> None:
+    def _receive(self, piece: str | TurnEvent, taken: Future[None]) -> None:
         self._waiting = piece, taken
         self._wake.set()
 
@@ -199,13 +218,19 @@ class Turn:
         return replace(answer, text=valid_text(answer.text))
 
 
-async def _pump(agent: AnswersChats, request: ChatRequest, give: Callable[[str], Awaitable[None]]) -> Reply | None:
+async def _pump(
+    agent: AnswersChats, request: ChatRequest, give: Callable[[str | TurnEvent], Awaitable[None]]
+) -> Reply | None:
     """Runs on the agent's loop: take what the agent says, up to its reply."""
     async with aclosing(agent.answer_chat(request)) as pieces:
         async for piece in pieces:
             said: Any = piece
             if isinstance(said, Reply):
                 return said
+            if isinstance(said, _EVENTS):
+                if request.events:
+                    await give(said)
+                continue
             if not isinstance(said, str):
                 raise TypeError(f"answer_chat() yielded {type(said).__name__}; expected str, and one Reply at the end")
             if said:

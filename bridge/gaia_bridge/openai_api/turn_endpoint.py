@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import ExitStack
+from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import anyio
@@ -17,12 +18,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gaia_bridge.chat_types import ChatRequest, Reply
+from gaia_bridge.chat_types import ChatRequest, Piece, Reply
 from gaia_bridge.openai_api.completion_request import SESSION_HEADER, CompletionRequest, session_of
 from gaia_bridge.openai_api.errors import ChatError, as_chat_error
 from gaia_bridge.openai_api.lent_tools import Loan, offered_tools
 from gaia_bridge.openai_api.models import Model, Models
-from gaia_bridge.openai_api.tool_request import ChatClients
+from gaia_bridge.openai_api.tool_request import ChatClients, ToolRequest
 from gaia_bridge.openai_api.turn import Turn
 from gaia_bridge.openai_api.turn_log import TurnLine
 from gaia_bridge.protocol.json_text import to_json
@@ -137,7 +138,7 @@ class TurnEndpoint:
         asked, source = exchange.asked, model.source
         tools = await offered_tools(self._catalog, asked.tools, source.agent, self._limits.lent_tools)
         client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id))
-        loan = Loan(self._catalog, tools, client, line)
+        loan = Loan(self._catalog, tools, partial(ToolRequest, client), line)
         turn_ends.callback(loan.end)
         chat = ChatRequest(asked.messages, asked.session_id, loan.tools, asked.tools.client, asked.options)
         model.begin(turn, chat)
@@ -146,7 +147,7 @@ class TurnEndpoint:
             whole = exchange.whole(reply)
             line.answered(reply)
             return Response(whole, media_type="application/json")
-        first: str | Reply | None = None
+        first: Piece | None = None
         with anyio.move_on_after(self._limits.ping_interval):
             first = await turn.next()
         events = _events(turn, first, exchange, model.id, line)
@@ -159,15 +160,15 @@ def failed(error: ChatError) -> Response:
 
 
 async def _events(
-    turn: Turn, piece: str | Reply | None, exchange: TurnExchange, model: str, line: TurnLine
+    turn: Turn, piece: Piece | None, exchange: TurnExchange, model: str, line: TurnLine
 ) -> AsyncGenerator[ServerSentEvent]:
     """What a stream consists of. A failure is its last event."""
     for event in exchange.first():
         yield _sent(event)
     try:
         piece = await turn.next() if piece is None else piece
-        while isinstance(piece, str):
-            for event in exchange.piece(piece):
+        while not isinstance(piece, Reply):
+            for event in exchange.piece(piece) if isinstance(piece, str) else ():
                 yield _sent(event)
             piece = await turn.next()
         last = list(exchange.last(piece, turn.rest(piece)))

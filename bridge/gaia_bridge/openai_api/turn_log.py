@@ -18,7 +18,7 @@ from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.models import Model
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["LentToolCall", "TurnLine"]
+__all__ = ["LentToolCall", "TurnLine", "TurnLog"]
 
 _LATE: Final = ("deadline_exceeded",)
 """Codes of errors that say that there was no time left."""
@@ -32,19 +32,19 @@ class LentToolCall:
         """What came of it; `None` if it was cancelled."""
 
 
-class TurnLine:
-    """What is told of one request for a turn, once it is over.
+class TurnLog:
+    """What is told of one turn, once it is over.
 
     Args:
-        scope: The request.
-        send: Where its answer goes.
+        method: What was asked for: a path, or a method.
+        client: Who asked.
+        origin: Tells this client from others of that name, until the turn is known to belong to a session.
     """
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self._path: str = scope["path"]
-        self._client = Headers(scope=scope).get("user-agent", "unknown")
-        self._number = _number_of(":".join(map(str, scope.get("client") or ())))
-        self._send = send
+    def __init__(self, method: str, client: str, origin: str) -> None:
+        self._path = method
+        self._client = client
+        self._number = _number_of(origin)
         self._began = time.monotonic()
         self._model: Model | None = None
         self._outcome = "cancelled"  # unless it is said otherwise
@@ -52,7 +52,8 @@ class TurnLine:
         self._used: Sequence[str] = ()
         self.bytes_in = 0
         """Of the request's body."""
-        self._bytes_out = 0
+        self.bytes_out = 0
+        """Of its answer."""
 
     def of_session(self, session_id: str | None) -> None:
         """It belongs to a session, which all its turns are told by, whatever connection they come on."""
@@ -62,11 +63,6 @@ class TurnLine:
     def asks(self, model: Model) -> None:
         """Whom it is for."""
         self._model = model
-
-    async def send(self, message: Message) -> None:
-        """Pass a part of the answer on."""
-        self._bytes_out += len(message.get("body", b""))
-        await self._send(message)
 
     def answered(self, reply: Reply) -> None:
         """The agent has answered."""
@@ -125,10 +121,29 @@ class TurnLine:
                 outcome=self._outcome,
                 seconds=time.monotonic() - self._began,
                 bytes_in=self.bytes_in,
-                bytes_out=self._bytes_out,
+                bytes_out=self.bytes_out,
                 tools=tuple(self._used or self._called),
             )
         )
+
+
+class TurnLine(TurnLog):
+    """The same of one request over HTTP.
+
+    Args:
+        scope: The request.
+        send: Where its answer goes.
+    """
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        client = Headers(scope=scope).get("user-agent", "unknown")
+        super().__init__(scope["path"], client, ":".join(map(str, scope.get("client") or ())))
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the answer on."""
+        self.bytes_out += len(message.get("body", b""))
+        await self._send(message)
 
 
 def _number_of(name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -121,7 +121,7 @@ class Call:
         info = self.meta[meta.CLIENT_INFO_KEY] if meta.CLIENT_INFO_KEY in self.meta else None
         return (host, str(info.get("name")), str(info.get("version"))) if is_object(info) else (host,)
 
-    def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None) -> Call:
+    def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None, /) -> Self:
         """The same request with the answers to an `input_required` result."""
         again = copy.copy(self)
         again.input_responses, again.request_state = input_responses, request_state

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol, Self, TypeVar
 
 import anyio
 
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, AnswerError, ProtocolError
 from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.settings import AgentLimits
 
-if TYPE_CHECKING:
-    from gaia_bridge.server.call import Call
-
-__all__ = ["brought_to_an_end"]
+__all__ = ["RoundRequest", "brought_to_an_end"]
 
 
-async def brought_to_an_end(ask: Callable[[Call], Awaitable[JSON]], call: Call, limits: AgentLimits) -> JSON:
+class RoundRequest(ClientRequest, Protocol):
+    """A request that can be made again."""
+
+    def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
+        """The same request with the answers to what its result asked for."""
+        ...
+
+
+_Request = TypeVar("_Request", bound=RoundRequest)
+
+
+async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _Request, limits: AgentLimits) -> JSON:
     """Ask until there is a result that asks for nothing; clients of 2026-07-28 play rounds by themselves.
 
     Args:
@@ -49,7 +58,7 @@ async def brought_to_an_end(ask: Callable[[Call], Awaitable[JSON]], call: Call, 
         raise ProtocolError(INTERNAL_ERROR, f"The server {error}") from None
 
 
-async def _pushed(question: Question, call: Call, patience: float) -> JSON:
+async def _pushed(question: Question, call: ClientRequest, patience: float) -> JSON:
     """The client's answer to one question of an `input_required` result."""
     try:
         with anyio.fail_after(patience):

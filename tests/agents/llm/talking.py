@@ -56,6 +56,7 @@ async def collected(
                     replies.append(piece)
                 else:
                     assert not replies, "text after the reply"
+                    assert isinstance(piece, str)
                     pieces.append(piece)
     assert len(replies) == 1
     assert "".join(pieces) == replies[0].text

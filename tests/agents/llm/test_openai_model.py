@@ -14,6 +14,7 @@ import gaia.llm.settings
 from gaia.llm import ModelError, ModelLimits, ModelNotFoundError, OpenAIModel, Reply, Usage
 from gaia.llm.model import ChatModel
 from gaia.llm.servers import KNOWN, KnownServer
+from gaia_bridge.chat_types import Thought
 from gaia_bridge.protocol.json_types import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of, user
 from tests.servers.model_dialects import DIALECTS
@@ -41,6 +42,16 @@ async def test_text_comes_word_by_word(server: ModelHandle, dialect: str) -> Non
     assert reply.finish_reason == "stop"
     counts = DIALECTS[dialect].usage != "never"
     assert reply.usage == (Usage(prompt_tokens(server.requests()[0].body), 5) if counts else Usage())
+
+
+@every_dialect
+async def test_what_a_model_thinks_is_told_to_whoever_wants_it(server: ModelHandle, dialect: str) -> None:
+    server.play(script(say("It is nice.", reasoning="hm"), dialect=dialect))
+    model = model_at(server, thoughts=True)
+    told = [piece async for piece in model.stream(user("How is it?"))]
+    await model.aclose()
+    assert told[0] == Thought("hm")
+    assert [piece for piece in told if isinstance(piece, str)] == ["It ", "is ", "nice."]
 
 
 @every_dialect

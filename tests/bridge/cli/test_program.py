@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import signal
 import subprocess
@@ -91,6 +92,17 @@ def test_ctrl_c_ends_the_process_at_once_after_its_own_command_line_alone(argume
     code = f"import signal; from gaia_bridge.cli import main; main({arguments}); print(repr(signal.getsignal(2)))"
     result = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, timeout=30)
     assert handler in result.stdout
+
+
+def test_a_command_whose_package_is_missing_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(name: str) -> None:
+        assert name == "acp"
+
+    monkeypatch.setattr(importlib.util, "find_spec", nothing)
+    assert main(["acp", "agent.py"]) == 78
+    assert "not installed (pip install 'gaia-mcp-bridge[acp]')" in capsys.readouterr().err
 
 
 @pytest.mark.requirement("F-367")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ServerInfo, ServerOptions, ServerSpec
 from gaia_bridge.openai_api.lent_tools import Loan, offered_tools
-from gaia_bridge.openai_api.tool_request import ChatClient
+from gaia_bridge.openai_api.tool_request import ChatClient, ToolRequest
 from gaia_bridge.openai_api.tools import Borrowing, RequestedTools
 from gaia_bridge.openai_api.turn_log import TurnLine
 from gaia_bridge.protocol.json_types import JSON
@@ -241,7 +242,8 @@ async def test_a_bridge_that_ends_during_a_call_is_a_result_too() -> None:
         catalog.add(Hanging("x", "work"))
         asked = RequestedTools(borrowings=(Borrowing("tools[0]", "*", None),))
         line = TurnLine({"path": "/v1/chat/completions", "headers": []}, nowhere)
-        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), ChatClient("c"), line).tools)
+        request = partial(ToolRequest, ChatClient("c"))
+        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), request, line).tools)
         ready.set()
         await asyncio.to_thread(started.wait)
 

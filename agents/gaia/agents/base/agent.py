@@ -16,7 +16,7 @@ from gaia.agents.base.gaia_calls import GaiaCalls, QueryResult
 from gaia.agents.base.gaia_options import GAIA_DEFAULTS, gaia_options, meaning_of
 from gaia.agents.base.tool_class import Tool
 from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry, method_entries
-from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
+from gaia.agents.chat.limits import DEFAULT_SESSION, SERVED_SESSION, ChatLimits
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompts import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gaia.agents.chat.engine import ChatEngine
     from gaia.agents.chat.sessions import AgentSession
     from gaia.llm.model import ChatModel
-    from gaia_bridge.chat_types import ChatRequest, Reply
+    from gaia_bridge.chat_types import ChatRequest, Piece
     from gaia_bridge.contract import AgentLike
     from gaia_bridge.embedding.serving import Serving
 
@@ -248,9 +248,37 @@ class Agent(GaiaCalls):
         """
         return (await self._chat.chat(TurnRequest.of(user_input, session_id, create_if_missing, max_steps))).text
 
-    def answer_chat(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
+    def answer_chat(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """Answer a client of the bridge; see `gaia_bridge.chat_types.AnswersChats`."""
         return self._chat.answer(request)
+
+    # What those know who serve the agent's conversations (`gaia_bridge.chat_types.KeepsChats`)
+
+    @property
+    def keeps_chats(self) -> bool:
+        """Whether conversations outlive the process: there is a `session_file`."""
+        return self._chat_options.session_file is not None
+
+    def describe_chat(self, session_id: str, about: dict[str, Any]) -> None:
+        """Remember what a conversation is about."""
+        self._chat.sessions.create(f"{SERVED_SESSION}{session_id}", metadata=about)
+
+    def list_chats(self) -> list[dict[str, Any]]:
+        """Those that are served, under the names that they have there."""
+        found = [item for item in self._chat.sessions.summaries() if item["session_id"].startswith(SERVED_SESSION)]
+        return [{**item, "session_id": item["session_id"].removeprefix(SERVED_SESSION)} for item in found]
+
+    def get_chat(self, session_id: str) -> list[JSON] | None:
+        """The messages of one, without the system message."""
+        try:
+            session = self._chat.sessions.take(f"{SERVED_SESSION}{session_id}", create=False)
+        except ValueError:
+            return None
+        return copy.deepcopy(session.history)
+
+    def end_chat(self, session_id: str) -> None:
+        """Forget one."""
+        self._chat.sessions.destroy(f"{SERVED_SESSION}{session_id}")
 
     # Publication
 

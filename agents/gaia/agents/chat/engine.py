@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gaia.agents.chat.console_output import ConsoleOutput
 from gaia.agents.chat.lent_tools import lent_entries
-from gaia.agents.chat.limits import CLIENT_SESSION, DEFAULT_SESSION
+from gaia.agents.chat.limits import CLIENT_SESSION, DEFAULT_SESSION, SERVED_SESSION
 from gaia.agents.chat.messages import sendable, split_instructions
 from gaia.agents.chat.no_client import client_request, with_some_request
 from gaia.agents.chat.options import ChatOptions
@@ -30,7 +30,7 @@ from gaia.agents.chat.tool_execution import ToolExecutor
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.agents.chat.turn import Turn, View
 from gaia.agents.chat.turn_stream import Tell, TurnStream, discard
-from gaia_bridge.chat_types import ChatRequest, Reply
+from gaia_bridge.chat_types import ChatRequest, Piece, Reply
 from gaia_bridge.errors import BridgeError, ModelError
 from gaia_bridge.results.conversion import words
 from gaia_bridge.runtime.agent_runner import LoopHandle
@@ -117,27 +117,27 @@ class ChatEngine:
         finally:
             playing.end()
 
-    async def answer(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
+    async def answer(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """Play a turn for a client of the bridge; see `gaia_bridge.chat_types.AnswersChats`."""
+        prefix = SERVED_SESSION if request.is_own else CLIENT_SESSION
         seat, playing = self._playing(
             TurnRequest(
                 request.messages,
-                None if request.session_id is None else f"{CLIENT_SESSION}{request.session_id}",
+                None if request.session_id is None else f"{prefix}{request.session_id}",
                 not request.must_exist,
                 lent=lent_entries(request.lent_tools, LoopHandle()),
                 client_tools=request.client_tools,
                 options=request.options,
+                events=request.events,
             )
         )
         said: list[str] = []
         try:
             while pieces := await seat.lease.wait(playing.next):
                 for piece in pieces:
-                    if isinstance(piece, Reply):
-                        yield replace(piece, text="".join(said))
-                    else:
+                    if isinstance(piece, str):
                         said.append(piece)
-                        yield piece
+                    yield replace(piece, text="".join(said)) if isinstance(piece, Reply) else piece
         finally:
             with anyio.CancelScope(shield=True):
                 await playing.aend()
@@ -218,7 +218,7 @@ class ChatEngine:
     async def _play_alone(self, seat: ChatRuntime, narrator: ConsoleOutput, request: TurnRequest, tell: Tell) -> Reply:
         """For a client that keeps the history, without what the agent did by itself: that is remembered here."""
         instructions, messages = split_instructions(self._suspended.restored(map(sendable, request.messages)))
-        turn = await self._turn(seat, narrator, request, None, instructions, {})
+        turn = await self._turn(seat, narrator, request, None, instructions, {}, tell)
         reply, added = await turn.play((), messages, tell)
         if reply.tool_calls:
             self._suspended.remember([call.id for call in reply.tool_calls], added[len(messages) :])
@@ -233,7 +233,8 @@ class ChatEngine:
             async with session.turn:
                 self.sessions.check_size(session)
                 history, loaded = session.history, dict(session.loaded_tools)
-                turn = await self._turn(seat, narrator, request, session.system_message, instructions, loaded)
+                said_to_all = session.system_message
+                turn = await self._turn(seat, narrator, request, said_to_all, instructions, loaded, tell)
                 reply, added = await turn.play(history, messages, tell)
                 try:
                     remember = partial(self.sessions.add, session, history, added, loaded)
@@ -260,6 +261,7 @@ class ChatEngine:
         system_message: str | None,
         instructions: Sequence[str],
         loaded: dict[str, None],
+        tell: Tell,
     ) -> Turn:
         options, context = self._options, request.context
 
@@ -276,7 +278,14 @@ class ChatEngine:
         return Turn(
             model=await _blocking(seat, partial(seat.model_for, context.run(client_request)), context.copy()),
             look=look,
-            executor=ToolExecutor(seat.tools, narrator, confirm, options.limits, with_some_request(context).copy),
+            executor=ToolExecutor(
+                seat.tools,
+                narrator,
+                confirm,
+                options.limits,
+                with_some_request(context).copy,
+                tell if request.events else None,
+            ),
             narrator=narrator,
             search=self._search,
             loaded=loaded,

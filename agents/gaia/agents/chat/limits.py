@@ -6,13 +6,16 @@ from gaia.agents.base.console import CONFIRM_TIMEOUT
 from gaia_bridge.constants import KIB, MIB
 from gaia_bridge.settings import Limits
 
-__all__ = ["CLIENT_SESSION", "DEFAULT_SESSION", "ChatLimits"]
+__all__ = ["CLIENT_SESSION", "DEFAULT_SESSION", "SERVED_SESSION", "ChatLimits"]
 
 DEFAULT_SESSION = "default"
 """The session of whoever names none."""
 
 CLIENT_SESSION = "api:"
 """What names of sessions begin with that clients of the OpenAI endpoint choose: none of them is the agent's own."""
+
+SERVED_SESSION = "served:"
+"""And of sessions that whoever serves the agent has named for a client: they end when it says so."""
 
 
 class ChatLimits(Limits, frozen=True):

@@ -10,9 +10,9 @@ from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
 from gaia_bridge.results.conversion import jsonable
 from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_content, render_result, without_base64
 
-__all__ = ["as_text", "content_text", "cut"]
+__all__ = ["HEAVY", "as_text", "content_text", "cut"]
 
-_HEAVY = 64 * 1024 * 1024
+HEAVY: Final = 64 * 1024 * 1024
 """Bytes up to which a value is encoded at all, before it is cut."""
 
 _RESULT_FIELDS: Final = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
@@ -49,7 +49,7 @@ def as_text(value: Any, limit: int) -> str:
     plain: Any = value
     encoded = ""
     if not isinstance(value, str):
-        plain, encoded = jsonable(value, _HEAVY)
+        plain, encoded = jsonable(value, HEAVY)
     if _is_result(plain):
         return cut(_result_text(plain), limit)
     blocks = plain if is_array(plain) else [plain]
@@ -58,7 +58,7 @@ def as_text(value: Any, limit: int) -> str:
     light = without_base64(plain)
     if isinstance(light, str):
         return cut(light, limit)
-    return cut(encoded if light == plain else jsonable(light, _HEAVY)[1], limit)
+    return cut(encoded if light == plain else jsonable(light, HEAVY)[1], limit)
 
 
 def content_text(blocks: list[Any]) -> str:

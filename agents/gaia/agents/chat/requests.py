@@ -43,6 +43,8 @@ class TurnRequest(Struct, frozen=True):
     lent: Mapping[str, ToolEntry] = field(default_factory=dict[str, ToolEntry])
     client_tools: Sequence[JSON] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    events: bool = False
+    """Whether whoever asks wants to know what happens beside the text."""
     context: Context = field(default_factory=copy_context)
 
     @classmethod

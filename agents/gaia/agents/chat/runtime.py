@@ -154,5 +154,5 @@ def _made_model(options: ChatOptions) -> ChatModel:
         from gaia.llm import OpenAIModel
 
         bound = {} if options.max_output_tokens is None else {"max_tokens": options.max_output_tokens}
-        return OpenAIModel(model, base_url=options.base_url, api_key=options.api_key, options=bound)
+        return OpenAIModel(model, base_url=options.base_url, api_key=options.api_key, options=bound, thoughts=True)
     return model

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from msgspec import Struct, field
 
-from gaia.agents.chat.limits import CLIENT_SESSION, ChatLimits
+from gaia.agents.chat.limits import CLIENT_SESSION, SERVED_SESSION, ChatLimits
 from gaia.agents.chat.store import SessionStore, SessionSummary, StoredSession
 from gaia_bridge.chat_types import ASK_SESSION
 from gaia_bridge.errors import ContextOverflowError, SessionLimitError, UnknownSessionError
@@ -393,7 +393,9 @@ class Sessions:
         return [name for name in names if name.startswith(prefix) and name not in self._sessions and self._end(name)]
 
     def _is_stale(self, session: AgentSession) -> bool:
-        return not session.busy and session.last_activity < _now() - self._timeout
+        if session.busy or session.session_id.startswith(SERVED_SESSION):
+            return False
+        return session.last_activity < _now() - self._timeout
 
     def _end(self, session_id: str, *, if_stale: bool = False) -> bool:
         with self._changing:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -15,18 +17,20 @@ from msgspec import Struct
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from gaia.agents.base.tools import ToolEntry, show_tools_of
+from gaia.agents.base.tools import ToolEntry, get_tool_display_label, get_tool_display_name, show_tools_of
 from gaia.agents.chat.confirmation import client_can_be_asked
 from gaia.agents.chat.console_output import ConsoleOutput
 from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.messages import decoded, tool_message
-from gaia.agents.chat.rendering import as_text, cut
+from gaia.agents.chat.rendering import HEAVY, as_text, cut
 from gaia.agents.chat.toolbox import Toolbox
-from gaia_bridge.chat_types import ToolCall
+from gaia_bridge.calls.running_tool import RunningTool, enter_tool, running_tool, tool_in_task
+from gaia_bridge.chat_types import ToolBegun, ToolCall, ToolEnded, TurnEvent
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.results.conversion import words
+from gaia_bridge.results.conversion import jsonable, words
 from gaia_bridge.runtime.agent_runner import AgentRunner
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["ToolCallError", "ToolExecutor", "needs_confirmation", "parsed_arguments"]
 
@@ -45,8 +49,10 @@ Handled = Callable[[str, JSON], JSON | None]
 class _Result(Struct, frozen=True):
     text: str
     """For the model."""
-    problem: str | None
+    problem: str | None = None
     """For the person, where the result says that the tool failed."""
+    value: Any = None
+    """What it was made of, for whoever is told of calls."""
 
 
 class ToolCallError(Exception):
@@ -67,6 +73,8 @@ class ToolExecutor(Struct, frozen=True):
     limits: ChatLimits
     context: Callable[[], Context]
     """Makes the context variables that tools see: those of whoever asked for the turn."""
+    tell: Callable[[TurnEvent], Awaitable[None]] | None = None
+    """Told when calls begin and end; `None` if nobody wants to know."""
 
     async def run(
         self, calls: Sequence[ToolCall], toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
@@ -87,7 +95,7 @@ class ToolExecutor(Struct, frozen=True):
 
         async def run(index: int, call: ToolCall) -> None:
             async with places:
-                content = await self._answer(index, call, toolbox, handled, used)
+                content = await self._told(index, call, toolbox, handled, used)
             results[index] = tool_message(call, content)
 
         async with anyio.create_task_group() as tasks:
@@ -95,10 +103,23 @@ class ToolExecutor(Struct, frozen=True):
                 tasks.start_soon(run, index, call)
         return results
 
-    async def _answer(
+    async def _told(
         self, index: int, call: ToolCall, toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
     ) -> str:
+        """Make a call, and tell of it. What is cancelled has no end: whoever cancels knows."""
         show_tools_of(toolbox.entries)  # in the task of this call
+        if self.tell is None:
+            return (await self._answer(index, call, toolbox, handled, used)).text
+        begun = _begun(call, toolbox)
+        await self.tell(begun)
+        with tool_in_task(RunningTool(begun)):
+            result = await self._answer(index, call, toolbox, handled, used)
+        await self.tell(ToolEnded(begun.id, result.text, result.value, result.problem))
+        return result.text
+
+    async def _answer(
+        self, index: int, call: ToolCall, toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
+    ) -> _Result:
         try:
             if index >= self.limits.calls:
                 raise ToolCallError(f"not run: at most {self.limits.calls} tools can be called at once")
@@ -106,7 +127,7 @@ class ToolExecutor(Struct, frozen=True):
             own = handled(call.name, arguments)
             if own is not None:
                 self.narrator.tell("print_tool_usage", call.name)
-                return as_text(own, self.limits.result_bytes)
+                return _Result(as_text(own, self.limits.result_bytes), value=own)
             key = toolbox.find(call.name)
             if key is None:
                 raise ToolCallError(_unknown(call.name, toolbox))
@@ -119,17 +140,27 @@ class ToolExecutor(Struct, frozen=True):
             logger.exception("tool %r cannot be run", call.name)
             return self._failure(f"{call.name} cannot be run: {_error_text(error)}")
 
-    def _failure(self, problem: str) -> str:
+    def _failure(self, problem: str) -> _Result:
         """What the model is told. As JSON, a text can be up to six times as long."""
-        return json.dumps({"status": "error", "error": cut(problem, self.limits.result_bytes // 6)}, ensure_ascii=False)
+        told = {"status": "error", "error": cut(problem, self.limits.result_bytes // 6)}
+        return _Result(json.dumps(told, ensure_ascii=False), problem)
 
     def _result_of(self, value: Any) -> _Result:
-        return _Result(as_text(value, self.limits.result_bytes), _problem_in(value))
+        limit = self.limits.result_bytes
+        if self.tell is None or value is None or isinstance(value, bytes | bytearray):
+            return _Result(as_text(value, limit), _problem_in(value))
+        plain, encoded = jsonable(value, HEAVY)  # once: it may be a generator
+        return _Result(as_text(plain, limit), _problem_in(value), plain if len(encoded) <= limit else None)
 
-    async def _run(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
+    def _tool_context(self) -> Context:
+        return enter_tool(self.context(), running_tool())
+
+    async def _run(self, key: str, entry: ToolEntry, arguments: JSON) -> _Result:
         confirm = self.confirm
         if confirm is not None and needs_confirmation(entry):
             context = self.context()
+            if (running := running_tool()) is not None:
+                enter_tool(context, RunningTool(running.call, is_confirming=True))
             context.run(show_tools_of, {key: entry})
             is_client = context.run(client_can_be_asked)
             if not await self.narrator.confirm(partial(confirm, key, dict(arguments)), context, is_client=is_client):
@@ -143,7 +174,7 @@ class ToolExecutor(Struct, frozen=True):
         self.narrator.tell("print_tool_usage", key)
         result = await self._call(key, entry, arguments)
         self.narrator.tell("print_tool_complete", key, result.problem)
-        return result.text
+        return result
 
     async def _call(self, key: str, entry: ToolEntry, arguments: JSON) -> _Result:
         timeout = float(entry.get("timeout") or self.limits.tool_timeout)
@@ -155,7 +186,7 @@ class ToolExecutor(Struct, frozen=True):
 
         with anyio.move_on_after(timeout):
             try:
-                outcome = await self.runner.run(call, self.context(), self._result_of)
+                outcome = await self.runner.run(call, self._tool_context(), self._result_of)
             except BridgeError as error:  # the agent is busy
                 raise ToolCallError(str(error)) from None
             if outcome.error is not None:
@@ -168,6 +199,21 @@ class ToolExecutor(Struct, frozen=True):
         raise ToolCallError(
             f"{key} was not run: within {timeout:g} s, no other tool came to an end to make room for it"
         )
+
+
+def _begun(call: ToolCall, toolbox: Toolbox) -> ToolBegun:
+    """A call as a person is told of it, whatever is wrong with it."""
+    key = toolbox.find(call.name)
+    entry: Mapping[str, Any] = {} if key is None else toolbox.entries[key]
+    arguments: JSON = {}
+    with suppress(ToolCallError):
+        arguments = parsed_arguments(call)
+    name = call.name if key is None else key
+    title = (key is not None and get_tool_display_label(key)) or get_tool_display_name(name)
+    hints = entry.get("annotations")
+    return ToolBegun(
+        f"call_{secrets.token_hex(12)}", name, one_line(title), arguments, hints if is_object(hints) else {}
+    )
 
 
 def _problem_in(value: Any) -> str | None:

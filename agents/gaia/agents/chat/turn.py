@@ -19,7 +19,7 @@ from gaia.agents.chat.tool_execution import ToolExecutor
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.agents.chat.toolbox import Toolbox
 from gaia.llm.model import ChatModel
-from gaia_bridge.chat_types import Reply, ToolCall, Usage
+from gaia_bridge.chat_types import Reply, Thought, ToolCall, Usage
 from gaia_bridge.errors import ModelError
 from gaia_bridge.protocol.json_types import JSON, is_object
 
@@ -122,6 +122,9 @@ class Turn(Struct, frozen=True):
             async for piece in pieces:
                 if isinstance(piece, Reply):
                     reply = piece
+                elif isinstance(piece, Thought):
+                    if self.executor.tell is not None:
+                        await self.executor.tell(piece)
                 elif piece:
                     await told.tell(piece)
         if reply is None:

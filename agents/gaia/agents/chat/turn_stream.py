@@ -7,19 +7,19 @@ from contextlib import contextmanager, suppress
 
 import anyio
 
-from gaia_bridge.chat_types import Reply
+from gaia_bridge.chat_types import Piece, Reply, TurnEvent
 from gaia_bridge.runtime.background_loop import Lease
 
 __all__ = ["Play", "Tell", "TurnStream", "discard"]
 
-Tell = Callable[[str], Awaitable[None]]
-"""Given pieces of text as they come."""
+Tell = Callable[[str | TurnEvent], Awaitable[None]]
+"""Given pieces of text as they come, and what happens between them, if that was asked for."""
 
 Play = Callable[[Tell], Awaitable[Reply]]
 """Plays a turn."""
 
 
-async def discard(text: str) -> None:
+async def discard(piece: str | TurnEvent) -> None:
     """A `Tell` for whoever waits for the whole answer."""
 
 
@@ -38,8 +38,8 @@ class TurnStream:
         self._pieces = pieces
         self._running: _Running | None = None
 
-    async def next(self) -> list[str | Reply]:
-        """Wait for more: pieces of text, and at last the reply. Empty when that was it.
+    async def next(self) -> list[Piece]:
+        """Wait for more: pieces, and at last the reply. Empty when that was it.
 
         Raises:
             Exception: What the turn ended with.
@@ -48,7 +48,7 @@ class TurnStream:
             self._running = _Running(self._pieces)
             self._lease.start(self._run)
         running = self._running
-        pieces: list[str | Reply] = []
+        pieces: list[Piece] = []
         with suppress(anyio.EndOfStream, anyio.WouldBlock):
             pieces.append(await running.receive.receive())
             while True:
@@ -111,7 +111,7 @@ class _Running:
     """What a turn needs that has begun; made on the loop."""
 
     def __init__(self, pieces: int) -> None:
-        self.send, self.receive = anyio.create_memory_object_stream[str | Reply](pieces)
+        self.send, self.receive = anyio.create_memory_object_stream[Piece](pieces)
         self.scope = anyio.CancelScope()
         self.over = anyio.Event()
         self.error: Exception | None = None

@@ -12,8 +12,9 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -28,7 +29,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.lines import LineClient
 
-__all__ = ["ClaimedStdio", "Owed", "Waiting", "claim_stdio", "serve_stdio"]
+__all__ = ["ClaimedStdio", "Owed", "Waiting", "claim_stdio", "serve_stdio", "stdio_streams"]
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,22 @@ async def serve_stdio(
                 await _until(closed, owed.given(client))
         finally:
             client.close()
+
+
+@asynccontextmanager
+async def stdio_streams(
+    claimed: ClaimedStdio,
+) -> AsyncGenerator[tuple[asyncio.StreamReader, Callable[[bytes], Awaitable[bool]]]]:
+    """The two streams, for another protocol than MCP.
+
+    Args:
+        claimed: What `claim_stdio` returned.
+
+    Yields:
+        What to read from; and what writes, and returns whether there was somebody to write to.
+    """
+    async with _reader(claimed.reading) as reader, _writer(claimed.writing) as writer:
+        yield reader, partial(_write, writer)
 
 
 class Waiting(Protocol):

@@ -141,7 +141,7 @@ async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext
         async for piece in pieces:
             if isinstance(piece, Reply):
                 reply = piece
-            else:
+            elif isinstance(piece, str):
                 report(piece)
     report.rest()
     if reply is None:

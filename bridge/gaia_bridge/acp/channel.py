@@ -1,0 +1,206 @@
+"""What the code of an agent can do with an editor while it answers: ask, tell how far it is, look whether to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from copy import copy
+from functools import partial
+from typing import Any, Self
+
+from gaia_bridge.calls.own_request import OwnRequest
+from gaia_bridge.calls.running_tool import RunningTool, running_tool
+from gaia_bridge.errors import RequestCancelledError
+from gaia_bridge.model import LogMessage, Progress
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import question_problem
+from gaia_bridge.runtime.agent_runner import LoopHandle, resting
+from gaia_bridge.sanitize.escaping import one_line
+
+__all__ = ["EditorRequest", "TurnChannel"]
+
+logger = logging.getLogger(__name__)
+
+Answer = Callable[[str, JSON, RunningTool | None], Awaitable[JSON]]
+"""Puts a question of MCP to the person, on behalf of a call."""
+
+
+Report = Callable[[RunningTool, Progress], None]
+"""Shows how far a call is. Only on the event loop."""
+
+
+class TurnChannel:
+    """One turn's way to the editor: implements `calls.request_context.CallChannel`. To be made on the event loop.
+
+    Args:
+        answer: Answers a question.
+        report: Told how far a call is; on the event loop.
+        start: Starts a coroutine that ends with the turn.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        report: Report,
+        start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
+    ) -> None:
+        self.answer = answer
+        self.report = report
+        self._start = start
+        self._loop = LoopHandle()
+        self._over = threading.Event()
+        self._cancelled = threading.Event()
+        self._open: set[Future[JSON]] = set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the person has cancelled the turn."""
+        return self._cancelled.is_set()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question to the person is not answered yet."""
+        return bool(self._open)
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block up to `timeout` seconds; whether the turn was cancelled."""
+        return self._cancelled.wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        """Stop if the turn was cancelled."""
+        if self._cancelled.is_set():
+            raise RequestCancelledError
+
+    def post_progress(self, report: Progress) -> None:
+        """Show how far the running call is."""
+        if (running := running_tool()) is not None:
+            self._loop.call_soon(partial(self._told, running, report))
+
+    def post_log(self, message: LogMessage) -> None:
+        """Log it: editors have no place for it."""
+        number = logging.getLevelNamesMapping().get(message.level.upper(), logging.INFO)
+        logger.log(number, "%s%s", f"{message.logger}: " if message.logger else "", message.data)
+
+    def ask(self, method: str, params: JSON) -> JSON:
+        """Put a question and block until it is answered, in bounded time."""
+        future = self._put(method, params)
+        with resting():
+            return future.result()
+
+    async def aask(self, method: str, params: JSON) -> JSON:
+        """Put a question and wait, on any event loop."""
+        future = self._put(method, params)
+        with resting():
+            return await asyncio.wrap_future(future)
+
+    def close_stream(self) -> None:
+        """There is none."""
+
+    def cancel(self) -> None:
+        """The person has cancelled the turn."""
+        self._cancelled.set()
+        self.end()
+
+    def end(self) -> None:
+        """The turn is over: whoever still asks is told so."""
+        self._over.set()
+        for future in list(self._open):
+            _fail(future, RequestCancelledError("the turn is over"))
+
+    def _told(self, running: RunningTool, report: Progress) -> None:
+        if not self._over.is_set():
+            self.report(running, report)
+
+    def _put(self, method: str, params: JSON) -> Future[JSON]:
+        if problem := question_problem(method, params):
+            raise ValueError(f"{method} cannot be asked like this: {problem}")
+        future: Future[JSON] = Future()
+        self._loop.call_soon(partial(self._begin, future, method, params, running_tool()))
+        return future
+
+    def _begin(self, future: Future[JSON], method: str, params: JSON, running: RunningTool | None) -> None:
+        if self._over.is_set():
+            _fail(future, RequestCancelledError("the turn is over"))
+            return
+        self._open.add(future)
+        self._start(partial(self._answered, future, method, params, running))
+
+    async def _answered(self, future: Future[JSON], method: str, params: JSON, running: RunningTool | None) -> None:
+        try:
+            result = await self.answer(method, params, running)
+        except Exception as error:  # raised where it was asked
+            _fail(future, error)
+        except BaseException:
+            _fail(future, RequestCancelledError("the turn is over"))
+            raise
+        else:
+            with suppress(InvalidStateError):  # nobody waits any more
+                future.set_result(result)
+        finally:
+            self._open.discard(future)
+
+
+class EditorRequest(OwnRequest):
+    """Work for the person at an editor: an agent's turn, or one call of a tool of the editor's servers.
+
+    Args:
+        client: The conversation.
+        answer: Answers a question.
+        report: Told how far a call is.
+        capabilities: What can be asked, in MCP's words.
+        client_info: Who the editor is.
+        when_it_leaves: Has something called when the conversation ends.
+        params: Of the call.
+    """
+
+    def __init__(
+        self,
+        client: Hashable,
+        answer: Answer,
+        report: Report,
+        capabilities: JSON,
+        client_info: Mapping[str, Any],
+        when_it_leaves: Callable[[Callable[[], None]], None],
+        params: Mapping[str, Any],
+    ) -> None:
+        super().__init__(client)
+        self._answer = answer
+        self._report = report
+        self._when_it_leaves = when_it_leaves
+        self._running = running_tool()
+        self.client_capabilities = capabilities
+        self.client_info = client_info
+        self.params = params
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called when the conversation ends."""
+        self._when_it_leaves(callback)
+        return True
+
+    async def report_progress(self, report: Progress) -> None:
+        """Show how far the call is."""
+        if self._running is not None:
+            self._report(self._running, report)
+
+    async def log(self, message: LogMessage) -> None:
+        """Log it."""
+        logger.info("%s", one_line(str(message.data)))
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        """Put a question to the person."""
+        return await self._answer(method, params, self._running)
+
+    def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
+        """The same request with the answers to what its result asked for."""
+        again = copy(self)
+        again.input_responses, again.request_state = responses, state
+        return again
+
+
+def _fail(future: Future[JSON], error: BaseException) -> None:
+    with suppress(InvalidStateError):  # answered, or nobody waits any more
+        future.set_exception(error)

@@ -1,0 +1,265 @@
+"""What an editor is shown while an agent works: the `update` of a `session/update`, in wire shape. Pure.
+
+A tool's result may say more than its text. In an object that it returns, or in the `structuredContent` of an MCP
+result, these fields are looked at:
+
+    {"diffs": [{"path": "src/a.py", "oldText": "x = 1", "newText": "x = 2"}],    # without oldText: a new file
+     "locations": [{"path": "src/a.py", "line": 12}],
+     "plan": [{"content": "Fix it", "status": "in_progress", "priority": "high"}]}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gaia_bridge.chat_types import ToolBegun, ToolEnded
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
+
+__all__ = [
+    "agent_text",
+    "call_begun",
+    "call_cancelled",
+    "call_ended",
+    "call_running",
+    "commands",
+    "kind_of",
+    "plan",
+    "plan_in",
+    "replayed",
+    "text_content",
+    "thought",
+]
+
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("delete", "remove", "rm", "unlink"), "delete"),
+    **dict.fromkeys(("move", "rename", "mv"), "move"),
+    **dict.fromkeys(("search", "find", "grep", "query", "lookup"), "search"),
+    **dict.fromkeys(("edit", "write", "create", "update", "patch", "replace", "insert", "apply", "append"), "edit"),
+    **dict.fromkeys(("run", "execute", "exec", "shell", "bash", "build", "test", "start", "stop"), "execute"),
+    **dict.fromkeys(("fetch", "download", "browse", "http"), "fetch"),
+    **dict.fromkeys(("think", "plan"), "think"),
+    **dict.fromkeys(("read", "get", "list", "show", "view", "open", "cat", "describe", "status"), "read"),
+}
+"""What tools do, by the first word of their names that says it."""
+
+_READING: Final = ("read", "search", "fetch", "think")
+"""Kinds of tools that change nothing."""
+
+_PATHS: Final = ("path", "file_path", "filepath", "file", "filename")
+"""Arguments that name the file which a call is about."""
+
+_STATUSES: Final = ("pending", "in_progress", "completed")
+_PRIORITIES: Final = ("high", "medium", "low")
+
+
+def agent_text(text: str) -> JSON:
+    """A piece of the answer."""
+    return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+
+
+def thought(text: str) -> JSON:
+    """A piece of what the model says to itself."""
+    return {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}}
+
+
+def plan(entries: Sequence[JSON]) -> JSON:
+    """What the agent is going to do; entries that are none are left out."""
+    return {"sessionUpdate": "plan", "entries": [entry for item in entries if (entry := _entry(item)) is not None]}
+
+
+def plan_in(ended: ToolEnded) -> JSON | None:
+    """The plan that the result of a tool holds, if it holds one."""
+    entries = _said(ended.value).get("plan")
+    made = plan(entries) if is_array(entries) and entries else None
+    return made if made is not None and made["entries"] else None
+
+
+def commands(available: Sequence[JSON]) -> JSON:
+    """What the person can ask for with a slash."""
+    return {"sessionUpdate": "available_commands_update", "availableCommands": list(available)}
+
+
+def call_begun(call: ToolBegun, cwd: Path) -> JSON:
+    """A tool is about to be called."""
+    begun: JSON = {
+        "sessionUpdate": "tool_call",
+        "toolCallId": call.id,
+        "title": call.title,
+        "kind": kind_of(call),
+        "status": "in_progress",
+        "rawInput": call.arguments,
+    }
+    if locations := _locations([_place(call.arguments)], cwd):
+        begun["locations"] = locations
+    return begun
+
+
+def call_running(call_id: str, text: str | None = None) -> JSON:
+    """It goes on, and has got so far."""
+    update: JSON = {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
+    return update if text is None else {**update, "content": [text_content(text)]}
+
+
+def call_ended(ended: ToolEnded, cwd: Path) -> JSON:
+    """It has come to its end."""
+    said = _said(ended.value)
+    diffs = list(_diffs(said.get("diffs"), cwd))
+    update: JSON = {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": ended.id,
+        "status": "completed" if ended.problem is None else "failed",
+        "content": [*diffs, *_content(ended)],
+    }
+    if ended.value is not None:
+        update["rawOutput"] = ended.value
+    if diffs:
+        update["kind"] = "edit"
+    listed = said.get("locations")
+    places = [*(listed if is_array(listed) else ()), *({"path": diff["path"]} for diff in diffs)]
+    if locations := _locations(places, cwd):
+        update["locations"] = locations
+    return update
+
+
+def call_cancelled(call_id: str) -> JSON:
+    """It was cancelled with its turn."""
+    content = [text_content("cancelled")]
+    return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "failed", "content": content}
+
+
+def text_content(text: str) -> JSON:
+    """A text as the content of a call."""
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def kind_of(call: ToolBegun) -> str:
+    """What a tool does, by its name and by what it says of itself."""
+    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", call.name).lower())
+    kind = next((_WORDS[word] for word in words if word in _WORDS), None)
+    if call.annotations.get("readOnlyHint") is True:
+        return kind if kind in _READING else "read"
+    return kind or "other"
+
+
+def replayed(messages: Sequence[JSON], cwd: Path) -> Iterator[JSON]:
+    """What was said before, as an editor shows it again.
+
+    Args:
+        messages: In OpenAI's shape.
+        cwd: The folder of the conversation.
+    """
+    for message in messages:
+        match message.get("role"):
+            case "user":
+                for block in _blocks(message.get("content")):
+                    yield {"sessionUpdate": "user_message_chunk", "content": block}
+            case "assistant":
+                for block in _blocks(message.get("content")):
+                    yield {"sessionUpdate": "agent_message_chunk", "content": block}
+                for call in message.get("tool_calls") or ():
+                    yield call_begun(_asked(call), cwd)
+            case "tool":
+                told = str(message.get("content"))
+                yield call_ended(ToolEnded(str(message.get("tool_call_id")), told, _decoded(told)), cwd)
+            case _:
+                pass
+
+
+def _asked(call: JSON) -> ToolBegun:
+    function: JSON = call.get("function") or {}
+    name = str(function.get("name"))
+    arguments = _decoded(str(function.get("arguments")))
+    return ToolBegun(str(call.get("id")), name, name, arguments if is_object(arguments) else {})
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _blocks(content: Any) -> Iterator[JSON]:
+    if isinstance(content, str):
+        if content:
+            yield {"type": "text", "text": content}
+        return
+    for part in content if is_array(content) else ():
+        if is_object(part) and part.get("type") == "text":
+            yield {"type": "text", "text": str(part.get("text"))}
+        elif is_object(part) and (image := _image(part)) is not None:
+            yield image
+
+
+def _image(part: JSON) -> JSON | None:
+    image = part.get("image_url")
+    url = str(image.get("url")) if is_object(image) else ""
+    head, comma, data = url.partition(",")
+    if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+        return None
+    return {"type": "image", "mimeType": head[len("data:") : -len(";base64")], "data": data}
+
+
+def _said(value: Any) -> JSON:
+    """The object that a tool returned, or that its MCP result holds."""
+    if not is_object(value):
+        return {}
+    structured = value.get("structuredContent")
+    return structured if is_object(structured) else value
+
+
+def _content(ended: ToolEnded) -> list[JSON]:
+    """The blocks of an MCP result as they are; everything else as the text that the model is told."""
+    blocks = ended.value.get("content") if is_object(ended.value) else None
+    if is_array(blocks) and blocks and all(is_object(it) and it.get("type") in CONTENT_TYPES for it in blocks):
+        return [{"type": "content", "content": block} for block in blocks]
+    text = ended.problem or ended.text
+    return [text_content(text)] if text else []
+
+
+def _diffs(value: Any, cwd: Path) -> Iterator[JSON]:
+    for item in value if is_array(value) else ():
+        if not is_object(item) or not isinstance(item.get("path"), str) or not isinstance(item.get("newText"), str):
+            continue
+        diff: JSON = {"type": "diff", "path": _absolute(item["path"], cwd), "newText": item["newText"]}
+        if isinstance(item.get("oldText"), str):
+            diff["oldText"] = item["oldText"]
+        yield diff
+
+
+def _place(arguments: JSON) -> JSON:
+    path = next((value for name in _PATHS if isinstance(value := arguments.get(name), str) and value), None)
+    return {} if path is None else {"path": path, "line": arguments.get("line")}
+
+
+def _locations(places: Sequence[Any], cwd: Path) -> list[JSON]:
+    found: list[JSON] = []
+    for place in places:
+        if not is_object(place) or not isinstance(path := place.get("path"), str) or not path or "\0" in path:
+            continue
+        location: JSON = {"path": _absolute(path, cwd)}
+        if isinstance(line := place.get("line"), int) and not isinstance(line, bool) and line >= 0:
+            location["line"] = line
+        if location not in found:
+            found.append(location)
+    return found
+
+
+def _absolute(path: str, cwd: Path) -> str:
+    return str(cwd / path.removeprefix("file://"))
+
+
+def _entry(item: Any) -> JSON | None:
+    if not is_object(item) or not isinstance(content := item.get("content"), str):
+        return None
+    status, priority = item.get("status"), item.get("priority")
+    return {
+        "content": content,
+        "status": status if status in _STATUSES else "pending",
+        "priority": priority if priority in _PRIORITIES else "medium",
+    }
