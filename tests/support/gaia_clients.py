@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class FakeTransport(MCPTransport):
         self.requests.append((method, params))
         answer = self.answers.get((params or {}).get("name", method), self.answers.get(method))
         if isinstance(answer, Exception):
-            raise answer
+            raise copy(answer)  # one that is kept keeps all frames that it has passed
         if answer is not None:
             return dict(answer)
         if method == "initialize":

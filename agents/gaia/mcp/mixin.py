@@ -143,8 +143,7 @@ class MCPClientMixin:
     @cached_property
     def _mcp_tools(self) -> RegisteredTools:
         tools = RegisteredTools()
-        forgotten = weakref.finalize(self, tools.remove_all, self._agent_registry())
-        forgotten.atexit = False
+        weakref.finalize(self, tools.forget).atexit = False  # which may hold nothing that refers to the agent
         return tools
 
     @cached_property

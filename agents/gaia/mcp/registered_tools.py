@@ -72,10 +72,13 @@ class RegisteredTools:
         with self._lock:
             _remove(self._entries.pop(client, []), registry)
 
-    def remove_all(self, registry: ToolRegistry) -> None:
-        """Take away all tools of all clients: the registries refer to these, also when the agent is gone."""
-        for client in tuple(self._entries):
-            self.remove(client, registry)
+    def forget(self) -> None:
+        """The agent is gone, and its registry with it: the shared one keeps nothing of its tools alive."""
+        for entries in self._entries.values():
+            for entry in entries:
+                if _TOOL_REGISTRY.get(entry["name"]) is entry:
+                    del _TOOL_REGISTRY[entry["name"]]
+        self._entries.clear()
 
 
 def _free_name(entry: ToolEntry, registry: ToolRegistry) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from copy import copy
 from typing import Any
 
 import pytest
@@ -186,7 +187,7 @@ class Odd(Exception):
 )
 def test_whatever_a_tool_raises_is_told_and_the_conversation_goes_on(error: BaseException, told: str) -> None:
     def fail() -> None:
-        raise error
+        raise copy(error)  # one that is kept keeps all frames that it has passed
 
     assert problem_of(fail) == told
 
@@ -194,7 +195,7 @@ def test_whatever_a_tool_raises_is_told_and_the_conversation_goes_on(error: Base
 @pytest.mark.parametrize("error", [ValueError("not so"), SystemExit(3), KeyboardInterrupt()])
 def test_whatever_a_coroutine_raises_is_told_as_well(error: BaseException) -> None:
     async def fail() -> None:
-        raise error
+        raise copy(error)  # one that is kept keeps all frames that it has passed
 
     assert problem_of(fail) in ("not so", "SystemExit: 3", "KeyboardInterrupt")
 
