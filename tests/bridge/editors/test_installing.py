@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.config import file_editor
 from gaia_bridge.editors import installing
 from gaia_bridge.editors.entries import address_entry, is_ours, merged, program_entry
 from gaia_bridge.editors.finding import editor_called, file_of, is_here, own_program, usual_place
@@ -188,7 +187,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(monkeypatch: pytest.Monkey
             raise OSError(28, "No space left on device")
         replace(source, target)
 
-    monkeypatch.setattr(file_editor.os, "replace", full)
+    monkeypatch.setattr("gaia_bridge.config.file_editor.os.replace", full)
     with pytest.raises(ConfigError, match="No space left"):
         write(change, shared=True)
     assert path.read_text(encoding="utf-8") == "{}"

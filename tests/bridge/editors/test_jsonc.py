@@ -152,7 +152,8 @@ def texts(draw: st.DrawFn, depth: int = 3) -> str:
 
     def enclosed(brackets: str, items: list[str]) -> str:
         spaced = [f"{draw(BLANK)}{item}{draw(BLANK)}" for item in items]
-        trailing = f",{draw(BLANK)}" if items and draw(st.booleans()) else ""
+        has_comma: bool = draw(st.booleans())
+        trailing = f",{draw(BLANK)}" if items and has_comma else ""
         return f"{brackets[0]}{draw(BLANK)}{','.join(spaced)}{trailing}{brackets[1]}"
 
     return f"{draw(BLANK)}{members(depth)}{draw(BLANK)}"
