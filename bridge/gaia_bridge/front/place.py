@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 import zlib
 
@@ -111,13 +112,14 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
         PlaceError: It cannot be made, or others can write to it.
     """
     environ = os.environ if environ is None else environ
-    runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
+    told, name = environ.get("XDG_RUNTIME_DIR"), _FOLDER + _of_another_home()
+    runtime = told or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
     if os.path.isabs(runtime) and _is_private(runtime):
-        folder = os.path.join(runtime, _FOLDER)
+        folder = os.path.join(runtime, _FOLDER if told else name)
     else:
         folder = os.path.join(os.path.expanduser("~"), ".gaia", "run")
     if not os.path.isabs(folder) or len(os.fsencode(folder)) + _longest_name() > _SOCKET_PATH:
-        folder = f"{_SHORT}/{_FOLDER}-{os.getuid()}"
+        folder = f"{_SHORT}/{name}-{os.getuid()}"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
@@ -142,6 +144,16 @@ def places(folder: str) -> list[Place]:
     """The bridges that have, or had, a socket in a folder."""
     ending = f".front{_ENDING}"
     return [Place(folder, name.removesuffix(ending)) for name in sorted(os.listdir(folder)) if name.endswith(ending)]
+
+
+def _of_another_home() -> str:
+    """What tells bridges of another `HOME` from those of the user's own: they have another configuration."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    try:
+        is_own = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir) == home
+    except KeyError:  # nobody knows this user's
+        is_own = False
+    return "" if is_own else f"-{zlib.crc32(os.fsencode(home)):08x}"
 
 
 def _longest_name() -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import re
 import stat
 import tempfile
 from collections.abc import Callable, Generator
@@ -191,8 +193,19 @@ def test_without_a_home_it_is_a_folder_that_depends_on_nothing(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os.path, "expanduser", unchanged)
     folder = runtime_folder({"XDG_RUNTIME_DIR": "/nowhere"})
-    assert folder == f"{short}/gaia-bridge-{os.getuid()}"
+    assert re.fullmatch(f"{short}/gaia-bridge-[0-9a-f]{{8}}-{os.getuid()}", folder)
     assert os.listdir(tmp_path) == []
+
+
+def test_another_home_has_bridges_of_its_own(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = "deep" * 20
+    folders: set[str] = set()
+    for home in (pwd.getpwuid(os.getuid()).pw_dir, f"{short}/{deep}/one", f"{short}/{deep}/two"):
+        monkeypatch.setenv("HOME", home)
+        monkeypatch.setattr(module, "_SOCKET_PATH", 0)  # so that none is below its home
+        folders.add(runtime_folder({}))
+    assert len(folders) == 3
+    assert f"{short}/gaia-bridge-{os.getuid()}" in folders
 
 
 def test_no_path_of_a_socket_is_longer_than_a_system_takes(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
