@@ -10,6 +10,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -100,11 +101,11 @@ def vscode(folder: Path) -> Generator[str]:
             start_new_session=True,
         )
     try:
-        until = time.monotonic() + _START_SECONDS
+        until, pause = time.monotonic() + _START_SECONDS, threading.Event()
         while "HTTP server listening" not in log.read_text("utf-8"):
             if process.poll() is not None or time.monotonic() > until:
                 raise CannotRunError(f"code-server does not start:\n{log.read_text('utf-8')[-2000:]}")
-            time.sleep(0.05)
+            pause.wait(0.05)
         yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(process.pid, 15)

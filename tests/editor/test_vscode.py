@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from gaia_bridge.editors.vscode import document, to_text
-from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import running
 from tests.editor.real_vscode import Window, browser, vscode, window
 from tests.process.driving import url_of
@@ -33,8 +32,14 @@ PICTURES: Final = os.environ.get("EDITOR_PICTURES")
 
 
 @pytest.fixture(scope="module")
-def editor(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with required("VS Code"), vscode(tmp_path_factory.mktemp("editor")) as url:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of the editor, and of what it starts."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def editor(home: Path) -> Generator[str]:
+    with required("VS Code"), vscode(home) as url:
         yield url
 
 
@@ -44,51 +49,59 @@ async def chromium(anyio_backend: Any) -> AsyncGenerator[Browser]:
         yield found
 
 
+@pytest.fixture(autouse=True)
+def nothing_runs_on(home: Path) -> Generator[None]:
+    yield
+    program("down", "--all", home=home, cwd=home)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    return Path(shutil.copy(AGENT, tmp_path / AGENT.name))
+
+
+def program(*arguments: str, home: Path, cwd: Path) -> str:
+    """Run a command of ours as the user of the editor does; returns what it prints."""
+    environ = {**os.environ, "HOME": str(home)}
+    done = subprocess.run([PROGRAM, *arguments], cwd=cwd, env=environ, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 @contextmanager
-def entry_for(way: str, agent: Path, home: Path) -> Generator[JSON]:
-    """What is written into `mcp.json` so that the bridge is reached in one of the ways."""
-    environment = {"HOME": str(home)}
+def installed(way: str, agent: Path, home: Path, project: Path) -> Generator[Path]:
+    """A folder whose `mcp.json` is written by `gaia-bridge install vscode`, for one way to reach the bridge."""
+    project.mkdir()
+
+    def install(*options: str) -> Path:
+        program("install", "vscode", "--workspace", "--yes", *options, home=home, cwd=project)
+        assert (project / ".vscode" / "mcp.json").is_file()
+        return project
+
     match way:
-        case "stdio":
-            yield {"type": "stdio", "command": PROGRAM, "args": ["serve", "--stdio", str(agent)], "env": environment}
         case "connect":
-            yield {"type": "stdio", "command": PROGRAM, "args": ["connect", "--agent", str(agent)], "env": environment}
+            yield install("--agent", str(agent))
+        case "stdio":
+            yield install("--stdio", "--agent", str(agent))
         case "unix":
-            up = [PROGRAM, "up", "--agent", str(agent)]
-            done = subprocess.run(up, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
-            yield {"type": "http", "url": done.stdout.strip()}
+            program("up", "--agent", str(agent), home=home, cwd=home)
+            yield install("--unix", "--agent", str(agent))
         case _:
             with running("serve", str(agent), "--port", "0", cwd=home) as bridge:
                 url = url_of(bridge)
-                yield {"type": way, "url": f"{url}/mcp" if way == "http" else f"{url}/sse"}
+                if way == "http":
+                    yield install("--http", "--url", f"{url}/mcp")
+                else:  # which nobody is given who can have the other
+                    config = project / ".vscode" / "mcp.json"
+                    config.parent.mkdir()
+                    config.write_text(to_text(document({"type": "sse", "url": f"{url}/sse"})), encoding="utf-8")
+                    yield project
 
 
-@contextmanager
-def background_ended(home: Path) -> Generator[None]:
-    try:
-        yield
-    finally:
-        subprocess.run(
-            [PROGRAM, "down", "--all"], env={**os.environ, "HOME": str(home)}, check=True, capture_output=True
-        )
-
-
-def workspace(folder: Path, entry: JSON) -> Path:
-    """A folder that is opened, with the configuration of its servers."""
-    config = folder / ".vscode" / "mcp.json"
-    config.parent.mkdir(parents=True)
-    config.write_text(to_text(document(entry)), encoding="utf-8")
-    return folder
-
-
-@pytest.mark.parametrize("way", ["stdio", "connect", "http", "sse", "unix"])
+@pytest.mark.parametrize("way", ["connect", "stdio", "unix", "http", "sse"])
 async def test_it_runs_the_bridge_and_shows_what_is_published(
-    way: str, editor: str, chromium: Browser, tmp_path: Path
+    way: str, editor: str, chromium: Browser, agent: Path, home: Path, tmp_path: Path
 ) -> None:
-    agent = tmp_path / AGENT.name
-    shutil.copy(AGENT, agent)
-    with background_ended(tmp_path), entry_for(way, agent, tmp_path) as entry:
-        folder = workspace(tmp_path / "project", entry)
+    with installed(way, agent, home, tmp_path / "project") as folder:
         async with window(chromium, editor, folder) as shown:
             await shown.start("gaia-bridge")
             await shown.output("gaia-bridge", "Discovered 2 tools")
@@ -101,12 +114,14 @@ async def test_it_runs_the_bridge_and_shows_what_is_published(
             await _kept(shown, way)
 
 
-async def test_two_windows_share_one_bridge(editor: str, chromium: Browser, tmp_path: Path) -> None:
-    agent = tmp_path / AGENT.name
-    shutil.copy(AGENT, agent)
-    with background_ended(tmp_path), entry_for("connect", agent, tmp_path) as entry:
-        folders = [workspace(tmp_path / name, entry) for name in ("one", "two")]
-        async with window(chromium, editor, folders[0]) as first, window(chromium, editor, folders[1]) as second:
+async def test_two_windows_share_one_bridge(
+    editor: str, chromium: Browser, agent: Path, home: Path, tmp_path: Path
+) -> None:
+    with (
+        installed("connect", agent, home, tmp_path / "one") as one,
+        installed("connect", agent, home, tmp_path / "two") as two,
+    ):
+        async with window(chromium, editor, one) as first, window(chromium, editor, two) as second:
             for shown in (first, second):
                 await shown.start("gaia-bridge")
                 await shown.output("gaia-bridge", "Discovered 2 tools")

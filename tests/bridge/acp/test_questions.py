@@ -194,9 +194,9 @@ async def test_the_options_of_a_form_have_titles_as_editors_want_them() -> None:
 async def test_the_folders_of_a_conversation_are_the_roots_of_its_tools() -> None:
     agent, model = made(call("roots"), say("Done."), tools=[roots])
     async with editing(agent) as editor:
-        await editor.ask(await editor.begin(cwd="/work", additional_directories=["/lib"]), "go")
-    assert model.asked[1].results() == [["file:///work", "file:///lib"]]
-    assert "works in the folder /work. They also work in /lib." in model.asked[0].system
+        await editor.ask(await editor.begin(cwd="/src", additional_directories=["/lib"]), "go")
+    assert model.asked[1].results() == [["file:///src", "file:///lib"]]
+    assert "works in the folder /src. They also work in /lib." in model.asked[0].system
 
 
 @pytest.mark.parametrize("ask", [link, sample])

@@ -10,7 +10,7 @@ import pytest
 from gaia_bridge.acp.updates import call_begun, call_ended, kind_of, plan_in, replayed
 from gaia_bridge.chat_types import ToolBegun, ToolEnded
 
-CWD = Path("/work")
+CWD = Path("/src")
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_the_kind_of_a_call_is_what_its_name_and_its_hints_say(name: str, hints:
 @pytest.mark.parametrize(
     ("arguments", "locations"),
     [
-        ({"path": "a.py"}, [{"path": "/work/a.py"}]),
+        ({"path": "a.py"}, [{"path": "/src/a.py"}]),
         ({"file_path": "/else/a.py", "line": 3}, [{"path": "/else/a.py", "line": 3}]),
-        ({"path": "a.py", "line": -1}, [{"path": "/work/a.py"}]),
-        ({"path": "a.py", "line": True}, [{"path": "/work/a.py"}]),
+        ({"path": "a.py", "line": -1}, [{"path": "/src/a.py"}]),
+        ({"path": "a.py", "line": True}, [{"path": "/src/a.py"}]),
         ({"path": 5}, None),
         ({"path": ""}, None),
         ({"path": "a\0b"}, None),
@@ -55,7 +55,7 @@ def test_the_content_of_an_mcp_result_is_shown_as_it_is() -> None:
     blocks = [{"type": "image", "data": "aGk=", "mimeType": "image/png"}, {"type": "text", "text": "a picture"}]
     value = {"content": blocks, "structuredContent": {"diffs": [{"path": "a", "newText": "x"}]}}
     shown = call_ended(ToolEnded("1", "[Image]", value), CWD)
-    diff = {"type": "diff", "path": "/work/a", "newText": "x"}
+    diff = {"type": "diff", "path": "/src/a", "newText": "x"}
     assert shown["content"] == [diff, *({"type": "content", "content": block} for block in blocks)]
     assert (shown["kind"], shown["status"], shown["rawOutput"]) == ("edit", "completed", value)
 

@@ -25,7 +25,7 @@ from gaia_bridge.editors.reading import (
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 
 
-def around(name: str | None = None, workspace: str | None = "/work/project", **more: Any) -> Surroundings:
+def around(name: str | None = None, workspace: str | None = "/src/project", **more: Any) -> Surroundings:
     editor = editor_called(name) if name is not None else None
     return Surroundings("/home/me", workspace, None if editor is None else editor.shape, **more)
 
@@ -85,10 +85,10 @@ def test_what_each_program_writes_is_said_in_our_words(written: Any, expected: A
         ("x$HOME/y", "x$HOME/y"),
         ("{env:A}-{file:/x/y}", "${env:A}-${file:/x/y}"),
         ("${userHome}/x${/}y", "/home/me/x/y"),
-        ("${workspaceFolder}/a", "/work/project/a"),
+        ("${workspaceFolder}/a", "/src/project/a"),
         ("${workspaceFolderBasename}", "project"),
         ("${input:gh-token}", "${env:GH_TOKEN}"),
-        ("${CLAUDE_PROJECT_DIR}", "/work/project"),
+        ("${CLAUDE_PROJECT_DIR}", "/src/project"),
     ],
 )
 def test_references_of_every_style_become_ours_or_what_they_stand_for(written: str, expected: str) -> None:
@@ -200,7 +200,7 @@ def test_inputs_and_files_of_variables_are_named_by_the_servers_that_use_them() 
                   "b": {"command": "y"}}
     }"""
     first, second = servers_of_text(text, around())
-    assert (first.inputs, first.env_file) == ({"GH_TOKEN": "GitHub token"}, "/work/project/.env")
+    assert (first.inputs, first.env_file) == ({"GH_TOKEN": "GitHub token"}, "/src/project/.env")
     assert (second.inputs, second.env_file) == ({}, None)
     assert [variable_of_input(name) for name in ("a-b", "1st", "ü", "api.key")] == [
         "A_B",
