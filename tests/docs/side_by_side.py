@@ -35,8 +35,8 @@ PATIENCE: Final = 30.0
 """Seconds for what only a broken program needs."""
 ADDRESS: Final = "http://127.0.0.1:8000"
 """What the blocks call the server that this program starts."""
-BEFORE, AFTER = '"tea": 9.5', '"tea": 9.9'
-"""What is saved while a program reloads."""
+BEFORE, AFTER = '"tea": 9.5', '"tea": 10.25'
+"""What is saved while a program reloads: of another length, or Python takes its bytecode of that second for current."""
 
 
 def edit(file: str, old: str, new: str) -> None:

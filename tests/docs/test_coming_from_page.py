@@ -111,7 +111,7 @@ OTHER: Final = {
         "inject": {"legacy": ASKED, "modern": "cannot ask"},
         "chain": {"legacy": BOTH, "modern": [["price"], PRICE, []]},
         "openapi": ["get_item", *ITEM],
-        "reload": [9.5, 9.9],
+        "reload": [9.5, 10.25],
     },
     "mcp": {
         "inject": {"legacy": ASKED, "modern": "cannot ask"},
@@ -122,7 +122,7 @@ OTHER: Final = {
         "inject": {"legacy": ASKED, "modern": ASKED},
         "chain": dict.fromkeys(("legacy", "modern"), [["clock__now", "price"], PRICE, ["noon"]]),
         "openapi": ["stock__get_item", *ITEM],
-        "reload": [9.5, 9.9],
+        "reload": [9.5, 10.25],
     },
 }
 

@@ -236,7 +236,8 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
         words = command(place, scope, keep, lock)
         environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         os.set_inheritable(lock, True)
-        return _spawned(words, environ, [(null, 0), (null, 1), (log, 2)]), os.fstat(log).st_size
+        said = os.fstat(log).st_size  # before it can say anything
+        return _spawned(words, environ, [(null, 0), (null, 1), (log, 2)]), said
     finally:
         os.set_inheritable(lock, False)
         os.close(null)
