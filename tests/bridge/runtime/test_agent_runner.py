@@ -467,11 +467,12 @@ async def test_a_loop_that_ends_before_it_began_ends_in_good_order(
 
     outcomes: list[Outcome] = []
     monkeypatch.setattr(loop, "_watched", late)
-    loop.submit(work(), lambda value: value, copy_context(), outcomes.append)
+    cancel = loop.submit(work(), lambda value: value, copy_context(), outcomes.append)  # keeps the task
     loop.close()
     go.set()
     await wait_in_thread(ended.wait)
     assert [type(outcome.error) for outcome in outcomes] == [asyncio.CancelledError]
+    cancel()
     assert caplog.records == []
 
 
