@@ -15,7 +15,15 @@ from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
-__all__ = ["MAX_SECRET", "Expander", "has_reference", "is_plain_reference", "referenced_files", "without_references"]
+__all__ = [
+    "MAX_SECRET",
+    "Expander",
+    "has_reference",
+    "is_plain_reference",
+    "referenced_files",
+    "texts_in",
+    "without_references",
+]
 
 MAX_SECRET: Final = 64 * 1024
 """Bytes of a file that is named as a value; keys and certificates have a few KiB."""
@@ -48,12 +56,12 @@ def referenced_files(entry: JSON, keys: Iterable[str] | None = None) -> list[str
         entry: An entry of a configuration file.
         keys: Which of its values are looked at; all of them if not given.
     """
-    texts = (text for key in (entry if keys is None else keys) for text in _texts(entry.get(key)))
+    texts = (text for key in (entry if keys is None else keys) for text in texts_in(entry.get(key)))
     references = (reference for text in texts for reference in _REFERENCE.findall(text))
     return sorted({reference.removeprefix("file:") for reference in references if reference.startswith("file:")})
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts_in(value: object) -> Iterator[str]:
     """All texts in a value."""
     values = [value]
     while values:
@@ -68,7 +76,7 @@ def _texts(value: object) -> Iterator[str]:
 
 def has_reference(value: object) -> bool:
     """Whether a JSON value holds a reference in one of its texts."""
-    return any(_REFERENCE.search(text) for text in _texts(value))
+    return any(_REFERENCE.search(text) for text in texts_in(value))
 
 
 def without_references(text: str) -> str:

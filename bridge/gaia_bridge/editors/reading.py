@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.oauth_options import OAUTH_KEYS
 from gaia_bridge.editors import jsonc, toml_tables
 from gaia_bridge.editors.entries import is_ours
@@ -328,7 +329,7 @@ def _reference(reference: re.Match[str], around: Surroundings) -> str:
 
 def _problems(entry: JSON) -> Iterator[str]:
     """References that lead nowhere here."""
-    for text in _texts(entry):
+    for text in texts_in(entry):
         for reference in _REFERENCE.findall(text):
             kind, colon, _ = reference.partition(":")
             if kind in ("command", "config", "extensionInstallFolder"):
@@ -344,16 +345,4 @@ def _inputs(document: JSON) -> list[Any]:
 
 
 def _uses(value: Any, word: str) -> bool:
-    return any(word in text for text in _texts(value))
-
-
-def _texts(value: object) -> Iterator[str]:
-    values = [value]
-    while values:
-        value = values.pop()
-        if isinstance(value, str):
-            yield value
-        elif is_array(value):
-            values += value
-        elif is_object(value):
-            values += value.values()
+    return any(word in text for text in texts_in(value))
