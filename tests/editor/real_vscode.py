@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.conformance.runner import CannotRunError
-from tests.support.installed_programs import CACHE, place_for
+from tests.support.installed_programs import CACHE, HOME, place_for
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _npm(place: Path, package: str, path: str) -> None:
     done = subprocess.run(
         [npm, "install", "--no-audit", "--no-fund", "--no-package-lock", package],
         cwd=place,
-        env={**os.environ, "PATH": path, "HOME": str(CACHE.parent.parent)},
+        env={**os.environ, "PATH": path, "HOME": HOME},
         capture_output=True,
         text=True,
         timeout=_INSTALL_SECONDS,

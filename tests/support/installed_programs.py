@@ -26,6 +26,7 @@ from tests.conformance.runner import CannotRunError, install_packages
 
 __all__ = [
     "CACHE",
+    "HOME",
     "MCP1",
     "MCP2",
     "node_modules",
@@ -39,6 +40,8 @@ __all__ = [
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
 """Found out when this module is imported: tests have homes of their own."""
+HOME: Final = str(Path.home())
+"""The same: npm's settings of this user are there."""
 MCP1: Final = "mcp==1.30.0"
 """The first generation of the Python SDK: its last release."""
 MCP2: Final = "mcp==2.3.0"
