@@ -172,9 +172,12 @@ class Window:
         return {name: state for name, state, *_ in told if name != "Add Server"}
 
     async def start(self, server: str) -> None:
-        """Have it start a server, once it has read that there is one."""
+        """Have it start a server, once it has read that there is one: again, if it was reading it anew just then."""
         await self.until(server, "Stopped")
-        await self._of_server(server, "Start Server")
+        until = time.monotonic() + _SLOW / 1000
+        while (state := (await self.states())[server]) == "Stopped":
+            assert time.monotonic() < until, f"{server} is {state} however often it is started"
+            await self._of_server(server, "Start Server")
 
     async def until(self, server: str, state: str) -> None:
         """Wait until it says of a server that it is so: `Stopped`, `Running`."""
