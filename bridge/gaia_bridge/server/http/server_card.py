@@ -82,10 +82,10 @@ async def answer_card(
         (b"vary", b"Host"),
     ]
     if _has(exchange.headers.get("if-none-match", ""), tag):
-        await exchange.bytes(b"", 304, head)
+        await exchange.whole(b"", 304, head)
         return
     head += [(b"content-type", _MEDIA_TYPE), (b"content-length", b"%d" % len(body))]
-    await exchange.bytes(b"" if exchange.method == "HEAD" else body, 200, head)
+    await exchange.whole(b"" if exchange.method == "HEAD" else body, 200, head)
 
 
 def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_token: bool) -> JSON:

@@ -101,7 +101,7 @@ class HttpExchange:
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": body})
 
-    async def bytes(self, body: bytes, status: int, headers: Headers) -> None:
+    async def whole(self, body: bytes, status: int, headers: Headers) -> None:
         """Answer with what is written already, and its whole head."""
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
