@@ -93,7 +93,7 @@ def project_arguments(project: Project) -> list[str]:
     if project.scripts.get(project.distribution) not in (_PROGRAM, None):
         return []
     if project.distribution == DISTRIBUTION:
-        return ["serve", "--stdio"]
+        return serve_arguments((), None)
     if not project.agents:
         hint = 'announce them in [project.entry-points."gaia.agents"], or say the arguments after --'
         raise ConfigError(str(project.path), "it announces no agents", hint)
