@@ -32,10 +32,10 @@ SKILL: Final = (
 
 SECRET: Final = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 ENTRIES: Final[dict[str, Any]] = {
-    "files": {"command": "/usr/local/bin/npx", "args": ["-y", "@modelcontextprotocol/server-filesystem@1.0.0"]},
+    "files": {"command": "/usr/local/bin/npx", "args": ["-y", "@modelcontextprotocol/server-filesystem"]},
     "github": {
         "command": "npx",
-        "args": ["-y", "@modelcontextprotocol/server-github@1.0.0"],
+        "args": ["-y", "@modelcontextprotocol/server-github"],
         "env": {"GITHUB_TOKEN": SECRET},
         "timeout": 20,
     },
