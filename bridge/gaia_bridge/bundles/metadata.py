@@ -146,7 +146,8 @@ def _plain(text: str) -> str:
 
 def _metadata(name: str, table: JSON) -> Metadata:
     authors = table.get("authors")
-    author = next((each for each in authors if is_object(each)), {}) if is_array(authors) else {}
+    people = [each for each in authors if is_object(each)] if is_array(authors) else []
+    author: JSON = people[0] if people else {}
     urls = table.get("urls")
     links = {str(key).lower().replace(" ", ""): url for key, url in urls.items()} if is_object(urls) else {}
     license_ = table.get("license")

@@ -31,7 +31,9 @@ async def answers(command: str, args: list[str], env: Mapping[str, str], cwd: Pa
         told: list[str] = []
         for name, arguments in (("greet", {"name": "Bob"}), ("github__read_file", {})):
             result = await session.call_tool(name, arguments)
-            told.append(result.content[0].text)
+            [said] = result.content
+            assert said.type == "text"
+            told.append(said.text)
         return told
 
 
