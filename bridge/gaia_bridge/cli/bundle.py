@@ -133,7 +133,10 @@ def _plugin(form: str, output: Path | None, only_print: bool, check: bool, force
     """
     about, contents = _wanted(**options)
     files = plugin_files(about, contents, PluginForm(form))
-    return _put(files, _Target(output or Path(about.name), only_print, check, force), contents)
+    code = _put(files, _Target(output or Path(about.name), only_print, check, force), contents)
+    if PluginForm(form) is PluginForm.AGENT_PLUGIN and not only_print and not check:
+        click.echo("VS Code up to 1.139 does not say to such a plugin where it is: for it, add --form claude", err=True)
+    return code
 
 
 @bundle.command("mcpb", short_help="An MCPB bundle, for Claude Desktop.")
