@@ -13,6 +13,7 @@ import pytest
 from gaia_bridge.bundles import read_project, readme_claims
 from gaia_bridge.cli import main
 from gaia_bridge.cli.program import program
+from tests.support.bundled import ENTRIES, write_project
 from tests.support.published_schemas import problems
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,32 @@ def test_every_command_that_is_shown_is_one_of_ours() -> None:
             command = command.get_command(click.Context(command), words.pop(0))
             assert command is not None
         command.make_context(name, words, parent=click.Context(program))
+
+
+def test_the_commands_of_the_page_make_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(("init", "my-weather")) == 0
+    monkeypatch.chdir(tmp_path / "my-weather")
+    agent = write_project(tmp_path)
+    for path in (agent, tmp_path / "greetings.py", tmp_path / "skills"):
+        path.rename(Path(path.name))
+    Path("servers.json").write_text(json.dumps({"mcpServers": ENTRIES}), "utf-8")
+    Path("pyproject.toml").rename(tmp_path / "pyproject.toml")
+    for line in re.findall(r"^gaia-bridge (bundle (?:plugin|mcpb) .*)$", PAGE, re.MULTILINE):
+        assert main(tuple(shlex.split(line))) == 0
+    [listed] = re.findall(r"```\n(hello/.*?)```", PAGE, re.DOTALL)
+    for row in listed.replace("NAME", "greet").splitlines():
+        assert Path(row.split()[0]).is_file(), row
+    assert Path("hello.mcpb").is_file()
+    (tmp_path / "pyproject.toml").rename("pyproject.toml")
+    for line in re.findall(r"^gaia-bridge (bundle (?:server-json|link) .*)$", PAGE, re.MULTILINE):
+        assert main(tuple(shlex.split(line))) == 0
+    assert Path("server.json").is_file()
+    captured = capsys.readouterr()
+    [claim] = re.findall(r"^<!-- mcp-name.*$", PAGE, re.MULTILINE)
+    assert claim in captured.err and captured.out.startswith("[Install in VS Code](https://vscode.dev/redirect?url=")
 
 
 def test_the_options_that_are_told_are_those_that_there_are() -> None:

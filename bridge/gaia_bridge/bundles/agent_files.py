@@ -43,15 +43,13 @@ class AgentFiles(Struct, frozen=True):
 
     Args:
         reference: How it is named beside its files: `weather.py`, `weather.py:Weather`.
-        folder: Where its file is.
-        files: Path below that folder to content.
+        files: Path to content.
         skills: The same of its skills, below `skills`.
         requirements: What its file says that it needs.
         imports: Other modules that it imports.
     """
 
     reference: str
-    folder: Path
     files: dict[str, bytes]
     skills: dict[str, bytes]
     requirements: tuple[str, ...]
@@ -75,16 +73,28 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
         raise ConfigError(place, "is no Python file; a bundle holds the files of its agents", "name the file: agent.py")
     if not path.is_file():
         raise ConfigError(place, "there is no such file", "name the file of an agent")
-    found = _Modules(path.parent)
+    root = _root(path)
+    found = _Modules(root)
     found.follow(path)
+    if root != path.parent:  # whatever of its package it imports, and however
+        for each in _below(root / path.relative_to(root).parts[0]):
+            found.follow(each)
+    name = path.relative_to(root).as_posix()
     return AgentFiles(
-        f"{path.name}{colon}{attribute}",
-        path.parent,
+        f"{name}{colon}{attribute}",
         dict(sorted(found.files.items())),
         dict(sorted(_skills(path.parent / _SKILLS))),
-        tuple(_script_requirements(found.files[path.name].decode("utf-8", "replace"), place)),
+        tuple(_script_requirements(found.files[name].decode("utf-8", "replace"), place)),
         frozenset(found.others),
     )
+
+
+def _root(path: Path) -> Path:
+    """Where the modules of an agent begin: the folder of its file, or the one around its package."""
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    return root
 
 
 class _Modules:

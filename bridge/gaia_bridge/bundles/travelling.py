@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gaia_bridge.config.expansion import texts_in, without_references
 from gaia_bridge.config.launch_lines import is_secret
+from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.redaction import redacted
@@ -23,9 +24,10 @@ from gaia_bridge.sanitize.redaction import redacted
 __all__ = ["Variable", "travelling", "variables_in"]
 
 _LAUNCHERS: Final = frozenset(
-    {"bun", "bunx", "deno", "dnx", "docker", "node", "npx", "pipx", "pnpm", "podman", "python", "python3", "uv", "uvx"}
+    {"bun", "bunx", "deno", "dnx", "docker", "node", "npx", "pipx", "pnpm", "podman", "uv", "uvx"}
 )
-"""Programs that servers are started with everywhere, found by their names."""
+"""Programs that servers are started with everywhere, found by their names. A Python that is named by its path has
+packages of its own."""
 
 _REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -35,6 +37,8 @@ _EVERYWHERE: Final = frozenset(
     {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "USER"}
 )
 """Variables that every machine has, each with its own value."""
+_TABLES: Final = frozenset({"env", "headers", "oauth"})
+"""The keys of texts with names, in which a variable can stand for a secret."""
 _ONLY_HERE: Final = ("cwd", "envFile")
 
 
@@ -101,6 +105,7 @@ class _Entry:
         self._place = place
 
     def made(self) -> JSON:
+        """The entry as it travels."""
         entry = self._entry
         if not is_object(entry):
             raise self._error("is no object", "mend it")
@@ -110,22 +115,23 @@ class _Entry:
             )
         if key := next((key for key in _ONLY_HERE if entry.get(key)), None):
             raise self._error(f"has {key!r}, which is a place on this machine", "leave it out of the entry")
-        made: JSON = {}
-        for key, value in entry.items():
-            match key:
-                case "command":
-                    made[key] = self._command(value)
-                case "args":
-                    made[key] = [self._word(word) for word in value] if is_array(value) else self._word(value)
-                case "url" | "openapi":
-                    made[key] = self._address(key, value)
-                case "env" | "headers" | "oauth" if is_object(value):
-                    made[key] = {name: self._value(key, name, text) for name, text in value.items()}
-                case _:
-                    made[key] = value
-        for text in texts_in({key: value for key, value in made.items() if key not in ("env", "headers", "oauth")}):
-            self._refuse_kept(text)
+        made = {key: self._part(key, value) for key, value in entry.items()}
+        self._refuse_kept(made)
         return made
+
+    def _part(self, key: str, value: object) -> object:
+        """What becomes of the value of one key."""
+        match key:
+            case "command":
+                return self._command(value)
+            case "args":
+                return [self._word(word) for word in value] if is_array(value) else self._word(value)
+            case "url" | "openapi":
+                return self._address(key, value)
+            case "env" | "headers" | "oauth" if is_object(value):
+                return {name: self._value(key, name, text) for name, text in value.items()}
+            case _:
+                return value
 
     def _command(self, command: object) -> object:
         if not isinstance(command, str):
@@ -183,10 +189,15 @@ class _Entry:
             return name
         return f"{_NO_WORD.sub('_', self._name).strip('_').upper()}_{word}".lstrip("0123456789_")
 
-    def _refuse_kept(self, text: str) -> None:
-        if found := next(filter(_is_kept, _REFERENCE.findall(text)), None):
-            kind = found.partition(":")[0]
-            raise self._error(f"refers to a {kind} of this machine", "write ${env:NAME} instead")
+    def _refuse_kept(self, made: JSON) -> None:
+        """Refuse secrets, and references to them, where no variable can stand for them."""
+        for label, value in default_values(made):
+            if isinstance(value, str) and is_secret(label, value):
+                raise self._error(f"has a secret in 'tools': the default of {label!r}", "write ${env:NAME} instead")
+        for text in texts_in({key: value for key, value in made.items() if key not in _TABLES}):
+            if found := next(filter(_is_kept, _REFERENCE.findall(text)), None):
+                kind = found.partition(":")[0]
+                raise self._error(f"refers to a {kind} of this machine", "write ${env:NAME} instead")
 
     def _error(self, problem: str, hint: str) -> ConfigError:
         return ConfigError(str(self._place), f"the server {self._name!r} {problem}", hint)

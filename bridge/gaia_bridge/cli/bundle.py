@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,7 +47,7 @@ __all__ = ["bundle"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _Target(Struct, frozen=True):
@@ -70,7 +71,7 @@ def bundle() -> None:
     """Make forms of agents and servers that others install without a configuration of their own.
 
     What a bundle starts on another machine is gaia-mcp-bridge from PyPI, by uv, with the files of the agents inside of
-    the bundle. No path of this machine and no secret is in it.
+    the bundle. No path of this machine and no secret of its configuration is in it.
     """
 
 
@@ -270,10 +271,8 @@ def _entries(config: Path | None, only: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _checked(variables: Iterable[str]) -> list[str]:
-    import re
-
     for name in variables:
-        if not re.fullmatch(_VARIABLE, name):
+        if not _VARIABLE.fullmatch(name):
             raise click.UsageError(f"--env {one_line(name, 40)!r}: expected the name of a variable")
     return list(variables)
 

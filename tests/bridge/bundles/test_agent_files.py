@@ -38,6 +38,22 @@ def test_the_modules_beside_an_agent_are_taken_as_far_as_it_imports_them(tmp_pat
     assert found.imports == frozenset()
 
 
+def test_an_agent_in_a_package_brings_the_package(tmp_path: Path) -> None:
+    package = tmp_path / "weather" / "agents"
+    package.mkdir(parents=True)
+    for name in ("weather/__init__.py", "weather/units.py", "weather/agents/__init__.py"):
+        (tmp_path / name).write_text("", "utf-8")
+    (package / "tides.py").write_text("from ..units import metre\n", "utf-8")
+    found = agent_files("weather/agents/tides.py:Tides", tmp_path)
+    assert found.reference == "weather/agents/tides.py:Tides"
+    assert set(found.files) == {
+        "weather/__init__.py",
+        "weather/agents/__init__.py",
+        "weather/agents/tides.py",
+        "weather/units.py",
+    }
+
+
 @pytest.mark.parametrize(
     ("header", "problem"),
     [

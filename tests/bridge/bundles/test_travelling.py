@@ -54,6 +54,11 @@ def test_secrets_become_variables_and_programs_are_called_by_their_names(
             {"command": "/home/ada/venv/bin/weather"},
             "starts /home/ada/venv/bin/weather, which is on this machine alone",
         ),
+        ({"command": "/home/ada/venv/bin/python", "args": ["-m", "x"]}, "which is on this machine alone"),
+        (
+            {"command": "npx", "tools": {"a": {"arguments": {"token": {"default": SECRET}}}}},
+            "a secret in 'tools': the default of 'token'",
+        ),
         ({"command": "./weather"}, "on this machine alone"),
         ({"command": "npx", "args": ["-y", "x", "/home/ada/data"]}, "a path of this machine"),
         ({"command": "npx", "args": ["--root=/home/ada"]}, "a path of this machine"),

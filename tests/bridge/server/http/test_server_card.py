@@ -131,6 +131,16 @@ async def test_a_card_is_guarded_like_all_else() -> None:
         assert "secret" not in response.text.replace("isSecret", "")
 
 
+async def test_a_page_that_is_allowed_reads_the_card_as_what_it_is() -> None:
+    page = "https://tool.example"
+    async with Bridge(TidesAgent()) as bridge:
+        app = bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765, allow_origins=[page]))
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=BASE) as client:
+            response = await client.get("/mcp/server-card", headers={"origin": page})
+    checked(response)
+    assert response.headers.get_list("access-control-allow-origin") == [page]
+
+
 async def test_there_is_no_card_of_what_is_not_published_and_nothing_else_can_be_done_with_one() -> None:
     async with calling() as client:
         missing = await client.get("/servers/nothing/mcp/server-card")
