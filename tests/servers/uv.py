@@ -24,6 +24,8 @@ def check(requirement: str) -> None:
 
 
 program, *words = sys.argv[1:]
+if program == "uvx" and re.fullmatch(r"[a-z-]+==[0-9.]+", words[0]):  # a package whose program is the bridge
+    os.execv(sys.executable, [sys.executable, "-m", "gaia_bridge", *words[1:]])
 if program == "uvx":
     assert words[0] == "--from"
     check(words[1])

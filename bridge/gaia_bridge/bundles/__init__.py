@@ -8,13 +8,14 @@ files and a configuration from inside the bundle: no path of this machine, and n
 from __future__ import annotations
 
 from gaia_bridge.bundles.agent_plugin import PluginForm, plugin_files
-from gaia_bridge.bundles.contents import Contents, Variable, gathered
+from gaia_bridge.bundles.contents import Contents, Variable, gathered, of_package
 from gaia_bridge.bundles.links import EDITORS_WITH_LINKS, install_links
 from gaia_bridge.bundles.mcpb import mcpb_bytes, mcpb_files
 from gaia_bridge.bundles.metadata import Metadata, Project, described, read_project
 from gaia_bridge.bundles.placeholders import in_plugin
 from gaia_bridge.bundles.server_json import (
     claim_of,
+    expect_program,
     project_arguments,
     readme_claims,
     registry_name,
@@ -32,11 +33,13 @@ __all__ = [
     "claim_of",
     "described",
     "differences",
+    "expect_program",
     "gathered",
     "in_plugin",
     "install_links",
     "mcpb_bytes",
     "mcpb_files",
+    "of_package",
     "plugin_files",
     "project_arguments",
     "read_project",

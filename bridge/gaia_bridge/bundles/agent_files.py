@@ -19,7 +19,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["AgentFiles", "agent_files"]
+__all__ = ["AgentFiles", "agent_files", "skill_files"]
 
 _SKILLS: Final = "skills"
 _SKILL: Final = "SKILL.md"
@@ -83,10 +83,22 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
     return AgentFiles(
         f"{name}{colon}{attribute}",
         dict(sorted(found.files.items())),
-        dict(sorted(_skills(path.parent / _SKILLS))),
+        skill_files(path.parent),
         tuple(_script_requirements(found.files[name].decode("utf-8", "replace"), place)),
         frozenset(found.others),
     )
+
+
+def skill_files(folder: Path) -> dict[str, bytes]:
+    """The files of the skills that lie beside an agent: path below `skills` to content.
+
+    Args:
+        folder: Where the agent is.
+
+    Raises:
+        ConfigError: One of them cannot be taken.
+    """
+    return dict(sorted(_skills(folder / _SKILLS)))
 
 
 def _root(path: Path) -> Path:

@@ -44,9 +44,7 @@ def plugin_files(about: Metadata, contents: Contents, form: PluginForm) -> dict[
     """
     is_open = form is PluginForm.AGENT_PLUGIN
     root = f"{_OPEN_ROOT if is_open else _CLAUDE_ROOT}/{_FOLDER}"
-    config = f"{root}/{contents.config}" if contents.config is not None else None
-    arguments = serve_arguments([f"{root}/{agent}" for agent in contents.agents], config)
-    server: JSON = {"command": "uvx", "args": uvx_arguments(contents.requirements, arguments)}
+    server: JSON = {"command": "uvx", "args": _arguments(contents, root)}
     files = {f"{_FOLDER}/{name}": content for name, content in contents.files.items()}
     files |= {f"skills/{name}": content for name, content in contents.skills.items()}
     files["README.md"] = _readme(about, contents).encode()
@@ -58,6 +56,15 @@ def plugin_files(about: Metadata, contents: Contents, form: PluginForm) -> dict[
         files[".claude-plugin/plugin.json"] = _text(_manifest(about))
         files[".mcp.json"] = _text({"mcpServers": {about.name: server}})
     return dict(sorted(files.items()))
+
+
+def _arguments(contents: Contents, root: str) -> list[str]:
+    """The arguments of `uvx`. A package has all that is needed, and a program of its own name."""
+    if contents.package is not None:
+        return [contents.package, *serve_arguments(contents.agents, None)]
+    config = f"{root}/{contents.config}" if contents.config is not None else None
+    arguments = serve_arguments([f"{root}/{agent}" for agent in contents.agents], config)
+    return uvx_arguments(contents.requirements, arguments)
 
 
 def _manifest(about: Metadata) -> JSON:

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.bundles.agent_files import AgentFiles, agent_files
+from gaia_bridge.bundles.agent_files import AgentFiles, agent_files, skill_files
 from gaia_bridge.bundles.start import DISTRIBUTION, all_requirements, plain_name
 from gaia_bridge.bundles.travelling import Variable, travelling, variables_in
 from gaia_bridge.config.documents import SERVERS_KEY, to_text
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["CONFIG_FILE", "Contents", "Variable", "gathered"]
+__all__ = ["CONFIG_FILE", "Contents", "Variable", "gathered", "of_package"]
 
 CONFIG_FILE: Final = "servers.json"
 """The configuration of the servers in a bundle."""
@@ -32,6 +32,7 @@ class Contents(Struct, frozen=True):
         variables: What has to be said.
         requirements: What is to be installed: the bridge first.
         unknown: Modules that agents import, and nothing that is installed is known to bring.
+        package: The package on PyPI that brings the agents, in its version, where no file of them is in the bundle.
     """
 
     agents: tuple[str, ...]
@@ -41,6 +42,7 @@ class Contents(Struct, frozen=True):
     variables: tuple[Variable, ...]
     requirements: tuple[str, ...]
     unknown: tuple[str, ...] = ()
+    package: str | None = None
 
     @property
     def config(self) -> str | None:
@@ -95,6 +97,30 @@ def gathered(
         needed,
         tuple(sorted(_unknown(found, needed))),
     )
+
+
+def of_package(
+    distribution: str, version: str, agents: Sequence[str], folder: Path, variables: Sequence[str] = ()
+) -> Contents:
+    """What is in the bundle of a package on PyPI: the skills in its folder; the agents come with the package.
+
+    Args:
+        distribution: What it is installed as.
+        version: Its version.
+        agents: The agents that it announces.
+        folder: Where its source is.
+        variables: Variables that agents need.
+
+    Raises:
+        ConfigError: It announces no agents, or a skill cannot be taken.
+    """
+    if not agents:
+        hint = 'announce them in pyproject.toml: [project.entry-points."gaia.agents"]'
+        raise ConfigError(distribution, "the package announces no agents", hint)
+    skills = skill_files(folder)
+    asked = tuple(Variable(name) for name in sorted(set(variables)))
+    package = f"{distribution}=={version}"
+    return Contents(tuple(agents), {}, skills, {}, asked, all_requirements([package]), package=package)
 
 
 def _joined(parts: Iterable[Mapping[str, bytes]]) -> dict[str, bytes]:

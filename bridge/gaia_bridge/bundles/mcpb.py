@@ -116,7 +116,7 @@ def _asked(variable: Variable) -> JSON:
 
 
 def _program(contents: Contents) -> str:
-    placed = [_Placed(each) for each in contents.agents]
+    placed = contents.agents if contents.package is not None else [_Placed(each) for each in contents.agents]
     config = None if contents.config is None else _Placed(contents.config)
     words = ", ".join(repr(word) for word in serve_arguments(placed, config))
     return _PROGRAM.format(folder=_FOLDER, arguments=f"[{words}]")

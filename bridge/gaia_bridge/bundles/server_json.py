@@ -19,7 +19,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["claim_of", "project_arguments", "readme_claims", "registry_name", "server_document"]
+__all__ = ["claim_of", "expect_program", "project_arguments", "readme_claims", "registry_name", "server_document"]
 
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?/[a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?")
@@ -49,10 +49,7 @@ def server_document(
     if len(about.description) > _LONGEST_DESCRIPTION:
         problem = f"has {len(about.description)} characters; the registry takes {_LONGEST_DESCRIPTION}"
         raise ConfigError("the description", problem, "say a shorter one with --description")
-    if project.distribution not in project.scripts:
-        hint = f'add to [project.scripts]: {project.distribution} = "{_PROGRAM}"'
-        problem = "has no program of its own name, which is what uvx starts"
-        raise ConfigError(f"{project.path}: {project.distribution}", problem, hint)
+    expect_program(project)
     package: JSON = {
         "registryType": "pypi",
         "identifier": project.distribution,
@@ -98,6 +95,21 @@ def project_arguments(project: Project) -> list[str]:
         hint = 'announce them in [project.entry-points."gaia.agents"], or say the arguments after --'
         raise ConfigError(str(project.path), "it announces no agents", hint)
     return serve_arguments(project.agents, None)
+
+
+def expect_program(project: Project) -> None:
+    """Refuse a project that `uvx` could not start.
+
+    Args:
+        project: The project.
+
+    Raises:
+        ConfigError: It has no program of its own name.
+    """
+    if project.distribution not in project.scripts:
+        hint = f'add to [project.scripts]: {project.distribution} = "{_PROGRAM}"'
+        problem = "has no program of its own name, which is what uvx starts"
+        raise ConfigError(f"{project.path}: {project.distribution}", problem, hint)
 
 
 def registry_name(project: Project, about: Metadata, given: str | None) -> str:

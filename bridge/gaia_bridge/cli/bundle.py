@@ -20,10 +20,12 @@ from gaia_bridge.bundles import (
     claim_of,
     described,
     differences,
+    expect_program,
     gathered,
     install_links,
     mcpb_bytes,
     mcpb_files,
+    of_package,
     plugin_files,
     project_arguments,
     read_project,
@@ -95,6 +97,7 @@ def _content_options(command: F) -> F:
         click.option(
             "--config", type=click.Path(path_type=Path, dir_okay=False), help="With the servers of this configuration."
         ),
+        click.option("--package", is_flag=True, help="With the agents of the project here, by its package on PyPI."),
         click.option("--agent", "agents", metavar="FILE", multiple=True, help="With this agent: FILE.py[:NAME]"),
         click.option(
             "--name", metavar="NAME", help="What it is called.  [default: as the project, or the first agent]"
@@ -135,7 +138,8 @@ def _plugin(form: str, output: Path | None, only_print: bool, check: bool, force
     about, contents = _wanted(**options)
     files = plugin_files(about, contents, PluginForm(form))
     code = _put(files, _Target(output or Path(about.name), only_print, check, force), contents)
-    if PluginForm(form) is PluginForm.AGENT_PLUGIN and not only_print and not check:
+    has_files = contents.package is None and PluginForm(form) is PluginForm.AGENT_PLUGIN
+    if has_files and not only_print and not check:
         click.echo("VS Code up to 1.139 does not say to such a plugin where it is: for it, add --form claude", err=True)
     return code
 
@@ -233,6 +237,7 @@ def _project(folder: Path, **given: str | None) -> tuple[Project, Metadata]:
 def _wanted(
     name: str | None,
     agents: tuple[str, ...],
+    package: bool,
     config: Path | None,
     only: tuple[str, ...],
     requirements: tuple[str, ...],
@@ -243,11 +248,17 @@ def _wanted(
 ) -> tuple[Metadata, Contents]:
     """What is to be in a bundle, and what it says of itself."""
     folder = Path(current_folder())
+    given = {"name": name, "author": author, "description": description, "version": version}
+    if package:
+        if agents or config or requirements:
+            raise click.UsageError("--package brings its own agents: leave out --agent, --config and --with")
+        project, about = _project(Path(), **given)
+        expect_program(project)
+        return about, of_package(project.distribution, about.version, project.agents, folder, _checked(variables))
     entries = _entries(config, only)
     contents = gathered(agents, folder, entries, config or Path("--config"), requirements, _checked(variables))
     beside = folder / expanded(Path((agents[0].partition(":")[0]) if agents else config or "")).parent
     first = Path(contents.agents[0].partition(":")[0]).stem if contents.agents else next(iter(entries))
-    given = {"name": name, "author": author, "description": description, "version": version}
     return described(read_project(beside), first, given), contents
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.bundles import PluginForm, gathered, mcpb_bytes, mcpb_files, plugin_files
+from gaia_bridge.bundles import PluginForm, gathered, mcpb_bytes, mcpb_files, of_package, plugin_files
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.version import __version__
 from tests.support.bundled import ABOUT, SECRET, contents, document, write_project
@@ -102,6 +102,26 @@ def test_the_same_files_give_the_same_bundle(tmp_path: Path) -> None:
 def test_an_author_is_named_to_claude_desktop(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--author"):
         mcpb_files(replace(ABOUT, author=None), contents(tmp_path))
+
+
+def test_the_bundle_of_a_package_has_no_file_of_its_agents(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    found = of_package("weather-agent", "1.2.0", ["weather"], tmp_path)
+    files = plugin_files(ABOUT, found, OPEN)
+    assert list(files) == [
+        "README.md",
+        "mcp.json",
+        "plugin.json",
+        "skills/greet/SKILL.md",
+        "skills/greet/references/names.md",
+    ]
+    [server] = document(files["mcp.json"])["mcpServers"].values()
+    assert server["args"] == ["weather-agent==1.2.0", "serve", "--stdio", "weather"]
+    files = mcpb_files(ABOUT, found)
+    assert problems("mcpb-manifest-0.4", document(files["manifest.json"])) == []
+    assert b'"weather-agent==1.2.0",' in files["pyproject.toml"] and b"'--stdio', 'weather'])" in files["server.py"]
+    with pytest.raises(ConfigError, match="announces no agents"):
+        of_package("weather-agent", "1.2.0", [], tmp_path)
 
 
 def test_what_agents_need_is_installed_with_them(tmp_path: Path) -> None:

@@ -138,6 +138,19 @@ def test_a_project_is_described_for_the_registry_and_its_readme_has_to_say_so(ru
     ]
 
 
+def test_a_plugin_of_a_package_starts_the_package(run: Run, agent: str) -> None:
+    assert run("bundle", "plugin", "--package", "--print")[0] == 78
+    Path("pyproject.toml").write_text(PROJECT, "utf-8")
+    code, out, err = run("bundle", "plugin", "--package")
+    assert (code, out) == (0, "") and "1.139" not in err
+    [server] = json.loads(Path("weather-agent/mcp.json").read_text("utf-8"))["mcpServers"].values()
+    assert server["args"] == ["weather-agent==2.0.0", "serve", "--stdio", "weather"]
+    assert Path("weather-agent/skills/greet/SKILL.md").is_file() and not Path("weather-agent/server").exists()
+    assert run("bundle", "plugin", "--package", "--agent", agent)[0] == 64
+    Path("pyproject.toml").write_text(PROJECT.replace("weather-agent =", "weather ="), "utf-8")
+    assert "has no program of its own name" in run("bundle", "plugin", "--package")[2]
+
+
 def test_links_lead_to_the_package_of_a_project(run: Run) -> None:
     Path("pyproject.toml").write_text(PROJECT, "utf-8")
     code, out, _ = run("bundle", "link")
