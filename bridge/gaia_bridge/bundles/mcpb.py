@@ -22,7 +22,8 @@ __all__ = ["mcpb_bytes", "mcpb_files"]
 
 _PYTHON: Final = ">=3.11"
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
-"""When all files were made: the same files give the same bundle, byte for byte."""
+"""When all files were made: the same files give the same bundle, byte for byte. They are not packed, because what packs
+them is another one with each Python."""
 _READABLE: Final = 0o100644 << 16
 _UNIX: Final = 3
 _FOLDER: Final = "server"
@@ -72,8 +73,8 @@ def mcpb_bytes(files: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(target, "w") as archive:
         for name, content in sorted(files.items()):
             info = zipfile.ZipInfo(name, _MOMENT)
-            info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, _READABLE, _UNIX
-            archive.writestr(info, content, compresslevel=9)
+            info.external_attr, info.create_system = _READABLE, _UNIX
+            archive.writestr(info, content)
     return target.getvalue()
 
 

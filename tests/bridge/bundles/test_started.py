@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,10 @@ async def answers(command: str, args: list[str], env: Mapping[str, str], cwd: Pa
     path = os.pathsep.join((str(cwd.parent / "bin"), os.environ["PATH"]))
     every = {**os.environ, "PATH": path, **env}
     parameters = mcp_stdio.StdioServerParameters(command=command, args=args, env=every, cwd=cwd)
-    async with mcp_stdio.stdio_client(parameters) as (read, write), mcp.ClientSession(read, write) as session:
+    async with (
+        mcp_stdio.stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr) as (read, write),
+        mcp.ClientSession(read, write) as session,
+    ):
         await session.initialize()
         told: list[str] = []
         for name, arguments in (("greet", {"name": "Bob"}), ("github__read_file", {})):
