@@ -74,6 +74,7 @@ LAYERS = {
     "gaia_bridge.server": 4,
     # joining
     "gaia_bridge.bridge": 6,
+    "gaia_bridge.bundles": 6,
     "gaia_bridge.config_reloader": 6,
     "gaia_bridge.editors": 6,
     "gaia_bridge.projects": 6,

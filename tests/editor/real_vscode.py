@@ -51,7 +51,8 @@ _SLOW: Final = 60_000
 _BLINK: Final = 3_000
 """Milliseconds for what should appear at once."""
 
-_ROW: Final = '.quick-input-list .monaco-list-row:has-text("{}")'
+_ROW: Final = '.quick-input-list .monaco-list-row[aria-label*="{}"]'
+"""By its label: a row that is used again keeps texts of the list before, where nobody sees them."""
 
 _FLAGS: Final = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -69,7 +69,11 @@ def test_the_path_file_is_one_path_and_no_code(wheel: Path) -> None:
 def test_the_commands_and_the_shipped_agents_are_entry_points(wheel: Path) -> None:
     parser = ConfigParser()
     parser.read_string(text(wheel, ".dist-info/entry_points.txt"))
-    assert dict(parser["console_scripts"]) == {"gaia-bridge": "gaia_bridge.cli:main", "gaia": "gaia.cli:main"}
+    assert dict(parser["console_scripts"]) == {
+        "gaia-bridge": "gaia_bridge.cli:main",
+        "gaia-mcp-bridge": "gaia_bridge.cli:main",
+        "gaia": "gaia.cli:main",
+    }
     assert dict(parser["gaia.agents"]) == {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:ProjectAgent"}
 
 

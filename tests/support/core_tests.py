@@ -13,7 +13,7 @@ __all__ = ["FOLDERS", "MODULES", "SLOW", "TESTS", "holds_marks", "is_core"]
 TESTS = Path(__file__).parents[1]
 
 FOLDERS = """
-    agents/chat bridge/acp bridge/calls bridge/chaining bridge/config bridge/editors bridge/json_schema
+    agents/chat bridge/acp bridge/bundles bridge/calls bridge/chaining bridge/config bridge/editors bridge/json_schema
     bridge/loop_guard bridge/openai_api bridge/peer bridge/protocol bridge/results bridge/runtime bridge/sanitize
     bridge/server bridge/sources/agent bridge/tool_search gaia_agents
 """.split()
@@ -41,7 +41,8 @@ MODULES = """
 """Single modules of folders with tests that start processes or take long."""
 
 SLOW = """
-    agents/chat/test_load.py agents/chat/test_over_http.py bridge/acp/test_servers.py bridge/config/test_file_editor.py
+    agents/chat/test_load.py agents/chat/test_over_http.py bridge/acp/test_servers.py bridge/bundles/test_started.py
+    bridge/config/test_file_editor.py
     bridge/server/http/test_connection.py bridge/server/test_backlog.py bridge/server/test_garbage.py
     bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
     bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py

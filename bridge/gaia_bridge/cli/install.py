@@ -104,6 +104,7 @@ def known_editor(name: str) -> Editor:
 @click.option("--all", "everywhere", is_flag=True, help="Every editor that is installed.")
 @click.option("--remove", is_flag=True, help="Take it out again.")
 @click.option("--print", "only_print", is_flag=True, help="Print what would be put in, and write nothing.")
+@click.option("--link", is_flag=True, help="Print links that put it in: VS Code and Cursor.")
 @click.option("--yes", is_flag=True, help="Do not ask; the change is shown all the same.")
 def install(
     editor: str | None,
@@ -118,6 +119,7 @@ def install(
     everywhere: bool,
     remove: bool,
     only_print: bool,
+    link: bool,
     yes: bool,
 ) -> int:
     """Put the bridge into the configuration of an editor.
@@ -129,6 +131,8 @@ def install(
     """
     if editor is not None and everywhere:
         raise click.UsageError(f"--all is every editor, and {editor} one of them: leave out one")
+    if link and everywhere:
+        raise click.UsageError("--link is for one editor: name it, and leave out --all")
     _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
     wanted_scope = None if scope is None else Scope(scope)
     if way == "http" and (agents or config):
@@ -137,9 +141,9 @@ def install(
     if editor is None and not everywhere:
         return _list_editors()
     chosen = [known_editor(editor)] if editor is not None else _found(wanted_scope)
-    if only_print:
+    if only_print or link:
         for each in chosen:
-            _print(each, how, usual_place(each, wanted_scope))
+            (_print_links if link else _print)(each, how, usual_place(each, wanted_scope))
         return ExitCode.OK
     failed: BridgeError | None = None
     for each in chosen:
@@ -270,6 +274,26 @@ def _by_hand(editor: Editor, how: _How, scope: Scope | None, remove: bool) -> No
 
 def _print(editor: Editor, how: _How, place: Place | None) -> None:
     click.echo(snippet(editor, _wanted(editor, how, place)), nl=False)
+
+
+def _print_links(editor: Editor, how: _How, place: Place | None) -> None:
+    """Print the links by which an editor puts it in itself.
+
+    Raises:
+        ConfigError: The editor has none.
+    """
+    from gaia_bridge.bundles.links import EDITORS_WITH_LINKS, install_links
+
+    if editor.name not in EDITORS_WITH_LINKS:
+        raise ConfigError(
+            f"{editor.title} --link", "it installs by no link", f"those do: {', '.join(EDITORS_WITH_LINKS)}"
+        )
+    wanted = _wanted(editor, how, place)
+    for link in install_links(editor.name, wanted.name, wanted.entry, [wanted.asked] if wanted.asked else ()):
+        click.echo(link)
+    if how.way != "http":
+        hint = "gaia-bridge bundle link makes links to a package, for others"
+        click.echo(f"they lead to a program of this machine; {hint}", err=True)
 
 
 def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:

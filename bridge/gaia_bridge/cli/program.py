@@ -156,6 +156,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Editors": {
         "install": ("install:install", "Put the bridge into the configuration of an editor."),
         "import": ("import_command:import_servers", "Take over the servers that an editor has."),
+        "bundle": ("bundle:bundle", "Make plugins, bundles and links that others install."),
     },
     "Servers": {
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
@@ -192,6 +193,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("daemon",), "up"),
     **dict.fromkeys(("stop", "kill", "shutdown"), "down"),
     **dict.fromkeys(("add-json",), "add"),
+    **dict.fromkeys(("mcpb", "pack", "package", "plugin"), "bundle"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),

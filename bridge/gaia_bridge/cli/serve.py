@@ -104,6 +104,7 @@ def serve(
         raise click.UsageError(
             "--no-agents publishes no agents: leave it out, or --agent-tools, --ask and --no-ask", ctx
         )
+    options |= _in_plugin(options["agents"], options["config"])
     if options["reload"] and not options["agents"]:
         raise click.UsageError("--reload follows the agents that are named: gaia-bridge serve --reload FILE", ctx)
     if options["stdio"]:
@@ -123,6 +124,16 @@ def serve(
         settings = _with_drafts(settings)
     options |= {"names": NamingPolicy(names), "with_agents": not no_agents, "settings": settings}
     return run(ServeOptions(**options), ctx.find_object(Deadline))
+
+
+def _in_plugin(agents: tuple[str, ...], config: Path | None) -> dict[str, Any]:
+    """The same, where an editor has left it to us to find the folder of a plugin."""
+    if not any("PLUGIN_ROOT}" in word for word in (*agents, str(config))):
+        return {}
+    from gaia_bridge.bundles.placeholders import in_plugin
+
+    found = tuple(map(in_plugin, agents))
+    return {"agents": found, "config": None if config is None else Path(in_plugin(str(config)))}
 
 
 def _with_drafts(settings: Settings) -> Settings:

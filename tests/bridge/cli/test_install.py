@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
@@ -44,6 +46,23 @@ def test_without_a_terminal_it_shows_the_change_and_writes_nothing_unasked(run: 
     assert code == 64
     assert f'+      "command": "{PROGRAM}"' in out
     assert "there is no terminal to ask on; --yes writes it" in err
+    assert not Path(CURSOR).exists() and not Path(".gaia").exists()
+
+
+def test_a_link_puts_the_same_in_by_the_editor_itself(run: Run) -> None:
+    code, out, err = run("install", "cursor", "--link")
+    link, on_the_web = out.splitlines()
+    assert code == 0 and link.startswith("cursor://") and on_the_web.startswith("https://")
+    [config] = parse_qs(urlsplit(link).query)["config"]
+    assert json.loads(base64.b64decode(config)) == {"type": "stdio", "command": PROGRAM, "args": ["connect"]}
+    assert "they lead to a program of this machine" in err
+    http = ("--http", "--auth", "--url", "https://mcp.example.com/mcp", "--link")
+    code, out, err = run("install", "vscode", *http)
+    told = json.loads(unquote(out.splitlines()[0].partition("?")[2]))
+    assert (code, err, told["inputs"][0]["password"]) == (0, "", True)
+    assert told["headers"] == {"Authorization": f"Bearer ${{input:{told['inputs'][0]['id']}}}"}
+    assert "installs by no link (those do: vscode, vscode-insiders, cursor)" in run("install", "zed", "--link")[2]
+    assert run("install", "--all", "--link")[0] == 64
     assert not Path(CURSOR).exists() and not Path(".gaia").exists()
 
 

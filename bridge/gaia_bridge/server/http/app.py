@@ -1,6 +1,6 @@
 """The HTTP application: MCP paths are served here, everything else by Starlette, all of it behind one guard.
 
-Paths: `/mcp`, `/sse` and `/messages/` for everything, the same below `/agents/{name}` and
+Paths: `/mcp`, `/mcp/server-card`, `/sse` and `/messages/` for everything, the same below `/agents/{name}` and
 `/servers/{name}` for one source alone, `POST /` for a single JSON-RPC call without a session, and `/health`, `/ready`,
 `/status` and `/tools` for people and monitors; `gaia_bridge.openai_api` adds those below `/v1/`.
 """
@@ -59,6 +59,8 @@ class HttpBinding:
     """
 
     def __init__(self, dispatcher: Dispatcher, prefix: str, limits: HttpLimits) -> None:
+        self._dispatcher = dispatcher
+        self._prefix = prefix
         self._handshake = HandshakeHttp(dispatcher, limits)
         self._modern = ModernHttp(dispatcher, limits)
         self._sse = SseTransport(dispatcher, f"{prefix}/messages/", limits)
@@ -94,8 +96,19 @@ class HttpBinding:
         """A message of a client of HTTP+SSE."""
         await self._sse.message(exchange)
 
+    async def card(self, exchange: HttpExchange, *, asks_token: bool = False) -> None:
+        """What clients may know before they connect."""
+        from gaia_bridge.server.http.server_card import answer_card
+
+        dispatcher = self._dispatcher
+        revisions = dispatcher.settings.revisions
+        await answer_card(exchange, dispatcher.catalog, revisions, self._prefix, asks_token=asks_token)
+
 
 _NO_JSON: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept application/json")
+
+_CARD: Final = "server-card"
+"""What follows the path of Streamable HTTP where its card is (`server_card`, which is imported when somebody asks)."""
 
 _PATHS: Final[Mapping[str, _Serve]] = {
     "mcp": HttpBinding.streamable,
@@ -120,7 +133,7 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, f
 
         return make_routes(report, policy.token, further())
 
-    return Guard(_McpPaths(find, _MadeLater(make_others)), policy)
+    return Guard(_McpPaths(find, _MadeLater(make_others), asks_token=policy.token is not None), policy)
 
 
 class _MadeLater:
@@ -159,11 +172,13 @@ class _McpPaths:
     Args:
         find: Gives the endpoint of a path.
         others: Serves all other paths.
+        asks_token: Whether clients have to bring a token.
     """
 
-    def __init__(self, find: _Find, others: ASGIApp) -> None:
+    def __init__(self, find: _Find, others: ASGIApp, *, asks_token: bool) -> None:
         self._find = find
         self._others = others
+        self._asks_token = asks_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -177,6 +192,8 @@ class _McpPaths:
             # The name is the client's own, so it is not repeated (log and terminal injection).
             missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{group}")
             await HttpExchange(scope, receive, send).refuse(missing, 404)
+        elif serve is HttpBinding.card:
+            await binding.card(HttpExchange(scope, receive, send), asks_token=self._asks_token)
         elif scope["method"] == "GET" and is_person(scope):
             from starlette.responses import PlainTextResponse
 
@@ -195,7 +212,11 @@ class _McpPaths:
         if path == "/":
             return ("", "", HttpBinding.single_call) if scope["method"] == "POST" else None
         parts = path.removeprefix("/").removesuffix("/").split("/")
-        serve = _PATHS.get(parts[-1])
+        if parts[-2:] == ["mcp", _CARD]:
+            del parts[-1]
+            serve: _Serve | None = HttpBinding.card
+        else:
+            serve = _PATHS.get(parts[-1])
         if serve is None:
             return None
         if len(parts) == 1:

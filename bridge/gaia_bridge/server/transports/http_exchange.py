@@ -101,6 +101,11 @@ class HttpExchange:
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": body})
 
+    async def whole(self, body: bytes, status: int, headers: Headers) -> None:
+        """Answer with what is written already, and its whole head."""
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
     async def nothing(self, status: int, headers: Headers | None = None) -> None:
         """Answer with a status alone."""
         head = [(b"content-length", b"0"), *(headers or ())]

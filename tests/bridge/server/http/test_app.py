@@ -166,7 +166,15 @@ async def test_how_much_is_published_is_told_to_nobody_who_does_not_bring_the_to
 
 
 PLAIN_ROUTES = ("/", "/health", "/ready", "/status", "/tools", "/v1/models", "/v1/chat/completions", "/v1/responses")
-MCP_ROUTES = ("/mcp", "/sse", "/messages/", "/agents/agent-0/mcp", "/agents/agent-0/sse", "/servers/none/mcp")
+MCP_ROUTES = (
+    "/mcp",
+    "/mcp/server-card",
+    "/sse",
+    "/messages/",
+    "/agents/agent-0/mcp",
+    "/agents/agent-0/sse",
+    "/servers/none/mcp",
+)
 
 
 async def test_a_page_that_is_allowed_may_call_every_route_and_no_other_page_may() -> None:

@@ -1,0 +1,223 @@
+"""The files that an agent consists of: its own, the modules beside it that it imports, and its skills."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from gaia_bridge.config.file_reader import read_bytes
+from gaia_bridge.config.paths import expanded
+from gaia_bridge.constants import MIB
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.sanitize.escaping import one_line
+
+__all__ = ["AgentFiles", "agent_files", "skill_files"]
+
+_SKILLS: Final = "skills"
+_SKILL: Final = "SKILL.md"
+_MAX_FILES: Final = 1_000
+_MAX_BYTES: Final = 16 * MIB
+"""Of one file. What is larger is data, and belongs where it is downloaded from."""
+
+_HEADER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
+_SKILL_NAME: Final = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+"""https://agentskills.io/specification: what a skill may be called, which is what its folder is called."""
+
+_SCRIPT: Final = re.compile(r"(?m)^# /// script$\s(?P<content>(?:^#(?:| .*)$\s)+)^# ///$")
+"""What a script says that it needs (PEP 723)."""
+
+_OUR_MODULES: Final = frozenset({"gaia", "gaia_agents", "gaia_bridge"})
+
+
+class AgentFiles(Struct, frozen=True):
+    """What an agent consists of.
+
+    Args:
+        reference: How it is named beside its files: `weather.py`, `weather.py:Weather`.
+        files: Path to content.
+        skills: The same of its skills, below `skills`.
+        requirements: What its file says that it needs.
+        imports: Other modules that it imports.
+    """
+
+    reference: str
+    files: dict[str, bytes]
+    skills: dict[str, bytes]
+    requirements: tuple[str, ...]
+    imports: frozenset[str]
+
+
+def agent_files(reference: str, folder: Path) -> AgentFiles:
+    """Collect the files of an agent.
+
+    Args:
+        reference: `FILE.py` or `FILE.py:NAME`.
+        folder: Where relative paths begin.
+
+    Raises:
+        ConfigError: There is no such file, or one of them cannot be taken.
+    """
+    name, colon, attribute = reference.partition(":")
+    path = folder / expanded(Path(name))
+    place = f"--agent {one_line(reference, 200)}"
+    if path.suffix != ".py":
+        raise ConfigError(place, "is no Python file; a bundle holds the files of its agents", "name the file: agent.py")
+    if not path.is_file():
+        raise ConfigError(place, "there is no such file", "name the file of an agent")
+    root = _root(path)
+    found = _Modules(root)
+    found.follow(path)
+    if root != path.parent:  # whatever of its package it imports, and however
+        for each in _below(root / path.relative_to(root).parts[0]):
+            found.follow(each)
+    name = path.relative_to(root).as_posix()
+    return AgentFiles(
+        f"{name}{colon}{attribute}",
+        dict(sorted(found.files.items())),
+        skill_files(path.parent),
+        tuple(_script_requirements(found.files[name].decode("utf-8", "replace"), place)),
+        frozenset(found.others),
+    )
+
+
+def skill_files(folder: Path) -> dict[str, bytes]:
+    """The files of the skills that lie beside an agent: path below `skills` to content.
+
+    Args:
+        folder: Where the agent is.
+
+    Raises:
+        ConfigError: One of them cannot be taken.
+    """
+    return dict(sorted(_skills(folder / _SKILLS)))
+
+
+def _root(path: Path) -> Path:
+    """Where the modules of an agent begin: the folder of its file, or the one around its package."""
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    return root
+
+
+class _Modules:
+    """The modules of one folder, from one on.
+
+    Args:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.files: dict[str, bytes] = {}
+        self.others: set[str] = set()
+
+    def follow(self, path: Path) -> None:
+        """Take a file, and what it imports that lies in the folder."""
+        name = path.relative_to(self._folder).as_posix()
+        if name in self.files:
+            return
+        content = self.files[name] = _content(path, self._folder)
+        if path.suffix != ".py":
+            return
+        try:
+            tree = ast.parse(content, str(path))
+        except (SyntaxError, ValueError) as error:
+            raise ConfigError(str(path), f"is not valid Python: {error}", "mend it") from None
+        for module in _imported(tree):
+            self._take(module)
+
+    def _take(self, module: str) -> None:
+        file, package = self._folder / f"{module}.py", self._folder / module
+        if file.is_file():
+            self.follow(file)
+        elif (package / "__init__.py").is_file():
+            for each in _below(package):
+                self.follow(each)
+        elif module not in sys.stdlib_module_names and module not in _OUR_MODULES:
+            self.others.add(module)
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """The first words of the modules that are imported, wherever in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _skills(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of the skills in a folder: those of each folder in it that has a `SKILL.md`."""
+    for skill in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if (skill / _SKILL).is_file():
+            _check_skill(skill)
+            yield from ((f.relative_to(folder).as_posix(), _content(f, folder)) for f in _below(skill))
+
+
+def _check_skill(folder: Path) -> None:
+    """Refuse a skill that clients would leave out.
+
+    Raises:
+        ConfigError: It has no name or no description, or another name than its folder.
+    """
+    path = folder / _SKILL
+    header = _HEADER.match(_content(path, folder).decode("utf-8", "replace"))
+    fields = {key: value.strip("\"'") for key, value in _FIELD.findall(header[1])} if header is not None else {}
+    for field in ("name", "description"):
+        if not fields.get(field):
+            hint = f"begin it with ---, name: {folder.name}, description: ..., ---"
+            raise ConfigError(str(path), f"has no {field!r}, so that clients leave the skill out", hint)
+    if fields["name"] != folder.name or not _SKILL_NAME.fullmatch(folder.name):
+        problem = f"says the name {one_line(fields['name'], 80)!r} in the folder {folder.name!r}"
+        raise ConfigError(str(path), problem, "give both the same name, of a-z 0-9 -")
+
+
+def _below(folder: Path) -> list[Path]:
+    """The files below a folder, without what is hidden or made by Python."""
+    found: list[Path] = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        found += [Path(root, name) for name in sorted(names) if not name.startswith(".") and not name.endswith(".pyc")]
+        if len(found) > _MAX_FILES:
+            raise ConfigError(str(folder), f"has more than {_MAX_FILES} files", "keep data elsewhere")
+    return found
+
+
+def _content(path: Path, folder: Path) -> bytes:
+    """What a file holds, unless it is a link out of its folder.
+
+    Raises:
+        ConfigError: It cannot be taken.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(str(path), f"leads out of {folder}", "put the file itself there")
+    return read_bytes(path, _MAX_BYTES)[0]
+
+
+def _script_requirements(text: str, place: str) -> list[str]:
+    """What a file says that it needs, in its own header.
+
+    Raises:
+        ConfigError: The header cannot be understood.
+    """
+    found = _SCRIPT.search(text)
+    if found is None:
+        return []
+    import tomllib
+
+    try:
+        table = tomllib.loads("".join(line[2:] + "\n" for line in found["content"].splitlines()))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(place, f"its header '# /// script' is not valid TOML: {error}", "mend it") from None
+    needed = table.get("dependencies", [])
+    return [each for each in needed if isinstance(each, str)] if is_array(needed) else []

@@ -1,0 +1,49 @@
+"""Links by which an editor installs a server: it shows the server, and asks.
+
+VS Code: https://code.visualstudio.com/api/extension-guides/ai/mcp; Cursor: https://cursor.com/docs/context/mcp/install-links.
+GitHub shows no links but those of the web, so each has one that leads on.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["EDITORS_WITH_LINKS", "install_links"]
+
+_VSCODE: Final = {"vscode": "vscode", "vscode-insiders": "vscode-insiders"}
+_CURSOR: Final = "cursor"
+
+EDITORS_WITH_LINKS: Final = (*_VSCODE, _CURSOR)
+"""The editors that install by a link."""
+
+
+def install_links(editor: str, name: str, entry: JSON, inputs: Sequence[JSON] = ()) -> Iterator[str]:
+    """The links for an editor: its own, and one for pages on the web that show no other.
+
+    Args:
+        editor: One of `EDITORS_WITH_LINKS`.
+        name: What the server is called there.
+        entry: How it is reached, as the editor writes it.
+        inputs: What the editor asks for.
+    """
+    if editor == _CURSOR:
+        config = base64.b64encode(_compact(entry).encode()).decode()
+        query = urlencode({"name": name, "config": config}, quote_via=quote)
+        yield f"cursor://anysphere.cursor-deeplink/mcp/install?{query}"
+        yield f"https://cursor.com/install-mcp?{query}"
+        return
+    told = {"name": name, **entry} | ({"inputs": list(inputs)} if inputs else {})
+    link = f"{_VSCODE[editor]}:mcp/install?{quote(_compact(told), safe='')}"
+    place = "insiders.vscode.dev" if editor == "vscode-insiders" else "vscode.dev"
+    yield link
+    yield f"https://{place}/redirect?url={quote(link, safe='')}"
+
+
+def _compact(value: JSON) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

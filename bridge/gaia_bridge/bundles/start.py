@@ -1,0 +1,88 @@
+"""How what is in a bundle is started elsewhere: by the bridge from PyPI, in a version that is like this one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.version import __version__
+
+__all__ = ["DISTRIBUTION", "all_requirements", "own_requirement", "plain_name", "serve_arguments", "uvx_arguments"]
+
+DISTRIBUTION: Final = "gaia-mcp-bridge"
+_PROGRAM: Final = "gaia-bridge"
+_RELEASE: Final = re.compile(r"(\d+)\.(\d+)")
+_REQUIREMENT: Final = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[(?P<extras>[A-Za-z0-9,\s._-]*)\])?\s*(?P<rest>(?:[<>=!~;(][^/\\@]*)?)"
+)
+
+
+def own_requirement(extras: Sequence[str] = (), version: str = __version__) -> str:
+    """The bridge, in this version or a later one that promises to be like it.
+
+    Args:
+        extras: What else of it is needed.
+        version: This version.
+    """
+    found = _RELEASE.match(version)
+    assert found is not None  # ours always is
+    major, minor = map(int, found.groups())
+    end = f"{major + 1}" if major else f"0.{minor + 1}"
+    named = f"[{','.join(sorted(extras))}]" if extras else ""
+    return f"{DISTRIBUTION}{named}>={version},<{end}"
+
+
+def all_requirements(wanted: Iterable[str]) -> tuple[str, ...]:
+    """What is to be installed: the bridge first, with the extras that somebody wants of it.
+
+    Args:
+        wanted: Requirements as for pip: `httpx>=0.27`, `gaia-mcp-bridge[llm]`.
+
+    Raises:
+        ConfigError: One of them is none, or names a path or an address.
+    """
+    others: set[str] = set()
+    extras: set[str] = set()
+    for text in wanted:
+        found = _REQUIREMENT.fullmatch(text.strip())
+        if found is None:
+            problem = f"{one_line(text, 80)!r}: expected a package that others can install"
+            raise ConfigError("--with", problem, "such as httpx or 'httpx>=0.27'")
+        if plain_name(found["name"]) == DISTRIBUTION:
+            extras |= {extra.strip() for extra in (found["extras"] or "").split(",")} - {""}
+        else:
+            others.add(text.strip())
+    return own_requirement(sorted(extras)), *sorted(others)
+
+
+def plain_name(requirement: str) -> str:
+    """The name of the package that a requirement is of, in its one spelling."""
+    found = _REQUIREMENT.match(requirement)
+    return re.sub(r"[-_.]+", "-", found["name"] if found is not None else requirement).lower()
+
+
+def uvx_arguments(requirements: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    """The arguments with which `uvx` starts the bridge.
+
+    Args:
+        requirements: What it needs: the bridge first.
+        arguments: Those of the bridge.
+    """
+    own, *others = requirements
+    return ["--from", own, *(word for each in others for word in ("--with", each)), _PROGRAM, *arguments]
+
+
+def serve_arguments(agents: Sequence[str], config: str | None) -> list[str]:
+    """The arguments with which the bridge publishes what is in a bundle.
+
+    Args:
+        agents: The agents, as they are found on the other machine.
+        config: The configuration, likewise.
+    """
+    words = ["serve", "--stdio"]
+    if config is not None:
+        words += ["--config", config]
+    return [*words, *agents] if agents else [*words, "--no-agents"]

@@ -1,0 +1,157 @@
+"""The server card of an endpoint: what a client may read of it before it connects (SEP-2127).
+
+It says who the endpoint is, where its transports are and which revisions they speak, and nothing of tools, prompts or
+resources: these are listed to clients that have connected. The specification reserves `/server-card` below the path of
+Streamable HTTP for it; https://github.com/modelcontextprotocol/experimental-ext-server-card has text and schema.
+
+The specification opens cards to pages of every origin, because what it has in mind is public. Here the guard decides,
+as for everything else: a bridge on somebody's machine tells no foreign page what it publishes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from gaia_bridge.protocol.json_text import valid_json
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.http.access_policy import split_authority
+from gaia_bridge.server.http.mount import MOUNTED_AT
+from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
+
+__all__ = ["answer_card", "server_card"]
+
+_MEDIA_TYPE: Final = b"application/mcp-server-card+json"
+_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+
+_AGE: Final = 60
+"""Seconds for which a client need not ask again. Those of the specification's example are good for an hour; an agent
+that is being written is another one every minute."""
+
+_LONGEST: Final = {"title": 100, "description": 100, "version": 255}
+_LONGEST_NAME: Final = 200
+_QUALIFIED: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
+_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9._-]+")
+_WEB: Final = re.compile(r"https?://[!-~]+")
+_ICON: Final = frozenset({"src", "mimeType", "sizes", "theme"})
+
+_TOKEN: Final[JSON] = {
+    "name": "Authorization",
+    "description": "The token that this server asks for",
+    "isRequired": True,
+    "isSecret": True,
+    "value": "Bearer {token}",
+    "variables": {"token": {"description": "The token alone", "isRequired": True, "isSecret": True}},
+}
+
+
+async def answer_card(
+    exchange: HttpExchange, catalog: Catalog, revisions: Revisions, prefix: str, *, asks_token: bool
+) -> None:
+    """Answer a request for the card.
+
+    Args:
+        exchange: The request, which the guard has let through.
+        catalog: What the endpoint publishes.
+        revisions: The revisions of the modern era that are served.
+        prefix: The path that it lives under.
+        asks_token: Whether clients have to bring a token.
+    """
+    if exchange.method not in ("GET", "HEAD"):
+        await exchange.nothing(405, [(b"allow", b"GET, HEAD")])
+        return
+    await catalog.settle()
+    scope = exchange.scope
+    place = f"{scope['scheme']}://{exchange.headers['host']}{scope.get(MOUNTED_AT, '')}{prefix}"
+    card = server_card(catalog, revisions, place, asks_token=asks_token)
+    body = json.dumps(valid_json(card), ensure_ascii=False, separators=(",", ":")).encode()
+    tag = f'"{hashlib.sha256(body).hexdigest()}"'
+    shared = "private" if asks_token else "public"
+    head: Headers = [
+        (b"access-control-allow-origin", b"*"),
+        (b"access-control-allow-methods", b"GET"),
+        (b"access-control-allow-headers", b"Content-Type"),
+        (b"cache-control", f"{shared}, max-age={_AGE}".encode()),
+        (b"etag", tag.encode()),
+        (b"vary", b"Host"),
+    ]
+    if _has(exchange.headers.get("if-none-match", ""), tag):
+        await exchange.whole(b"", 304, head)
+        return
+    head += [(b"content-type", _MEDIA_TYPE), (b"content-length", b"%d" % len(body))]
+    await exchange.whole(b"" if exchange.method == "HEAD" else body, 200, head)
+
+
+def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_token: bool) -> JSON:
+    """The card of an endpoint.
+
+    Args:
+        catalog: What it publishes.
+        revisions: The revisions of the modern era that are served.
+        place: Its address, without that of a transport: `http://127.0.0.1:8765/agents/code`.
+        asks_token: Whether clients have to bring a token.
+    """
+    told = catalog.implementation(modern=True)
+    headers = {"headers": [_TOKEN]} if asks_token else {}
+    name = str(told.get("name", ""))
+    description = told.get("description") or told.get("title") or f"The MCP server {name}"
+    card: JSON = {
+        "$schema": _SCHEMA,
+        "name": _qualified(name, place.partition("://")[2].partition("/")[0]),
+        "version": _cut("version", told.get("version") or "0"),
+        "description": _cut("description", description),
+    }
+    if title := told.get("title"):
+        card["title"] = _cut("title", title)
+    if isinstance(url := told.get("websiteUrl"), str) and _WEB.fullmatch(url):
+        card["websiteUrl"] = url
+    if icons := list(_icons(told.get("icons"))):
+        card["icons"] = icons
+    every = [*HANDSHAKE_REVISIONS, *revisions.names]
+    card["remotes"] = [
+        {"type": "streamable-http", "url": f"{place}/mcp", "supportedProtocolVersions": every, **headers},
+        {
+            "type": "sse",
+            "url": f"{place}/sse",
+            "supportedProtocolVersions": list(HANDSHAKE_REVISIONS),
+            **headers,
+        },
+    ]
+    return card
+
+
+def _qualified(name: str, authority: str) -> str:
+    """A name behind that of its machine, reversed: `localhost/code`, `com.example.tools/code`."""
+    if _QUALIFIED.fullmatch(name) and len(name) <= _LONGEST_NAME:
+        return name
+    host, _ = split_authority(authority)
+    is_address = host.startswith("[") or host.rpartition(".")[2].isdigit()
+    space = "localhost" if is_address else ".".join(reversed(host.lower().strip(".").split("."))).replace("_", "-")
+    short = _NO_NAME.sub("-", name).strip("-") or "server"
+    return f"{space[: _LONGEST_NAME // 2]}/{short[: _LONGEST_NAME // 2 - 1]}"
+
+
+def _cut(field: str, text: object) -> str:
+    return one_line(str(text), _LONGEST[field])
+
+
+def _icons(icons: object) -> Iterator[JSON]:
+    for icon in icons if is_array(icons) else ():
+        if (
+            is_object(icon)
+            and isinstance(src := icon.get("src"), str)
+            and src.startswith(("https://", "http://", "data:"))
+        ):
+            yield {key: value for key, value in icon.items() if key in _ICON}
+
+
+def _has(wanted: str, tag: str) -> bool:
+    """Whether a client has this very card already (RFC 9110, section 13.1.2)."""
+    known = {each.strip().removeprefix("W/") for each in wanted.split(",")}
+    return bool(known & {tag, "*"})

@@ -1,0 +1,100 @@
+"""Which files belong to an agent, and which cannot be taken."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge.bundles.agent_files import agent_files
+from gaia_bridge.bundles.contents import gathered
+from gaia_bridge.errors import ConfigError
+from tests.support.bundled import write_project
+
+
+def test_the_modules_beside_an_agent_are_taken_as_far_as_it_imports_them(tmp_path: Path) -> None:
+    agent = write_project(tmp_path)
+    package = tmp_path / "words"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__init__.py").write_text("from words.english import HELLO\n", "utf-8")
+    (package / "english.py").write_text("import json, colours\nHELLO = 'Hello'\n", "utf-8")
+    (package / "list.txt").write_text("Hello\n", "utf-8")
+    (package / "__pycache__" / "english.pyc").write_bytes(b"")
+    (tmp_path / "colours.py").write_text("", "utf-8")
+    (tmp_path / "greetings.py").write_text(
+        "def greeting(name):\n    from words import HELLO\n    return HELLO\n", "utf-8"
+    )
+    found = agent_files(f"{agent.name}:HelloAgent", tmp_path)
+    assert found.reference == "hello_agent.py:HelloAgent"
+    assert set(found.files) == {
+        "hello_agent.py",
+        "greetings.py",
+        "colours.py",
+        "words/__init__.py",
+        "words/english.py",
+        "words/list.txt",
+    }
+    assert found.imports == frozenset()
+
+
+def test_an_agent_in_a_package_brings_the_package(tmp_path: Path) -> None:
+    package = tmp_path / "weather" / "agents"
+    package.mkdir(parents=True)
+    for name in ("weather/__init__.py", "weather/units.py", "weather/agents/__init__.py"):
+        (tmp_path / name).write_text("", "utf-8")
+    (package / "tides.py").write_text("from ..units import metre\n", "utf-8")
+    found = agent_files("weather/agents/tides.py:Tides", tmp_path)
+    assert found.reference == "weather/agents/tides.py:Tides"
+    assert set(found.files) == {
+        "weather/__init__.py",
+        "weather/agents/__init__.py",
+        "weather/agents/tides.py",
+        "weather/units.py",
+    }
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        ("# Greet\n", "has no 'name'"),
+        ("---\nname: greet\n---\n", "has no 'description'"),
+        ("---\nname: Greet\ndescription: x\n---\n", "says the name 'Greet' in the folder 'greet'"),
+    ],
+)
+def test_a_skill_that_clients_would_leave_out_is_refused(tmp_path: Path, header: str, problem: str) -> None:
+    write_project(tmp_path)
+    (tmp_path / "skills" / "greet" / "SKILL.md").write_text(header, "utf-8")
+    with pytest.raises(ConfigError, match=problem):
+        agent_files("hello_agent.py", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [("none.py", "there is no such file"), ("code", "is no Python file"), ("broken.py", "is not valid Python")],
+)
+def test_what_is_no_file_of_an_agent_is_refused(tmp_path: Path, reference: str, problem: str) -> None:
+    (tmp_path / "broken.py").write_text("def (", "utf-8")
+    with pytest.raises(ConfigError, match=problem):
+        agent_files(reference, tmp_path)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    write_project(folder)
+    (tmp_path / "key").write_text("secret", "utf-8")
+    os.symlink(tmp_path / "key", folder / "skills" / "greet" / "key.md")
+    with pytest.raises(ConfigError, match="leads out of"):
+        agent_files("hello_agent.py", folder)
+
+
+def test_two_agents_whose_files_have_one_name_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "helper.py").write_text(f"# {name}\n", "utf-8")
+        (tmp_path / name / f"{name}.py").write_text("import helper\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"helper\.py: two agents have different files of this name"):
+        gathered(["one/one.py", "two/two.py"], tmp_path, {}, tmp_path)
+    (tmp_path / "two" / "helper.py").write_text("# one\n", "utf-8")
+    assert gathered(["one/one.py", "two/two.py"], tmp_path, {}, tmp_path).agents == ("one.py", "two.py")
