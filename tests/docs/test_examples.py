@@ -21,7 +21,7 @@ from gaia_bridge.cli.program import program
 from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.server.tool_limits import tool_limit
+from gaia_bridge.server.known_clients import tool_limit
 from tests.support.bridges import running_bridge
 from tests.support.gaia_clients import FakeTransport, all_tools
 from tests.support.memory_transport import in_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.server.tool_limits import known_name, tool_limit
+from gaia_bridge.server.known_clients import known_name, tool_limit
 
 
 @pytest.mark.parametrize(
