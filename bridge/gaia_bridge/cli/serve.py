@@ -74,8 +74,8 @@ _HTTP_ONLY = {
     "result_limits",
     multiple=True,
     metavar="CLIENT=BYTES",
-    help="How much text a result may have for clients of that name; the rest becomes a link. CLIENT=off: any number; off:"
-    " also for clients that are known to lose the rest. May be given several times.",
+    help="How much text a result may have for clients of that name; the rest becomes a link. CLIENT=off: any number;"
+    " off: also for clients that are known to lose the rest. May be given several times.",
 )
 @click.option(
     "--instructions-limit",

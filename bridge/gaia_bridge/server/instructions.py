@@ -50,16 +50,18 @@ def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
     text = whole(parts)
     if _units(text) <= limit:
         return text
-    room = limit - _units(_NOTE)
-    told = list(parts)
-    while told and (level := _level(told, room)) < _LEAST:
-        longest = max(range(len(told)), key=lambda place: (_units(told[place][1]), place))
-        if _units(told[longest][1]) <= level:
-            break
-        del told[longest]
+    told = [(_units(text), place) for place, (_, text) in enumerate(parts)]
+    told.sort()
+    headings = [_units(_heading(name)) + 2 for name, _ in parts]
+    room = limit - _units(_NOTE) + 2 - sum(headings)
+    while told and told[-1][0] > (level := _level([size for size, _ in told], room)) < _LEAST:
+        _, place = told.pop()
+        room += headings[place]
     if not told:
         return _cut(_NOTE.rstrip(), limit)
-    return _NOTE + whole([(name, _cut(text, level, "[…]")) for name, text in told])
+    return _NOTE + whole(
+        [(parts[place][0], _cut(parts[place][1], level, "[…]")) for place in sorted(p for _, p in told)]
+    )
 
 
 def fitted_alone(source: str, text: str, limit: int) -> str:
@@ -86,10 +88,13 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _level(parts: Sequence[tuple[str, str]], room: int) -> int:
-    """How much each text may have, so that all together have no more than there is room for."""
-    room -= sum(_units(_heading(name)) for name, _ in parts) + 2 * (len(parts) - 1)
-    sizes = sorted(_units(text) for _, text in parts)
+def _level(sizes: Sequence[int], room: int) -> int:
+    """How much each text may have, so that all together have no more than there is room for.
+
+    Args:
+        sizes: How long the texts are, the shortest first.
+        room: For all of them.
+    """
     for place, size in enumerate(sizes):
         share = room // (len(sizes) - place)
         if size > share:

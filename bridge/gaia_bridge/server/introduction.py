@@ -50,7 +50,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     if server is not None and server.features.settled:
         return _for_era(server.features.for_era(modern=modern).declared or {}, modern=modern)
     all_features = [source.features.for_era(modern=modern) for source in catalog.sources]
-    declared = [_declared(features) for features in all_features]
+    declared = [_offered(features) for features in all_features]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
         merged |= {name: {"listChanged": True} for name in _LISTS}
@@ -67,6 +67,24 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
         **merged,
         **{name: told for name, told in _for_era(_extras(all_features), modern=modern).items() if told},
     }
+
+
+def _offered(features: ServerFeatures) -> Mapping[str, Any]:
+    """What a source declares, without lists that are empty and stay so, as far as it says."""
+    declared = _declared(features)
+    if not features.settled:
+        return declared
+    empty = {
+        name
+        for name, is_listed in (
+            ("prompts", bool(features.prompts)),
+            ("resources", bool(features.resources or features.templates)),
+        )
+        if not is_listed and is_object(told := declared.get(name)) and True not in told.values()
+    }
+    if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
+        empty.add("completions")  # of what
+    return {name: told for name, told in declared.items() if name not in empty}
 
 
 def _declared(features: ServerFeatures) -> Mapping[str, Any]:
