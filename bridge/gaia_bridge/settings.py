@@ -427,7 +427,7 @@ class ChatEndpointLimits(Limits, frozen=True):
 
 
 class ClientLimits(Limits, frozen=True):
-    """What clients are given less of, because they do not pass on all of it; `docs/compatibility.md` has the table."""
+    """What clients are given less of, because they do not pass on all of it; `docs/clients.md` has the table."""
 
     known_results: bool = True
     """Whether results are made smaller for clients that are known to lose the rest."""

@@ -247,7 +247,9 @@ class Dispatcher:
         check_hops(call.meta, self._own, self.settings.max_hops)
         if call.modern:
             return self._enveloped(call, await self._modern(call))
-        result = self._in_its_words(call, await self._handshake(call))
+        result = await self._handshake(call)
+        if call.connection.revision != LATEST_HANDSHAKE:
+            result = content_for(call.connection.revision, call.method, result)
         return {key: result[key] for key in result if key not in _OF_MODERN_RESULTS}
 
     async def _handshake(self, call: Call) -> JSON:
@@ -302,13 +304,11 @@ class Dispatcher:
     def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
         """The answer to a call as its client passes it on."""
         small = self._results.fitted(call, result)
-        return answer if small is result else Answer(encoded_result(call.id, self._in_its_words(call, small)))
-
-    def _in_its_words(self, call: Call, result: JSON) -> JSON:
-        """A result as the client's revision says it."""
-        if call.modern or call.connection.revision == LATEST_HANDSHAKE:
-            return result
-        return content_for(call.connection.revision, call.method, result)
+        if small is result:
+            return answer
+        if not call.modern:
+            small = content_for(call.connection.revision, call.method, small)
+        return Answer(encoded_result(call.id, small))
 
     def _declaring(self, call: Call, room: int | None, result: JSON) -> JSON:
         """An introduction with what is read beside what is published: of middleware, and of what a client is cut."""

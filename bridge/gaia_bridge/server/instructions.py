@@ -54,14 +54,15 @@ def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
     told.sort()
     headings = [_units(_heading(name)) + 2 for name, _ in parts]
     room = limit - _units(_NOTE) + 2 - sum(headings)
-    while told and told[-1][0] > (level := _level([size for size, _ in told], room)) < _LEAST:
+    level = _level([size for size, _ in told], room)
+    while told and told[-1][0] > level < _LEAST:
         _, place = told.pop()
         room += headings[place]
+        level = _level([size for size, _ in told], room)
     if not told:
         return _cut(_NOTE.rstrip(), limit)
-    return _NOTE + whole(
-        [(parts[place][0], _cut(parts[place][1], level, "[…]")) for place in sorted(p for _, p in told)]
-    )
+    left = sorted(place for _, place in told)
+    return _NOTE + whole([(parts[place][0], _cut(parts[place][1], level, "[…]")) for place in left])
 
 
 def fitted_alone(source: str, text: str, limit: int) -> str:
@@ -100,7 +101,7 @@ def _level(sizes: Sequence[int], room: int) -> int:
         if size > share:
             return share
         room -= size
-    return sizes[-1]
+    return sizes[-1] if sizes else 0
 
 
 def _cut(text: str, limit: int, mark: str = "") -> str:

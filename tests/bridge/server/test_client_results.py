@@ -11,13 +11,16 @@ from typing import Any, Final
 
 import pytest
 
+from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results import linking
 from gaia_bridge.settings import ClientLimits, Settings
+from tests.bridge.server.sources import returning
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
-from tests.support.on_demand import mcp, mcp_types
+from tests.support.clients_of_revisions import client_of_revision
+from tests.support.on_demand import mcp, mcp_server, mcp_types
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +35,11 @@ def known_as(running: RunningBridge, name: str, mode: str, path: str = "") -> mc
     return running.client(mode, path, client_info=info)
 
 
+def links_of(running: RunningBridge) -> linking.ResultLinks:
+    """What is kept for the clients of the endpoint of everything."""
+    return running.endpoint()._results._links  # pyright: ignore[reportPrivateUsage]
+
+
 @asynccontextmanager
 async def three_sources(result: Any, settings: Settings | None = None) -> AsyncGenerator[RunningBridge]:
     """An endpoint of three agents, of which the second returns that."""
@@ -42,6 +50,13 @@ async def three_sources(result: Any, settings: Settings | None = None) -> AsyncG
 
 async def called(client: mcp.Client, name: str = "large", **arguments: Any) -> JSON:
     result = await client.call_tool(name, arguments)
+    return result.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+async def unchecked(client: mcp.Client, name: str, **arguments: Any) -> JSON:
+    """The same of a client that holds no result against a schema, as Codex does not."""
+    params = mcp_types.CallToolRequestParams(name=name, arguments=arguments)
+    result = await client.session.send_request(mcp_types.CallToolRequest(params=params), mcp_types.CallToolResult)
     return result.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
@@ -131,14 +146,11 @@ async def test_structured_content_gives_way_where_it_would_take_the_place_of_wha
     rows = {"rows": [f"row {number} of many" for number in range(2_000)]}
     definition = {**tool("large"), "outputSchema": {"type": "object"}}
     for content in ([], [{"type": "text", "text": "2,000 rows"}], [{"type": "text", "text": json.dumps(rows)}]):
-        agent = ScriptedAgent(lambda *_, content=content: {"content": content, "structuredContent": rows}, definition)
+        returned = {"content": content, "structuredContent": rows}
+        agent = ScriptedAgent(returning(returned), definition)
         async with running_bridge(agent, one_tool(lambda _: ""), one_tool(lambda _: "", "b")) as running:
             async with known_as(running, CODEX, mode) as client:
-                result = await client.session.send_request(
-                    mcp_types.CallToolRequest(params=mcp_types.CallToolRequestParams(name="large")),
-                    mcp_types.CallToolResult,
-                )
-                told = result.model_dump(by_alias=True, exclude_none=True, mode="json")
+                told = await unchecked(client, "large")
                 assert "structuredContent" not in told
                 assert bytes_of_text(told) <= 10_000
                 assert json.loads(await read(client, uri_in(told))) == rows
@@ -180,7 +192,7 @@ async def test_our_tool_gives_way_to_one_of_its_name(mode: str) -> None:
 @both_eras
 async def test_nobody_else_reads_what_is_kept_and_it_goes_with_its_client(mode: str) -> None:
     async with three_sources(LINES) as running:
-        kept = running.endpoint()._results._links
+        kept = links_of(running)
         async with known_as(running, CODEX, mode) as client:
             uri = uri_in(await called(client))
             async with known_as(running, CODEX, mode) as other:
@@ -188,7 +200,7 @@ async def test_nobody_else_reads_what_is_kept_and_it_goes_with_its_client(mode: 
                     with pytest.raises(mcp.MCPError):
                         await read(other, address)
             assert await read(client, uri) == LINES
-        assert (kept._used, len(kept._kept)) == (0, 0)
+        assert (kept._used, len(kept._kept)) == (0, 0)  # pyright: ignore[reportPrivateUsage]
 
 
 @both_eras
@@ -241,7 +253,7 @@ async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str,
         result = await called(client)
         assert bytes_of_text(result) <= 10_000
         uri = uri_in(result)
-        count = running.endpoint()._results._links.pieces(uri)
+        count = links_of(running).pieces(uri)
         assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text
 
 
@@ -253,3 +265,49 @@ async def test_many_blocks_become_one_text(mode: str) -> None:
         assert bytes_of_text(result) <= 10_000
         everything = "".join(texts(result)) + await read(client, uri_in(result))
         assert all(f"{number:04} y" in everything for number in range(400))
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_a_revision_without_links_is_told_of_it_in_words(revision: str) -> None:
+    async with three_sources(LINES, Settings(clients=ClientLimits(results=(("client", 4_096),)))) as running:
+        async with client_of_revision(running.endpoint(), revision) as client:
+            await client.introduce()
+            result = await client.result("tools/call", {"name": "large", "arguments": {}})
+            kinds = [block["type"] for block in result["content"]]
+            assert kinds == ["text", "text" if revision < "2025-06-18" else "resource_link"]
+            (contents,) = (await client.result("resources/read", {"uri": uri_in(result)}))["contents"]
+            assert contents["text"] == LINES
+
+
+@both_eras
+async def test_a_question_passes_and_the_result_after_it_is_shortened(mode: str) -> None:
+    def ask(arguments: JSON) -> str:
+        get_request_context().elicit("Go on?", {"type": "object", "properties": {}})
+        return LINES
+
+    async def agree(context: Any, params: Any) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="accept", content={})
+
+    async with running_bridge(one_tool(lambda _: ""), one_tool(ask, "ask"), one_tool(lambda _: "", "b")) as running:
+        info = mcp_types.Implementation(name=CODEX, version="0.169.0")
+        async with running.client(mode, client_info=info, elicitation_callback=agree) as client:
+            assert await read(client, uri_in(await called(client, "ask"))) == LINES
+
+
+@both_eras
+async def test_results_of_servers_are_shortened_as_those_of_agents(mode: str) -> None:
+    server = mcp_server.MCPServer("far")
+
+    def report(lines: int) -> str:
+        """Many lines."""
+        return LINES[: lines * 10]
+
+    server.add_tool(report)
+    async with running_bridge(one_tool(lambda _: ""), one_tool(lambda _: "", "b")) as running:
+        await running.bridge.add_agent(server, "far")
+        for path, name in (("", "far__report"), ("servers/far", "report")):
+            async with known_as(running, CODEX, mode, path) as client:
+                result = await unchecked(client, name, lines=3_000)
+                assert "structuredContent" not in result
+                assert await read(client, uri_in(result)) == LINES[:30_000]
+                assert texts(await unchecked(client, name, lines=10)) == [LINES[:100]]

@@ -48,7 +48,13 @@ LISTED: Final = {"prompts": {"prompts": ("p",)}, "resources": {"templates": ("a:
 @pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize("kind", ["prompts", "resources"])
 def test_three_sources_declare_what_one_of_them_has_or_may_come_to_have(kind: str, modern: bool) -> None:
-    states = {"none": {}, "empty": {kind: EMPTY}, "mute": {kind: {}}, "changing": {kind: CHANGING}, "has": {kind: {}}}
+    states: dict[str, JSON] = {
+        "none": {},
+        "empty": {kind: EMPTY},
+        "mute": {kind: {}},
+        "changing": {kind: CHANGING},
+        "has": {kind: {}},
+    }
     for chosen in itertools.product(states, repeat=3):
         sources = [
             server(f"s{place}", {"tools": {}, **states[state]}, **(LISTED[kind] if state == "has" else {}))
@@ -80,7 +86,7 @@ def test_logging_and_extensions_are_declared_where_one_source_has_them(modern: b
     bare: JSON = {"tools": {}}
     sources = [server(name, bare) for name in "abc"]
     assert told(*sources, modern=modern).keys() == {"tools"}
-    extras = {"extensions": {"a/b": {}}}
+    extras: JSON = {"extensions": {"a/b": {}}}
     sources[1].features = replace(sources[1].features, declared={**bare, "logging": {}, **extras}, extras=extras)
     declared = told(*sources, modern=modern)
     assert declared.keys() == {"tools", "logging", "extensions"}
