@@ -113,8 +113,12 @@ def test_the_middleware_of_the_guide_sees_what_a_client_asks(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("page", "word", "tools"),
-    [(GUIDE, "AgentLimits", ["nothing"]), (TOOL_SEARCH, "ToolSearchPolicy", ["tool_search", "call_tool"])],
-    ids=["limits", "tool-search"],
+    [
+        (GUIDE, "AgentLimits", ["nothing"]),
+        (TOOL_SEARCH, "ToolSearchPolicy", ["tool_search", "call_tool"]),
+        (CLIENTS, "ClientLimits", ["get-status"]),
+    ],
+    ids=["limits", "tool-search", "clients"],
 )
 def test_the_programs_of_the_pages_serve_over_stdio(page: Path, word: str, tools: list[str], tmp_path: Path) -> None:
     file = tmp_path / "program.py"
@@ -210,7 +214,9 @@ def test_the_clients_of_the_page_about_servers_work(
 
 
 @pytest.mark.parametrize(
-    "arguments", commands(README) + commands(GUIDE) + commands(SERVERS) + commands(TOOL_SEARCH), ids=" ".join
+    "arguments",
+    commands(README) + commands(GUIDE) + commands(SERVERS) + commands(TOOL_SEARCH) + commands(CLIENTS),
+    ids=" ".join,
 )
 def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
     name, *rest = arguments

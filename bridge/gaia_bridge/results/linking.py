@@ -134,8 +134,7 @@ class ResultLinks:
         drops = structured is not None and (cut.drops_structured or not _is_promised(definition))
         drops = drops and len(to_json(structured)) > cut.size
         if drops and not _tells(blocks, structured):
-            text = json.dumps(structured, ensure_ascii=False)
-            blocks = [*blocks, {"type": "text", "text": text}]
+            blocks = [*blocks, {"type": "text", "text": json.dumps(structured, ensure_ascii=False)}]
         texts = {place: text for place, block in enumerate(blocks) if (text := _text_of(block)) is not None}
         sizes = {place: len(to_json(text)) for place, text in texts.items()}
         shows_text = drops or structured is None or not cut.drops_structured
@@ -143,11 +142,11 @@ class ResultLinks:
             return _without_structured(result, blocks) if drops else result
         moved = _largest(sizes, cut.size // 2)
         rest = sum(sizes.values()) - sum(sizes[place] for place in moved)
-        text = "\n\n".join(texts[place] for place in moved)
-        size = len(to_json(text))
+        joined = "\n\n".join(texts[place] for place in moved)
+        size = len(to_json(joined))
         if size > self._kept_size:
             return result
-        linked = self._both_ends(text, size, tool, cut, max(cut.size - rest - _LINK, 0))
+        linked = self._both_ends(joined, size, tool, cut, max(cut.size - rest - _LINK, 0))
         first, gone = moved[0], set(moved)
         shown = [
             replaced

@@ -87,8 +87,9 @@ class ClientResults:
         """The result of a call of our tool; `None` if it is another one."""
         if not self._is_given_reader(call) or name != self._reader_name():
             return None
-        uri, piece = arguments.get("uri"), arguments.get("piece", 1)
-        address = str(uri).partition("/" * 3)[0]
+        uri = arguments.get("uri")
+        kept, _, number = str(uri).removeprefix(RESULT_SCHEME).partition("/")
+        address, piece = RESULT_SCHEME + kept, arguments.get("piece", number or 1)
         found = self._links.contents(f"{address}/{piece}", call.client)
         if found is None:
             return error_result(

@@ -14,6 +14,7 @@ import pytest
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.results import linking
 from gaia_bridge.settings import ClientLimits, Settings
 from tests.bridge.server.sources import returning
@@ -170,6 +171,7 @@ async def test_a_client_whose_model_reads_no_resources_has_a_tool_for_it(mode: s
         assert "".join(texts(piece)[1] for piece in read_back) == LINES
         assert texts(read_back[0])[0] == f"[Piece 1 of {told[2]}]"
         assert max(map(bytes_of_text, read_back)) <= 10_240
+        assert texts(await called(client, "read_result", uri=f"{told[1]}/2")) == texts(read_back[1])
         for wrong in ({"uri": told[1], "piece": 99}, {"uri": "x"}, {}, {"uri": told[1], "piece": "one"}):
             failed = await called(client, "read_result", **wrong)
             assert failed["isError"] is True
@@ -311,3 +313,12 @@ async def test_results_of_servers_are_shortened_as_those_of_agents(mode: str) ->
                 assert "structuredContent" not in result
                 assert await read(client, uri_in(result)) == LINES[:30_000]
                 assert texts(await unchecked(client, name, lines=10)) == [LINES[:100]]
+
+
+async def test_a_client_that_does_not_say_who_it_is_is_given_everything() -> None:
+    async with three_sources(LINES) as running, client_of_revision(running.endpoint(), "2026-07-28") as client:
+        for info in ({}, {"name": None}, {"name": 7}, CODEX):
+            meta = {CLIENT_INFO_KEY: info}
+            answer = await client.response("tools/call", {"name": "large", "arguments": {}, "_meta": meta})
+            assert "result" not in answer or texts(answer["result"]) == [LINES]
+            assert "result" in answer or answer["error"]["code"] == -32602
