@@ -10,6 +10,7 @@ __all__ = [
     "JSON_LOG_FILES",
     "JSON_LOG_QUEUE",
     "KIB",
+    "LEAST_RESULT",
     "LENT_LOOP_PATIENCE",
     "LOOP_PATIENCE",
     "LOOP_SILENCE",
@@ -90,3 +91,6 @@ STOP_DEADLINE = 8.0
 """Seconds from a signal, or from the end of input, to the end of `gaia-bridge serve`, whatever hangs: Docker and
 editors kill after ten. `HttpLimits.shutdown_grace` for the calls in flight, then `UpstreamLimits.stop_grace` and
 `terminate_grace` for children, and a second for everything else."""
+
+LEAST_RESULT = 2_048
+"""Bytes that a result may have, at least, where what is too large becomes a link, which has some hundred itself."""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.constants import KIB, MAX_HOPS, MIB
+from gaia_bridge.constants import KIB, LEAST_RESULT, MAX_HOPS, MIB
 from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 
@@ -18,6 +18,7 @@ __all__ = [
     "BackgroundLimits",
     "BacklogLimits",
     "ChatEndpointLimits",
+    "ClientLimits",
     "HttpLimits",
     "Limits",
     "OpenApiLimits",
@@ -425,6 +426,38 @@ class ChatEndpointLimits(Limits, frozen=True):
     why it ends."""
 
 
+class ClientLimits(Limits, frozen=True):
+    """What clients are given less of, because they do not pass on all of it; `docs/clients.md` has the table."""
+
+    known_results: bool = True
+    """Whether results are made smaller for clients that are known to lose the rest."""
+    known_instructions: bool = True
+    """Whether instructions are made to fit what clients are known to take."""
+    results: tuple[tuple[str, int], ...] = ()
+    """Clients, by the names with which they introduce themselves, and bytes of text that a result may have for them,
+    whatever is known; 0: any number."""
+    instructions: tuple[tuple[str, int], ...] = ()
+    """The same for instructions, in characters."""
+    kept_seconds: float = 3_600.0
+    """How long what was taken out of a result can be read: as long as a conversation may come back to it."""
+    kept: int = 256
+    """Results that something was taken out of, of one endpoint; of more, the latest."""
+    kept_bytes: int = 64 * MIB
+    """Of all those together. What is larger alone stays in its result."""
+
+    def __post_init__(self) -> None:
+        """Check every field, and every client's number."""
+        super().__post_init__()
+        for name, least in (("results", LEAST_RESULT), ("instructions", 1)):
+            for pair in getattr(self, name):
+                match pair:
+                    case (str(), int(size)) if size == 0 or size >= least:
+                        continue
+                    case _:
+                        expected = f"the name of a client, and 0 for any number or at least {least:,}"
+                        raise ValueError(f"ClientLimits.{name} has {pair!r:.100}; expected {expected}")
+
+
 class BackgroundLimits(Limits, frozen=True):
     """A bridge in the background, for all editors of a user."""
 
@@ -473,6 +506,7 @@ class Settings(Limits, frozen=True):
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
     acp: AcpLimits = AcpLimits()
+    clients: ClientLimits = ClientLimits()
     subscriptions: SubscriptionLimits = SubscriptionLimits()
     backlog: BacklogLimits = BacklogLimits()
     pages: PageLimits = PageLimits()

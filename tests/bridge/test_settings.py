@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import pytest
 from msgspec.structs import replace
 
 from gaia_bridge import settings
-from gaia_bridge.settings import AgentLimits, HttpLimits, Limits, PageLimits, Settings
+from gaia_bridge.settings import AgentLimits, ClientLimits, HttpLimits, Limits, PageLimits, Settings
 
 ALL = [kind for _, kind in inspect.getmembers(settings, inspect.isclass) if issubclass(kind, Limits)]
 
@@ -21,7 +21,7 @@ def test_every_limit_has_a_default_of_its_type(kind: type[Limits]) -> None:
     hints = get_type_hints(kind)
     assert len(kind.__struct_defaults__) == len(kind.__struct_fields__)
     for name, default in zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True):
-        assert type(default) is hints[name], name
+        assert type(default) is (get_origin(hints[name]) or hints[name]), name
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,8 @@ def test_every_limit_has_a_default_of_its_type(kind: type[Limits]) -> None:
         (PageLimits, "bytes", None, "PageLimits.bytes is None; expected a whole number, 0 or more"),
         (HttpLimits, "keep_alive", math.inf, "HttpLimits.keep_alive is inf; expected a number, 0 or more and finite"),
         (HttpLimits, "keep_alive", math.nan, "HttpLimits.keep_alive is nan; expected a number, 0 or more and finite"),
+        (ClientLimits, "results", (("codex", 100),), "('codex', 100); expected the name of a client, and 0 for any"),
+        (ClientLimits, "instructions", ((7, 100),), "(7, 100); expected the name of a client, and 0 for any number or"),
         (Settings, "http", PageLimits(), "expected a value of the type HttpLimits"),
         (Settings, "tool_search", "auto", "Settings.tool_search is 'auto'; expected a value of the type ToolSearchPol"),
         (Settings, "max_hops", "x" * 1_000, "expected a whole number, 0 or more"),

@@ -21,7 +21,7 @@ from gaia_bridge.cli.program import program
 from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.server.tool_limits import tool_limit
+from gaia_bridge.server.known_clients import known_client, tool_limit
 from tests.support.bridges import running_bridge
 from tests.support.gaia_clients import FakeTransport, all_tools
 from tests.support.memory_transport import in_memory
@@ -29,7 +29,7 @@ from tests.support.on_demand import mcp_context, mcp_types
 
 ROOT = Path(__file__).parents[2]
 README, GUIDE, SERVERS = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "servers.md"
-TOOL_SEARCH = ROOT / "docs" / "tool-search.md"
+CLIENTS, TOOL_SEARCH = ROOT / "docs" / "clients.md", ROOT / "docs" / "tool-search.md"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -113,8 +113,12 @@ def test_the_middleware_of_the_guide_sees_what_a_client_asks(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("page", "word", "tools"),
-    [(GUIDE, "AgentLimits", ["nothing"]), (TOOL_SEARCH, "ToolSearchPolicy", ["tool_search", "call_tool"])],
-    ids=["limits", "tool-search"],
+    [
+        (GUIDE, "AgentLimits", ["nothing"]),
+        (TOOL_SEARCH, "ToolSearchPolicy", ["tool_search", "call_tool"]),
+        (CLIENTS, "ClientLimits", ["get-status"]),
+    ],
+    ids=["limits", "tool-search", "clients"],
 )
 def test_the_programs_of_the_pages_serve_over_stdio(page: Path, word: str, tools: list[str], tmp_path: Path) -> None:
     file = tmp_path / "program.py"
@@ -210,7 +214,9 @@ def test_the_clients_of_the_page_about_servers_work(
 
 
 @pytest.mark.parametrize(
-    "arguments", commands(README) + commands(GUIDE) + commands(SERVERS) + commands(TOOL_SEARCH), ids=" ".join
+    "arguments",
+    commands(README) + commands(GUIDE) + commands(SERVERS) + commands(TOOL_SEARCH) + commands(CLIENTS),
+    ids=" ".join,
 )
 def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
     name, *rest = arguments
@@ -257,6 +263,15 @@ def test_the_page_about_searching_lists_how_many_tools_clients_take() -> None:
     rows = re.findall(r"^\| (VS Code|Windsurf|Cursor).* \| (\d+) \|$", TOOL_SEARCH.read_text("utf-8"), re.MULTILINE)
     names = {"VS Code": "Visual Studio Code", "Windsurf": "Windsurf", "Cursor": "cursor-vscode"}
     assert {client: int(limit) for client, limit in rows} == {key: tool_limit(name) for key, name in names.items()}
+
+
+def test_the_page_about_clients_lists_what_each_is_known_to_take() -> None:
+    rows = re.findall(r"^\| .+ \| `(.+)` \| (.*?) ?\| (.*?) ?\| (.*?) ?\|$", CLIENTS.read_text("utf-8"), re.MULTILINE)
+    assert len(rows) == 8
+    for name, *cells in rows:
+        known = known_client(name)
+        told = [int(number) if (number := cell.replace(",", "")).isdecimal() else None for cell in cells]
+        assert told == [known.tools, known.instructions, known.result], name
 
 
 def test_every_link_to_a_file_of_the_repository_leads_somewhere() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.protocol.revisions import DRAFTS, PUBLISHED
-from gaia_bridge.settings import Settings
+from gaia_bridge.settings import ClientLimits, Settings
 
 __all__ = ["serve"]
 
@@ -69,6 +70,22 @@ _HTTP_ONLY = {
     " tools than there are, such as VS Code; without a value: always.",
 )
 @click.option(
+    "--result-limit",
+    "result_limits",
+    multiple=True,
+    metavar="CLIENT=BYTES",
+    help="How much text a result may have for clients of that name; the rest becomes a link. CLIENT=off: any number;"
+    " off: also for clients that are known to lose the rest. May be given several times.",
+)
+@click.option(
+    "--instructions-limit",
+    "instructions_limits",
+    multiple=True,
+    metavar="CLIENT=CHARACTERS",
+    help="How long instructions may be for clients of that name. CLIENT=off: any length; off: also for clients that are"
+    " known to cut them. May be given several times.",
+)
+@click.option(
     "--draft",
     is_flag=True,
     help="Also speak drafts of the next MCP revision, with clients and servers, if there is one.",
@@ -86,6 +103,8 @@ def serve(
     /,
     names: str,
     tool_search: str,
+    result_limits: Sequence[str],
+    instructions_limits: Sequence[str],
     draft: bool,
     no_agents: bool,
     log_level: str | None,
@@ -119,7 +138,8 @@ def serve(
         from gaia_bridge.cli.bridge_runner import ServeOptions, run
 
     collect_in_larger_pieces(YOUNG_OBJECTS)
-    settings = Settings(tool_search=ToolSearchPolicy(tool_search))
+    clients = _client_limits(ctx, result_limits, instructions_limits)
+    settings = Settings(tool_search=ToolSearchPolicy(tool_search), clients=clients)
     if draft:
         settings = _with_drafts(settings)
     options |= {"names": NamingPolicy(names), "with_agents": not no_agents, "settings": settings}
@@ -134,6 +154,35 @@ def _in_plugin(agents: tuple[str, ...], config: Path | None) -> dict[str, Any]:
 
     found = tuple(map(in_plugin, agents))
     return {"agents": found, "config": None if config is None else Path(in_plugin(str(config)))}
+
+
+def _client_limits(ctx: click.Context, results: Sequence[str], instructions: Sequence[str]) -> ClientLimits:
+    """What clients are given, as the options say.
+
+    Raises:
+        click.UsageError: An option says something else.
+    """
+    numbers = {
+        option: tuple(_client_limit(ctx, option, value) for value in values if value != "off")
+        for option, values in (("--result-limit", results), ("--instructions-limit", instructions))
+    }
+    try:
+        return ClientLimits(
+            known_results="off" not in results,
+            known_instructions="off" not in instructions,
+            results=numbers["--result-limit"],
+            instructions=numbers["--instructions-limit"],
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error), ctx) from None
+
+
+def _client_limit(ctx: click.Context, option: str, value: str) -> tuple[str, int]:
+    client, _, number = value.rpartition("=")
+    number = "0" if number == "off" else number
+    if not client or not number.isascii() or not number.isdecimal() or len(number) > 12:
+        raise click.UsageError(f"{option} is {value!r:.100}; expected off, CLIENT=off or CLIENT=NUMBER", ctx)
+    return client, int(number)
 
 
 def _with_drafts(settings: Settings) -> Settings:

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import secrets
-import time
-from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar
 
-from msgspec import Struct
-
+from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results.linking import Cut, ResultLinks
 
 __all__ = ["ResultSize"]
-
-_SCHEME: Final = "gaia-result://"
-_LEAST: Final = 2_048
-"""Bytes of a block that is worth a link, which has some hundred bytes itself."""
-
-
-_ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
-"""What a schema may say of a text without forbidding any."""
-
-
-_LINKS: Final = 8
-"""Blocks of one result that have a link each."""
-
-_ROOM: Final = 512
-"""Bytes of a link to all other blocks, and of what is said of it."""
-
-
-class _Kept(Struct):
-    contents: list[JSON]
-    until: float
-    size: int
 
 
 class ResultSize(Middleware):
@@ -69,133 +43,18 @@ class ResultSize(Middleware):
         entries: int = 256,
         kept_size: int = 64 * 1_048_576,
     ) -> None:
-        if size < _LEAST:
-            raise ValueError(f"got a size of {size} bytes; expected at least {_LEAST}, as links have some hundred each")
-        self._size = size
-        self._preview = preview
-        self._seconds = seconds
-        self._entries = entries
-        self._kept_size = kept_size
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._used = 0
+        if size < LEAST_RESULT:
+            raise ValueError(
+                f"got a size of {size} bytes; expected at least {LEAST_RESULT}, as links have some hundred each"
+            )
+        self._cut = Cut(size, preview)
+        self._links = ResultLinks(seconds, entries, kept_size)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Make the result small enough."""
-        result = await call_next(request)
-        content = result.get("content")
-        if not isinstance(content, list) or len(to_json(result)) <= self._size:
-            return result
-        blocks: list[list[JSON]] = [[block] for block in cast("list[JSON]", content)]
-        small = dict(result)
-        if "structuredContent" in result and "outputSchema" not in (request.tool or {}):
-            structured = small.pop("structuredContent")
-            if not content:
-                text = json.dumps(structured, ensure_ascii=False)
-                blocks = [[{"type": "text", "text": text}]]
-        sizes = [len(to_json(block)) for (block,) in blocks]
-        rest = len(to_json({**small, "content": []})) + sum(sizes)
-        for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True)[:_LINKS]:
-            if rest <= self._size or sizes[place] < _LEAST:
-                break
-            (block,) = blocks[place]
-            blocks[place] = self._linked(block, sizes[place], request.name)
-            rest -= sizes[place] - len(to_json(blocks[place]))
-            member = _only_text(small.get("structuredContent"), block, request.tool)
-            if member is not None and len(blocks[place]) > 1:
-                shortened = {member: blocks[place][0]["text"]}
-                rest -= len(to_json(small["structuredContent"])) - len(to_json(shortened))
-                small["structuredContent"] = shortened
-        if rest > self._size:
-            self._fold(blocks, sizes, rest, request.name)
-        return {**small, "content": [block for replaced in blocks for block in replaced]}
+        return self._links.shortened(await call_next(request), request.name, request.tool, self._cut)
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Read what a link leads to."""
-        kept = self._kept.get(request.name)
-        if kept is None:
-            return await call_next(request)
-        if time.monotonic() >= kept.until:
-            self._drop(request.name)
-            return await call_next(request)
-        return {"contents": [{**contents, "uri": request.name} for contents in kept.contents]}
-
-    def _linked(self, block: JSON, size: int, tool: str) -> list[JSON]:
-        """A link to a block, after the beginning of its text; the block itself, if it is too large to be kept."""
-        contents = _contents_of(block)
-        if contents is None or size > self._kept_size:
-            return [block]
-        uri = self._keep([contents], size)
-        link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool}"}
-        if "mimeType" in contents:
-            link["mimeType"] = contents["mimeType"]
-        text = contents.get("text")
-        if text is None:
-            return [link]
-        link["size"] = len(text.encode(errors="surrogatepass"))
-        # A text of wide characters may be large, and shorter than what is to stay.
-        stays = min(self._preview, len(text) // 2, self._size // 4)
-        told = f"\n[The first {stays} of {len(text)} characters. All of it is the resource {uri}]"
-        beginning = {"text": text[:stays] + told, "type": "text"}
-        if "annotations" in block:
-            beginning["annotations"] = link["annotations"] = block["annotations"]
-        return [beginning, link]
-
-    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str) -> None:
-        """Put the last blocks of many into one resource, as many as are too much."""
-        moved: list[int] = []
-        contents: list[JSON] = []
-        size = 0
-        for place in reversed(range(len(blocks))):
-            if rest + _ROOM <= self._size:
-                break
-            kept = _contents_of(blocks[place][0]) if len(blocks[place]) == 1 else None
-            if kept is not None and size + sizes[place] <= self._kept_size:
-                moved.append(place)
-                contents.append(kept)
-                size += sizes[place]
-                rest -= sizes[place]
-        if len(moved) < 2:
-            return
-        uri = self._keep(contents[::-1], size)
-        for place in moved:
-            blocks[place] = []
-        told = f"[{len(moved)} more blocks of content are the resource {uri}]"
-        link: JSON = {"type": "resource_link", "uri": uri, "name": f"more of the result of {tool}"}
-        blocks[moved[-1]] = [{"type": "text", "text": told}, link]
-
-    def _keep(self, contents: list[JSON], size: int) -> str:
-        """Keep what a link leads to; returns its URI."""
-        uri = f"{_SCHEME}{secrets.token_urlsafe(16)}"
-        self._kept[uri] = _Kept(contents, time.monotonic() + self._seconds, size)
-        self._used += size
-        while len(self._kept) > self._entries or self._used > self._kept_size:
-            self._drop(next(iter(self._kept)))
-        return uri
-
-    def _drop(self, uri: str) -> None:
-        self._used -= self._kept.pop(uri).size
-
-
-def _only_text(structured: Any, block: JSON, tool: JSON | None) -> str | None:
-    """The only member of structured content, if it is the text of that block, and the schema permits any text there."""
-    if not is_object(structured) or list(structured.values()) != [block.get("text")]:
-        return None
-    (member,) = structured
-    properties = (tool or {}).get("outputSchema", {}).get("properties")
-    schema = properties.get(member) if is_object(properties) else None
-    if not is_object(schema) or schema.get("type") != "string" or not schema.keys() <= _ANY_TEXT:
-        return None
-    return member
-
-
-def _contents_of(block: Any) -> JSON | None:
-    """What a resource holds that is this block of content; `None` for a kind that cannot be one."""
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return {"text": text, "mimeType": "text/plain"}
-        case {"type": "image" | "audio", "data": str(data), "mimeType": str(mime)}:
-            return {"blob": data, "mimeType": mime}
-        case {"type": "resource", "resource": resource} if is_object(resource):
-            return {key: resource[key] for key in ("text", "blob", "mimeType", "_meta") if key in resource}
-        case _:
-            return None
+        contents = self._links.contents(request.name)
+        return await call_next(request) if contents is None else {"contents": contents}

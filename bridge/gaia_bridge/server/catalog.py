@@ -24,6 +24,7 @@ from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, Se
 from gaia_bridge.protocol.definition_repairs import with_named_properties
 from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
+from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.sources.public_names import (
     MAX_NAME,
@@ -239,14 +240,22 @@ class Catalog:
         told = [(source.name, source.features.for_era(modern=modern).info) for source in self.sources]
         if len(told) == 1:
             return told[0][1]
-        parts = [f"## {name}\n\n{info.instructions}" for name, info in told if info.instructions]
         return ServerInfo(
             name=self._info.name,
             version=self._info.version,
             title=self._info.title,
             description=self._info.description,
-            instructions="\n\n".join(parts) or None,
+            instructions=whole(self.instructions(modern=modern)) or None,
         )
+
+    def instructions(self, *, modern: bool) -> list[tuple[str, str]]:
+        """What each source that has something to say wants models to know, beside its name.
+
+        Args:
+            modern: Whether clients of 2026-07-28 or later are told it.
+        """
+        told = ((source.name, source.features.for_era(modern=modern).info.instructions) for source in self.sources)
+        return [(name, text) for name, text in told if text]
 
     @property
     def server(self) -> Source | None:

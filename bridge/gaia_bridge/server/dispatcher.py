@@ -37,9 +37,10 @@ from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of
-from gaia_bridge.server.introduction import discover_result, initialize_result
+from gaia_bridge.server.introduction import discover_result, initialize_result, instructions_room
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -113,10 +114,13 @@ class Dispatcher:
         self._own = own or new_id()
         self._subscriptions = Subscriptions(catalog, settings.subscriptions)
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
+        self._results = ClientResults(catalog, settings.clients)
         self._seal = StateSeal(audience, settings.agent.state_lifetime)
         self._log = CallLog(catalog)
         self._chain = MiddlewareChain(middleware, audience.rpartition("/")[2], catalog, settings.agent)
-        self._methods = Methods(catalog, settings, self.tool_search, self._subscriptions, self._own, self._chain)
+        self._methods = Methods(
+            catalog, settings, self.tool_search, self._results, self._subscriptions, self._own, self._chain
+        )
         self._forward = self._chain.around("", self._forwarded)
         self._large = anyio.Lock()
         self._backlog = backlog or Backlog(settings.backlog)
@@ -199,6 +203,8 @@ class Dispatcher:
                 outcome = "cancelled"
             else:
                 outcome, answer = outcome_of(result), Answer(encoded_result(call.id, result))
+                if len(answer.body) > self._results.least and call.method == "tools/call":
+                    answer = self._passed_on(call, result, answer)
         except asyncio.CancelledError:
             outcome = "cancelled"
             task = asyncio.current_task()
@@ -268,7 +274,8 @@ class Dispatcher:
         if call.method == "server/discover":
             await self.catalog.settle()
             await self.catalog.meet(call)
-            return self._declaring(discover_result(self.catalog, self.settings.revisions))
+            room = instructions_room(call.client_info, self.settings.clients)
+            return self._declaring(call, room, discover_result(self.catalog, self.settings.revisions, room))
         if call.method not in STATEFUL_METHODS:
             return await self._methods.serve(call)
         if (state := call.params.get("requestState")) is not None:
@@ -286,16 +293,29 @@ class Dispatcher:
             raise ProtocolError(codes.INVALID_REQUEST, problem)
         await self.catalog.settle()
         await self.catalog.meet(call)
-        result = self._declaring(initialize_result(self.catalog, call.params))
         connection.initialize_result = dict(call.params)
+        room = instructions_room(call.client_info, self.settings.clients)
+        result = self._declaring(call, room, initialize_result(self.catalog, call.params, room))
         connection.revision = result["protocolVersion"]
         connection.told = result["capabilities"]
         connection.is_greeted = True
         return result
 
-    def _declaring(self, result: JSON) -> JSON:
-        """An introduction with what middleware adds to what is published."""
-        added = self._chain.capabilities
+    def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
+        """The answer to a call as its client passes it on."""
+        small = self._results.fitted(call, result)
+        if small is result:
+            return answer
+        if not call.modern:
+            small = content_for(call.connection.revision, call.method, small)
+        return Answer(encoded_result(call.id, small))
+
+    def _declaring(self, call: Call, room: int | None, result: JSON) -> JSON:
+        """An introduction with what is read beside what is published: of middleware, and of what a client is cut."""
+        added = {**self._chain.capabilities, **self._results.capabilities(call)}
+        if room is not None and (told := result.get("instructions")) is not None:
+            if told != self.catalog.info(modern=call.modern).instructions:
+                added["resources"] = {}
         return {**result, "capabilities": {**added, **result["capabilities"]}} if added else result
 
     async def _forwarded(self, call: Call) -> JSON:

@@ -14,8 +14,18 @@ from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.instructions import fitted, fitted_alone
+from gaia_bridge.server.known_clients import known_client, known_name
+from gaia_bridge.settings import ClientLimits
 
-__all__ = ["TASKS_EXTENSION", "capabilities_of", "discover_result", "initialize_result", "tells_of"]
+__all__ = [
+    "TASKS_EXTENSION",
+    "capabilities_of",
+    "discover_result",
+    "initialize_result",
+    "instructions_room",
+    "tells_of",
+]
 
 _LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
@@ -40,7 +50,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     if server is not None and server.features.settled:
         return _for_era(server.features.for_era(modern=modern).declared or {}, modern=modern)
     all_features = [source.features.for_era(modern=modern) for source in catalog.sources]
-    declared = [_declared(features) for features in all_features]
+    declared = [_offered(features) for features in all_features]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
         merged |= {name: {"listChanged": True} for name in _LISTS}
@@ -57,6 +67,24 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
         **merged,
         **{name: told for name, told in _for_era(_extras(all_features), modern=modern).items() if told},
     }
+
+
+def _offered(features: ServerFeatures) -> Mapping[str, Any]:
+    """What a source declares, without lists that are empty and stay so, as far as it says."""
+    declared = _declared(features)
+    if not features.settled:
+        return declared
+    empty = {
+        name
+        for name, is_listed in (
+            ("prompts", bool(features.prompts)),
+            ("resources", bool(features.resources or features.templates)),
+        )
+        if not is_listed and is_object(told := declared.get(name)) and True not in told.values()
+    }
+    if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
+        empty.add("completions")  # of what
+    return {name: told for name, told in declared.items() if name not in empty}
 
 
 def _declared(features: ServerFeatures) -> Mapping[str, Any]:
@@ -91,40 +119,63 @@ def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
     return told
 
 
-def initialize_result(catalog: Catalog, params: Mapping[str, Any]) -> JSON:
+def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | None = None) -> JSON:
     """The answer to `initialize`.
 
     Args:
         catalog: What is published.
         params: What the client said.
+        room: Characters of instructions that the client takes; `None` if it takes all.
     """
     return {
         "protocolVersion": negotiated(params),
         "capabilities": capabilities_of(catalog, modern=False),
         "serverInfo": catalog.implementation(modern=False),
-        **_instructions(catalog, modern=False),
+        **_instructions(catalog, room, modern=False),
     }
 
 
-def discover_result(catalog: Catalog, revisions: Revisions) -> JSON:
+def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = None) -> JSON:
     """The answer to `server/discover`.
 
     Args:
         catalog: What is published.
         revisions: What is served.
+        room: Characters of instructions that the client takes; `None` if it takes all.
     """
     return {
         "supportedVersions": list(revisions.names),
         "capabilities": capabilities_of(catalog, modern=True),
-        **_instructions(catalog, modern=True),
+        **_instructions(catalog, room, modern=True),
         "ttlMs": 0,
         "cacheScope": "private",
     }
 
 
-def _instructions(catalog: Catalog, *, modern: bool) -> JSON:
+def instructions_room(client_info: Mapping[str, Any], limits: ClientLimits) -> int | None:
+    """How many characters of instructions a client takes; `None` if it takes all.
+
+    Args:
+        client_info: How it introduces itself.
+        limits: What is set, beside what is known.
+    """
+    client = str(client_info.get("name", ""))
+    own = {known_name(name): size for name, size in limits.instructions}.get(known_name(client))
+    if own is not None:
+        return own or None
+    return known_client(client).instructions if limits.known_instructions else None
+
+
+def _instructions(catalog: Catalog, room: int | None, *, modern: bool) -> JSON:
     instructions = catalog.info(modern=modern).instructions
-    return {} if instructions is None else {"instructions": instructions}
+    if instructions is None:
+        return {}
+    if room is not None:
+        parts = catalog.instructions(modern=modern)
+        sources = catalog.sources
+        alone = len(sources) == 1
+        instructions = fitted_alone(sources[0].name, instructions, room) if alone else fitted(parts, room)
+    return {"instructions": instructions}
 
 
 def tells_of(connection: Connection, kind: ChangeKind) -> bool:

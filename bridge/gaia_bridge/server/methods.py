@@ -24,6 +24,8 @@ from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.client_results import ClientResults
+from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_uri
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
 from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import brought_to_an_end
@@ -44,6 +46,7 @@ class Methods:
         catalog: What is published.
         settings: Limits.
         tool_search: What clients are shown that take fewer tools than there are.
+        results: What clients are given that pass on only so much of a result.
         subscriptions: Who wants to hear of changes.
         own: The id of the bridge.
         chain: What a program wants done around requests.
@@ -54,6 +57,7 @@ class Methods:
         catalog: Catalog,
         settings: Settings,
         tool_search: PublishedSearch,
+        results: ClientResults,
         subscriptions: Subscriptions,
         own: str,
         chain: MiddlewareChain,
@@ -61,6 +65,7 @@ class Methods:
         self._catalog = catalog
         self._settings = settings
         self._search = tool_search
+        self._results = results
         self._subscriptions = subscriptions
         self._own = own
         self._pagers = {key: Pager(settings.pages) for key in product(_KINDS, (False, True), (False, True))}
@@ -94,6 +99,7 @@ class Methods:
         definitions = shown = self._catalog.definitions(kind, modern=call.modern, marked=bridge)
         if kind == "tool":
             shown = self._search.visible_tools(definitions, str(call.client_info.get("name", "")), bridge=bridge)
+            shown = self._results.with_reader(call, shown)
         server = self._catalog.server
         page: JSON
         if server is not None and shown is definitions and server.features.implementation is not None:
@@ -114,6 +120,8 @@ class Methods:
         arguments: JSON = call.params.get("arguments") or {}
         found = self._catalog.listed_tool(name)
         if found is None:
+            if (read := self._results.called(call, name, arguments)) is not None:
+                return read
             called = await self._search.called(name, arguments, modern=call.modern)
             if called.result is not None:
                 return called.result
@@ -143,11 +151,25 @@ class Methods:
         return self._catalog.addresses.outward(source, await brought_to_an_end(ask, call, self._settings.agent))
 
     async def _read_resource(self, call: Call) -> JSON:
+        if (kept := self._results.read(call)) is not None:
+            return kept
+        if (told := self._instructions(call)) is not None:
+            return told
         with self._not_found_as_in_its_era(call) as public:
             source, uri = await self._catalog.sought(lambda: self._catalog.resource(public))
             call.served_by = source.name
             result = await brought_to_an_end(partial(source.read_resource, uri), call, self._settings.agent)
         return self._catalog.addresses.outward(source, result)
+
+    def _instructions(self, call: Call) -> JSON | None:
+        """All that a source has to say, where clients are told only the beginning; `None` for other resources."""
+        uri: str = call.params["uri"]
+        if not uri.startswith(INSTRUCTIONS_SCHEME):
+            return None
+        for name, text in self._catalog.instructions(modern=call.modern):
+            if uri == instructions_uri(name):
+                return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
+        return None
 
     @contextmanager
     def _not_found_as_in_its_era(self, call: Call) -> Generator[str]:

@@ -1,6 +1,6 @@
 """Two tools instead of thousands: one that finds tools and one that calls them, for clients that take only so many.
 
-Which clients these are is in `tool_limits`. What is called by name is called as it would be directly: here it is only
+Which clients these are is in `known_clients`. What is called by name is called as it would be directly: here it is only
 found out which tool is meant (`Endpoint` does the rest).
 """
 
@@ -22,7 +22,7 @@ from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.tool_limits import known_name, tool_limit
+from gaia_bridge.server.known_clients import known_name, tool_limit
 from gaia_bridge.sources.public_names import SourceName, assign_names
 from gaia_bridge.tool_search.ranking import ToolRanking
 from gaia_bridge.tool_search.search import (

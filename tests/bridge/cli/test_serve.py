@@ -13,8 +13,10 @@ import pytest
 
 from gaia_bridge.cli import bridge_runner, main
 from gaia_bridge.cli.bridge_runner import ServeOptions
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
+from gaia_bridge.settings import ClientLimits
 from tests.bridge.cli.running import write_agent
 
 
@@ -61,6 +63,29 @@ def test_who_is_shown_a_search_is_said_on_the_command_line(
     monkeypatch.setattr(bridge_runner, "run", run)
     assert main(["serve", *options]) == 0
     assert [options.settings.tool_search for options in given] == [policy]
+
+
+def test_what_clients_are_given_is_said_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: list[ServeOptions] = []
+
+    def run(options: ServeOptions, deadline: object) -> int:
+        given.append(options)
+        return 0
+
+    monkeypatch.setattr(bridge_runner, "run", run)
+    own = ["--result-limit", "my=editor=20000", "--result-limit", "codex-mcp-client=off"]
+    assert main(["serve", *own, "--instructions-limit", "off"]) == 0
+    assert main(["serve", "--instructions-limit", "x=500", "--result-limit", "off"]) == 0
+    results = (("my=editor", 20_000), ("codex-mcp-client", 0))
+    assert [options.settings.clients for options in given] == [
+        ClientLimits(results=results, known_instructions=False),
+        ClientLimits(instructions=(("x", 500),), known_results=False),
+    ]
+    for wrong in ("20000", "=20000", "x=", "x=many", "x=-1", "x=٣", "x=100"):
+        told = error_of(capsys, "--result-limit", wrong, code=ExitCode.USAGE)
+        assert "expected" in told, wrong
 
 
 @pytest.mark.parametrize("command", ["serve", "dev"])

@@ -25,11 +25,11 @@ from gaia_bridge.middleware import (
     TimingLog,
     rate_limit,
     result_cache,
-    result_size,
 )
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results import linking
 from gaia_bridge.testing import RecordingClient, connected
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.on_demand import mcp_server
@@ -53,7 +53,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (rate_limit, result_cache, result_size):
+    for module in (rate_limit, result_cache, linking):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -260,7 +260,7 @@ async def test_what_is_kept_is_bounded_and_what_is_small_is_not_touched() -> Non
         await client.read_resource(links[2])
         assert [block["type"] for block in (await client.call_tool("work")).content] == ["text"]
         assert (await client.call_tool("work")).text == "x" * 100
-        assert middleware._used == sum(kept.size for kept in middleware._kept.values())
+        assert middleware._links._used == sum(kept.size for kept in middleware._links._kept.values())
 
 
 @both_eras

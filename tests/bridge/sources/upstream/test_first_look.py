@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 LIMITS = UpstreamLimits(connect_timeout=600, probe_timeout=600)
 PATIENCE = LIMITS.first_look
-PROMPTING: JSON = {"tools": {}, "prompts": {}}
+PROMPTING: JSON = {"tools": {}, "prompts": {"listChanged": True}}
 
 
 @pytest.fixture

@@ -1,0 +1,144 @@
+"""What becomes of results for clients that pass on only so much of them to their models, by the table of clients.
+
+What is too much is kept for that client, and can be read in pieces: as a resource, or with a tool of ours where the
+client gives its model no way to read resources.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from gaia_bridge.model import NamingPolicy, SourceKind
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results.conversion import error_result
+from gaia_bridge.results.linking import RESULT_SCHEME, ClientCut, ResultLinks
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.known_clients import KnownClient, known_client, known_name, result_limits
+from gaia_bridge.settings import ClientLimits
+from gaia_bridge.sources.public_names import SourceName, assign_names
+
+__all__ = ["ClientResults"]
+
+_OURS: Final = "gaia-bridge"
+"""The qualifier of our tool where a source has a tool of that name."""
+
+
+class ClientResults:
+    """The results that clients of one endpoint are given.
+
+    Args:
+        catalog: What the endpoint publishes.
+        limits: What is set, beside what is known.
+    """
+
+    def __init__(self, catalog: Catalog, limits: ClientLimits) -> None:
+        self._catalog = catalog
+        self._own = {known_name(name): size for name, size in limits.results}
+        self._known = limits.known_results
+        self._links = ResultLinks(limits.kept_seconds, limits.kept, limits.kept_bytes)
+        self._owners: set[Hashable] = set()
+        known = result_limits() if self._known else ()
+        self.least = min((size for size in (*known, *self._own.values()) if size), default=sys.maxsize)
+        """Bytes that every client passes on; a smaller answer need not be looked at."""
+        self._named: tuple[Sequence[JSON], str] = ((), "")
+
+    def fitted(self, call: Call, result: JSON) -> JSON:
+        """The result of a call as its client passes it on; the same one if it passes on all.
+
+        Args:
+            call: A `tools/call`.
+            result: Its result.
+        """
+        size, facts = self._limit(call)
+        if not size:
+            return result
+        reader = "" if facts.reads_resources else self._reader_name()
+        cut = ClientCut(size, call.client, reader, facts.prefers_structured)
+        name: str = call.params["name"]
+        small = self._links.shortened_for_client(result, name, self._catalog.tool_definition(name), cut)
+        if small is not result and call.client not in self._owners:
+            if call.when_client_leaves(partial(self._gone, call.client)):
+                self._owners.add(call.client)
+        return small
+
+    def capabilities(self, call: Call) -> JSON:
+        """What is declared to a client so that it reads what is kept for it."""
+        size, facts = self._limit(call)
+        return {"resources": {}} if size and facts.reads_resources and self._has_tools() else {}
+
+    def read(self, call: Call) -> JSON | None:
+        """The result of a `resources/read` of what is kept for that client; `None` for everything else."""
+        uri: str = call.params["uri"]
+        contents = self._links.contents(uri, call.client) if uri.startswith(RESULT_SCHEME) else None
+        return None if contents is None else {"contents": contents}
+
+    def with_reader(self, call: Call, definitions: list[JSON]) -> list[JSON]:
+        """The tools that a client is listed, with ours if its model has no other way to what is kept for it."""
+        if not definitions or not self._is_given_reader(call):
+            return definitions
+        return [*definitions, _definition(self._reader_name())]
+
+    def called(self, call: Call, name: str, arguments: Mapping[str, Any]) -> JSON | None:
+        """The result of a call of our tool; `None` if it is another one."""
+        if not self._is_given_reader(call) or name != self._reader_name():
+            return None
+        uri = arguments.get("uri")
+        kept, _, number = str(uri).removeprefix(RESULT_SCHEME).partition("/")
+        address, piece = RESULT_SCHEME + kept, arguments.get("piece", number or 1)
+        found = self._links.contents(f"{address}/{piece}", call.client)
+        if found is None:
+            return error_result(
+                f"There is no piece {one_line(str(piece), 40)} of {one_line(str(uri), 100)}. Expected a uri and a piece"
+                " as the shortened result told them; it is kept for some time only, so call its tool again"
+            )
+        told = f"[Piece {piece} of {self._links.pieces(address)}]"
+        return {
+            "resultType": "complete",
+            "content": [{"type": "text", "text": text} for text in (told, found[0]["text"])],
+        }
+
+    def _limit(self, call: Call) -> tuple[int, KnownClient]:
+        """Bytes that the client of a call passes on, 0 for any number; and what else is known of it."""
+        name = str(call.client_info.get("name", ""))
+        facts = known_client(name)
+        own = self._own.get(known_name(name)) if self._own else None
+        if own is not None:
+            return own, facts
+        return (facts.result or 0) if self._known else 0, facts
+
+    def _is_given_reader(self, call: Call) -> bool:
+        size, facts = self._limit(call)
+        return bool(size) and not facts.reads_resources
+
+    def _has_tools(self) -> bool:
+        return any(source.features.tools for source in self._catalog.sources)
+
+    def _reader_name(self) -> str:
+        """What our tool is called beside those that there are; it gives way as any tool does."""
+        tools = self._catalog.definitions("tool", modern=True)
+        if tools is not self._named[0]:
+            others = [SourceName("", SourceKind.AGENT, tool["name"]) for tool in tools]
+            assigned, _ = assign_names([*others, SourceName(_OURS, SourceKind.AGENT, "read_result")], NamingPolicy.BARE)
+            self._named = (tools, [*assigned][-1])
+        return self._named[1]
+
+    def _gone(self, client: Hashable) -> None:
+        self._owners.discard(client)
+        self._links.forget(client)
+
+
+def _definition(name: str) -> JSON:
+    uri = {"type": "string", "description": f"What the shortened result said, {RESULT_SCHEME}..."}
+    piece = {"type": "integer", "description": "Which piece, from 1.", "default": 1, "minimum": 1}
+    return {
+        "name": name,
+        "title": "Read a long result",
+        "description": "Read a result that was too long to be shown whole, piece by piece.",
+        "inputSchema": {"type": "object", "properties": {"uri": uri, "piece": piece}, "required": ["uri"]},
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }

@@ -1,0 +1,115 @@
+"""What clients take, as far as that is known: how many tools, how long instructions, how large results. Facts.
+
+Who is not in the table takes anything. The names are those with which programs introduce themselves, recorded where a
+version is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+__all__ = ["KnownClient", "known_client", "known_name", "result_limits", "tool_limit"]
+
+
+class KnownClient(Struct, frozen=True):
+    """What one client takes; `None` is any number."""
+
+    tools: int | None = None
+    """Definitions of tools, of all its servers together."""
+    instructions: int | None = None
+    """UTF-16 units of a server's instructions: the rest never reaches its model."""
+    result: int | None = None
+    """Bytes of the text of a result, in JSON. Of more, its model never gets the rest: a client that puts it into a
+    file, and says so, loses nothing and has no number here."""
+    reads_resources: bool = True
+    """Whether its model can read a resource by its URI."""
+    prefers_structured: bool = False
+    """Whether its model is shown structured content in place of all other, and nothing holds it against a schema."""
+
+
+_VS_CODE: Final = KnownClient(tools=128)
+"""One chat request of VS Code has at most 128 tools, of all servers together (microsoft/vscode#255585; still so in
+1.138, microsoft/vscode#337428). Of larger results it keeps a file (microsoft/vscode#329276)."""
+
+_WINDSURF: Final = KnownClient(tools=100)
+"""Windsurf's Cascade has access to at most 100 tools at a time (its documentation, "Model Context Protocol")."""
+
+_CURSOR: Final = KnownClient(tools=40)
+"""Cursor gives its model some 40 tools and leaves out the others (mcpproxy-go's README, and those of many servers)."""
+
+_CLAUDE_CODE: Final = KnownClient(instructions=2_048)
+"""Claude Code cuts instructions at 2,048 characters of JavaScript (anthropics/claude-code#81268; seen in 2.1.197). Of a
+result with more than 25,000 tokens or 50,000 characters it keeps a file and tells its model where; of the text of a
+failed one, both ends stay, 5,000 characters each."""
+
+_CODEX: Final = KnownClient(result=10_000, prefers_structured=True)
+"""Codex shows its model both ends of a result, some 12,000 characters, and keeps the rest nowhere (openai/codex#14466;
+seen in 0.169.0, also that structured content takes the place of everything else). Instructions are whole there."""
+
+_EARLY_COPILOT: Final = KnownClient(result=10_240, reads_resources=False)
+"""Copilot CLI drops what a result has beyond 10 KiB, without a word (github/copilot-cli#1732; its code before 0.0.423).
+For some time after that it still gave this name, and the version 1.0.0. As `copilot-cli` (1.0.102) it keeps a file of
+more than 20 KB and tells its model where; it shows its model no instructions, unless told to."""
+
+_CLIENTS: Final[Mapping[str, KnownClient]] = {
+    "visual studio code": _VS_CODE,  # the product's long name, in VS Code's mcpServerRequestHandler.ts
+    "visual-studio-code": _VS_CODE,
+    "code - oss": _VS_CODE,
+    "code-oss": _VS_CODE,
+    "vscodium": _VS_CODE,
+    "code-server": _VS_CODE,  # 1.139 introduces itself so
+    "openvscode server": _VS_CODE,
+    "openvscode-server": _VS_CODE,
+    "windsurf": _WINDSURF,
+    "windsurf-client": _WINDSURF,
+    "cursor-vscode": _CURSOR,
+    "claude-code": _CLAUDE_CODE,  # 2.1.197
+    "codex-mcp-client": _CODEX,  # 0.169.0
+    "github-copilot-developer": _EARLY_COPILOT,  # 0.0.420
+}
+"""By `clientInfo.name` in lower case. Those without blanks are in the registry apify/mcp-client-capabilities."""
+
+_ANY: Final = KnownClient()
+
+_EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
+"""What early editions of an editor have behind its name."""
+
+_VIA: Final = " (via "
+"""What mcp-remote appends to the name of the client that it speaks for, before its own."""
+
+
+def known_name(client: str) -> str:
+    """The name of a client as the table has it, if it is there: without the edition, and without who speaks for it.
+
+    Args:
+        client: Its name, as it introduces itself.
+    """
+    name = client.partition(_VIA)[0].strip().casefold()
+    edition = next((edition for edition in _EDITIONS if name.endswith(edition)), "")
+    return name.removesuffix(edition)
+
+
+def known_client(client: str) -> KnownClient:
+    """What a client takes, as far as that is known.
+
+    Args:
+        client: Its name, as it introduces itself.
+    """
+    return _CLIENTS.get(known_name(client), _ANY)
+
+
+def tool_limit(client: str) -> int | None:
+    """How many tools a client takes, as far as that is known.
+
+    Args:
+        client: Its name, as it introduces itself.
+    """
+    return known_client(client).tools
+
+
+def result_limits() -> tuple[int, ...]:
+    """How much those clients pass on of a result that pass on only so much."""
+    return tuple(client.result for client in _CLIENTS.values() if client.result is not None)

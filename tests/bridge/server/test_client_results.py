@@ -1,0 +1,324 @@
+"""Results for clients that pass on only so much of them: both ends, a link, and pieces; nothing changes for others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
+from gaia_bridge.results import linking
+from gaia_bridge.settings import ClientLimits, Settings
+from tests.bridge.server.sources import returning
+from tests.support.agents import ScriptedAgent, one_tool, tool
+from tests.support.bridges import RunningBridge, both_eras, running_bridge
+from tests.support.clients_of_revisions import client_of_revision
+from tests.support.on_demand import mcp, mcp_server, mcp_types
+
+pytestmark = pytest.mark.anyio
+
+CODEX: Final = "codex-mcp-client"
+EARLY_COPILOT: Final = "github-copilot-developer"
+LINES: Final = "".join(f"line {number:06} of a long result\n" for number in range(4_000))
+URI: Final = re.compile(r"gaia-result://[\w-]+")
+
+
+def known_as(running: RunningBridge, name: str, mode: str, path: str = "") -> mcp.Client:
+    info = mcp_types.Implementation(name=name, version="1.0.0")
+    return running.client(mode, path, client_info=info)
+
+
+def links_of(running: RunningBridge) -> linking.ResultLinks:
+    """What is kept for the clients of the endpoint of everything."""
+    return running.endpoint()._results._links  # pyright: ignore[reportPrivateUsage]
+
+
+@asynccontextmanager
+async def three_sources(result: Any, settings: Settings | None = None) -> AsyncGenerator[RunningBridge]:
+    """An endpoint of three agents, of which the second returns that."""
+    agents = one_tool(lambda _: "small", "first"), one_tool(lambda _: result, "large"), one_tool(lambda _: "s", "third")
+    async with running_bridge(*agents, settings=settings) as running:
+        yield running
+
+
+async def called(client: mcp.Client, name: str = "large", **arguments: Any) -> JSON:
+    result = await client.call_tool(name, arguments)
+    return result.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+async def unchecked(client: mcp.Client, name: str, **arguments: Any) -> JSON:
+    """The same of a client that holds no result against a schema, as Codex does not."""
+    params = mcp_types.CallToolRequestParams(name=name, arguments=arguments)
+    result = await client.session.send_request(mcp_types.CallToolRequest(params=params), mcp_types.CallToolResult)
+    return result.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def texts(result: JSON) -> list[str]:
+    return [block["text"] for block in result["content"] if block["type"] == "text"]
+
+
+def uri_in(result: JSON) -> str:
+    found = URI.search("".join(texts(result)))
+    assert found is not None
+    return found[0]
+
+
+async def read(client: mcp.Client, uri: str) -> str:
+    (contents,) = (await client.read_resource(uri)).contents
+    assert isinstance(contents, mcp_types.TextResourceContents)
+    return contents.text
+
+
+def bytes_of_text(result: JSON) -> int:
+    return sum(len(to_json(text)) for text in texts(result))
+
+
+@both_eras
+async def test_of_what_codex_would_lose_both_ends_stay_and_the_rest_is_read_in_pieces(mode: str) -> None:
+    async with three_sources(LINES) as running:
+        for path in ("", "agents/a1"):
+            async with known_as(running, CODEX, mode, path) as client:
+                result = await called(client)
+                assert bytes_of_text(result) <= 10_000
+                text, link = result["content"]
+                assert text["text"].startswith("line 000000 ")
+                assert text["text"].endswith("line 003999 of a long result\n")
+                assert link["type"] == "resource_link"
+                assert (link["uri"], link["size"]) == (uri_in(result), len(LINES))
+                told = re.search(r"in (\d+) pieces", text["text"])
+                assert told is not None
+                pieces = [await read(client, f"{link['uri']}/{number}") for number in range(1, int(told[1]) + 1)]
+                assert "".join(pieces) == LINES == await read(client, link["uri"])
+                assert max(len(to_json(piece)) for piece in pieces) <= 10_000
+                assert all(piece.endswith("\n") for piece in pieces)
+                for wrong in ("/0", f"/{len(pieces) + 1}", "/x", "x", "/1/1", "/-1"):
+                    with pytest.raises(mcp.MCPError):
+                        await read(client, link["uri"] + wrong)
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "name", ["claude-code", "copilot-cli", "Visual Studio Code", "opencode", "cursor-vscode", "x", ""]
+)
+async def test_others_are_given_what_the_tool_returned(mode: str, name: str) -> None:
+    async with three_sources(LINES) as running, known_as(running, name, mode) as client:
+        assert texts(await called(client)) == [LINES]
+        assert [item.name for item in (await client.list_tools()).tools] == ["first", "large", "third"]
+        assert client.server_capabilities.resources is None
+
+
+@both_eras
+async def test_what_is_not_too_large_is_left_as_it_is(mode: str) -> None:
+    fitting = "x" * 9_998  # and two quotation marks
+    image = {"type": "image", "data": "A" * 40_000, "mimeType": "image/png"}
+    content = [{"type": "text", "text": fitting}, image]
+    async with three_sources({"content": content, "_meta": {"a": 1}}) as running:
+        async with known_as(running, CODEX, mode) as client:
+            result = await called(client)
+            assert result["content"] == content
+            assert result["_meta"]["a"] == 1
+
+
+@both_eras
+async def test_a_failure_stays_one_and_pictures_and_meta_stay_where_they_are(mode: str) -> None:
+    image = {"type": "image", "data": "A" * 40_000, "mimeType": "image/png"}
+    embedded = {"type": "resource", "resource": {"uri": "a://b", "text": "embedded " * 3_000}}
+    content = [{"type": "text", "text": "begin"}, {"type": "text", "text": LINES}, image, embedded]
+    async with three_sources({"content": content, "isError": True, "_meta": {"a": 1}}) as running:
+        async with known_as(running, CODEX, mode) as client:
+            result = await called(client)
+            assert result["isError"] is True
+            assert result["_meta"]["a"] == 1
+            assert [block["type"] for block in result["content"]] == ["text", "text", "resource_link", "image"]
+            assert result["content"][3] == image
+            assert await read(client, uri_in(result)) == f"{LINES}\n\n{embedded['resource']['text']}"  # type: ignore[index]
+
+
+@both_eras
+async def test_structured_content_gives_way_where_it_would_take_the_place_of_what_can_be_read(mode: str) -> None:
+    rows = {"rows": [f"row {number} of many" for number in range(2_000)]}
+    definition = {**tool("large"), "outputSchema": {"type": "object"}}
+    for content in ([], [{"type": "text", "text": "2,000 rows"}], [{"type": "text", "text": json.dumps(rows)}]):
+        returned = {"content": content, "structuredContent": rows}
+        agent = ScriptedAgent(returning(returned), definition)
+        async with running_bridge(agent, one_tool(lambda _: ""), one_tool(lambda _: "", "b")) as running:
+            async with known_as(running, CODEX, mode) as client:
+                told = await unchecked(client, "large")
+                assert "structuredContent" not in told
+                assert bytes_of_text(told) <= 10_000
+                assert json.loads(await read(client, uri_in(told))) == rows
+            async with known_as(running, EARLY_COPILOT, mode) as client:
+                assert (await called(client))["structuredContent"] == rows  # its program holds it against the schema
+
+
+@both_eras
+async def test_a_client_whose_model_reads_no_resources_has_a_tool_for_it(mode: str) -> None:
+    async with three_sources(LINES) as running, known_as(running, EARLY_COPILOT, mode) as client:
+        assert [item.name for item in (await client.list_tools()).tools] == ["first", "large", "third", "read_result"]
+        result = await called(client)
+        assert bytes_of_text(result) <= 10_240
+        told = re.search(r"Call read_result with uri (\S+) and piece 1 to (\d+)", texts(result)[0])
+        assert told is not None
+        read_back = [await called(client, "read_result", uri=told[1], piece=n + 1) for n in range(int(told[2]))]
+        assert "".join(texts(piece)[1] for piece in read_back) == LINES
+        assert texts(read_back[0])[0] == f"[Piece 1 of {told[2]}]"
+        assert max(map(bytes_of_text, read_back)) <= 10_240
+        assert texts(await called(client, "read_result", uri=f"{told[1]}/2")) == texts(read_back[1])
+        for wrong in ({"uri": told[1], "piece": 99}, {"uri": "x"}, {}, {"uri": told[1], "piece": "one"}):
+            failed = await called(client, "read_result", **wrong)
+            assert failed["isError"] is True
+            assert "Expected a uri and a piece" in texts(failed)[0]
+        async with known_as(running, CODEX, mode) as other:
+            with pytest.raises(mcp.MCPError, match="Unknown tool"):
+                await other.call_tool("read_result", {"uri": told[1]})
+
+
+@both_eras
+async def test_our_tool_gives_way_to_one_of_its_name(mode: str) -> None:
+    own = one_tool(lambda _: "their own", "read_result")
+    async with running_bridge(own, one_tool(lambda _: LINES, "large"), one_tool(lambda _: "")) as running:
+        async with known_as(running, EARLY_COPILOT, mode) as client:
+            assert texts(await called(client, "read_result")) == ["their own"]
+            text = texts(await called(client))[0]
+            assert "Call gaia-bridge__read_result with uri" in text
+
+
+@both_eras
+async def test_nobody_else_reads_what_is_kept_and_it_goes_with_its_client(mode: str) -> None:
+    async with three_sources(LINES) as running:
+        kept = links_of(running)
+        async with known_as(running, CODEX, mode) as client:
+            uri = uri_in(await called(client))
+            async with known_as(running, CODEX, mode) as other:
+                for address in (uri, f"{uri}/1"):
+                    with pytest.raises(mcp.MCPError):
+                        await read(other, address)
+            assert await read(client, uri) == LINES
+        assert (kept._used, len(kept._kept)) == (0, 0)  # pyright: ignore[reportPrivateUsage]
+
+
+@both_eras
+async def test_what_is_kept_is_bounded_in_number_size_and_time(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(linking, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    limits = ClientLimits(kept=2, kept_seconds=60, kept_bytes=3 * len(LINES))
+    async with three_sources(LINES, Settings(clients=limits)) as running, known_as(running, CODEX, mode) as client:
+        uris = [uri_in(await called(client)) for _ in range(3)]
+        with pytest.raises(mcp.MCPError):
+            await read(client, uris[0])
+        assert await read(client, uris[2]) == LINES
+        now[0] += 61
+        with pytest.raises(mcp.MCPError):
+            await read(client, uris[2])
+    small = Settings(clients=ClientLimits(kept_bytes=1_000))
+    async with three_sources(LINES, small) as running, known_as(running, CODEX, mode) as client:
+        assert texts(await called(client)) == [LINES]
+
+
+@both_eras
+async def test_numbers_of_ones_own_count_and_the_table_can_be_switched_off(mode: str) -> None:
+    own = ClientLimits(results=(("My Editor", 4_096), (CODEX, 0)))
+    async with three_sources(LINES, Settings(clients=own)) as running:
+        async with known_as(running, "my editor (via mcp-remote 0.1.37)", mode) as client:
+            assert 2_048 < bytes_of_text(await called(client)) <= 4_096
+        async with known_as(running, CODEX, mode) as client:
+            assert texts(await called(client)) == [LINES]
+    off = Settings(clients=ClientLimits(known_results=False))
+    async with three_sources(LINES, off) as running, known_as(running, CODEX, mode) as client:
+        assert texts(await called(client)) == [LINES]
+        assert client.server_capabilities.resources is None
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 90_000,
+        "👩\u200d👩\u200d👧🏽" * 9_000,
+        "\x00" * 20_000,
+        '"\\' * 20_000,
+        "語" * 20_000,
+        "\n" * 50_000,
+        "a\n" * 9_000,
+    ],
+)
+async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str, text: str) -> None:
+    async with three_sources(text) as running, known_as(running, CODEX, mode) as client:
+        result = await called(client)
+        assert bytes_of_text(result) <= 10_000
+        uri = uri_in(result)
+        count = links_of(running).pieces(uri)
+        assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text
+
+
+@both_eras
+async def test_many_blocks_become_one_text(mode: str) -> None:
+    content = [{"type": "text", "text": f"{number:04} {'y' * 200}"} for number in range(400)]
+    async with three_sources({"content": content}) as running, known_as(running, CODEX, mode) as client:
+        result = await called(client)
+        assert bytes_of_text(result) <= 10_000
+        everything = "".join(texts(result)) + await read(client, uri_in(result))
+        assert all(f"{number:04} y" in everything for number in range(400))
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_a_revision_without_links_is_told_of_it_in_words(revision: str) -> None:
+    async with three_sources(LINES, Settings(clients=ClientLimits(results=(("client", 4_096),)))) as running:
+        async with client_of_revision(running.endpoint(), revision) as client:
+            await client.introduce()
+            result = await client.result("tools/call", {"name": "large", "arguments": {}})
+            kinds = [block["type"] for block in result["content"]]
+            assert kinds == ["text", "text" if revision < "2025-06-18" else "resource_link"]
+            (contents,) = (await client.result("resources/read", {"uri": uri_in(result)}))["contents"]
+            assert contents["text"] == LINES
+
+
+@both_eras
+async def test_a_question_passes_and_the_result_after_it_is_shortened(mode: str) -> None:
+    def ask(arguments: JSON) -> str:
+        get_request_context().elicit("Go on?", {"type": "object", "properties": {}})
+        return LINES
+
+    async def agree(context: Any, params: Any) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="accept", content={})
+
+    async with running_bridge(one_tool(lambda _: ""), one_tool(ask, "ask"), one_tool(lambda _: "", "b")) as running:
+        info = mcp_types.Implementation(name=CODEX, version="0.169.0")
+        async with running.client(mode, client_info=info, elicitation_callback=agree) as client:
+            assert await read(client, uri_in(await called(client, "ask"))) == LINES
+
+
+@both_eras
+async def test_results_of_servers_are_shortened_as_those_of_agents(mode: str) -> None:
+    server = mcp_server.MCPServer("far")
+
+    def report(lines: int) -> str:
+        """Many lines."""
+        return LINES[: lines * 10]
+
+    server.add_tool(report)
+    async with running_bridge(one_tool(lambda _: ""), one_tool(lambda _: "", "b")) as running:
+        await running.bridge.add_agent(server, "far")
+        for path, name in (("", "far__report"), ("servers/far", "report")):
+            async with known_as(running, CODEX, mode, path) as client:
+                result = await unchecked(client, name, lines=3_000)
+                assert "structuredContent" not in result
+                assert await read(client, uri_in(result)) == LINES[:30_000]
+                assert texts(await unchecked(client, name, lines=10)) == [LINES[:100]]
+
+
+async def test_a_client_that_does_not_say_who_it_is_is_given_everything() -> None:
+    async with three_sources(LINES) as running, client_of_revision(running.endpoint(), "2026-07-28") as client:
+        for info in ({}, {"name": None}, {"name": 7}, CODEX):
+            meta = {CLIENT_INFO_KEY: info}
+            answer = await client.response("tools/call", {"name": "large", "arguments": {}, "_meta": meta})
+            assert "result" not in answer or texts(answer["result"]) == [LINES]
+            assert "result" in answer or answer["error"]["code"] == -32602
