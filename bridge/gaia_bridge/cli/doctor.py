@@ -40,6 +40,9 @@ _COLORS: Final = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "
 _WIDTH: Final = 8
 """Of the longest level, and a blank."""
 
+_ROUNDS: Final = 4
+"""How often is looked again for what was hidden by what was mended."""
+
 _CELLS: Final = {"yes": "yes", "bridged": "by the bridge", "unknown": "-"}
 
 
@@ -77,8 +80,7 @@ def doctor(
         found = _examined(config, server, offline)
         mended = _Mended([], [])
         if fix:
-            mended = _fixed(found, yes, quiet=as_json)
-            found = _examined(config, server, offline) if mended.done else found
+            found, mended = _fixed(found, config, server, yes=yes, quiet=as_json)
         code = _exit_code(found)
         if deadline is not None:
             deadline.code = code
@@ -111,7 +113,7 @@ def _examined(config: Path | None, server: str | None, offline: bool) -> Examine
     with activity("looking around") as shown:
 
         def doing(text: str) -> None:
-            shown.doing(f"looking at {text}")
+            shown.doing(f"looking at {text}" if text else "putting it together")
 
         return anyio.run(partial(examine, config, server, offline=offline, doing=doing))
 
@@ -124,24 +126,39 @@ def _exit_code(found: Examined) -> ExitCode:
     return ExitCode.WARNINGS if found.number(Level.WARNING) else ExitCode.OK
 
 
-def _fixed(found: Examined, yes: bool, *, quiet: bool) -> _Mended:
-    """Mend what can be, each after its question."""
+def _fixed(
+    found: Examined, config: Path | None, server: str | None, *, yes: bool, quiet: bool
+) -> tuple[Examined, _Mended]:
+    """Mend what can be, each after its question; then look again, since what is mended may have hidden more."""
+    from gaia_bridge.doctor.examining import examine_again
     from gaia_bridge.doctor.repairing import repair_all
+
+    asked = set[tuple[str, str]]()
 
     def is_wanted(finding: Finding) -> bool:
         assert finding.repair is not None
+        if (what := (finding.kind.id, finding.about)) in asked:
+            return False
+        asked.add(what)
         if not quiet:
             click.echo(f"{_level(finding)}{_text(finding.message)}", err=True)
             click.echo(f"{' ' * _WIDTH}mends it: {_text(finding.repair.text)}", err=True)
         return yes or click.confirm(f"{' ' * _WIDTH}Do it?", default=True, err=True)
 
-    mended = _Mended(*repair_all(found.findings, is_wanted))
+    mended = _Mended([], [])
+    for _ in range(_ROUNDS):
+        done, failed = repair_all(found.findings, is_wanted)
+        mended.done.extend(done)
+        mended.failed.extend(failed)
+        if not done:
+            break
+        found = anyio.run(examine_again, found, config, server)
     if not quiet:
         for outcome in mended.failed:
             click.echo(f"left as it is: {_text(outcome.finding.about)}: {_text(outcome.problem)}", err=True)
-        if not any(finding.repair for finding in found.findings):
+        if not asked:
             click.echo("there is nothing that can be mended without you", err=True)
-    return mended
+    return found, mended
 
 
 def _show(found: Examined, mended: _Mended) -> None:
@@ -189,7 +206,7 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     if is_wrong:
         yield from _wrapped(" " * _WIDTH, f"why: {finding.kind.why}")
     if finding.remedy != NOTHING:
-        yield from _wrapped(" " * _WIDTH, f"do:  {_text(finding.remedy)}")
+        yield f"  {' ' * _WIDTH}do:  {_text(finding.remedy)}"  # not in lines: it is copied
 
 
 def _wrapped(before: str, text: str) -> Iterator[str]:

@@ -125,9 +125,10 @@ def _check(at: Surroundings) -> list[Finding]:
     if not at.entries and not found:
         return [_NONE.found("no servers are configured")]
     if not any(finding.level in (Level.WARNING, Level.ERROR) for finding in found):
-        number = sum(entry.state is State.USABLE for entry in at.wanted)
+        number, used = len(at.wanted), sum(entry.state is State.USABLE for entry in at.wanted)
         files = ", ".join(str(layer.path) for layer in at.servers.layers if layer.state is LayerState.LOADED)
-        found.insert(0, _FINE.found(f"{number} server{'s' * (number != 1)} in {files}", files))
+        rest = "" if used == number else f", {used} of them in use"
+        found.insert(0, _FINE.found(f"{number} server{'s' * (number != 1)} in {files}{rest}", files))
     return found
 
 
@@ -166,7 +167,7 @@ def _check_trust(at: Surroundings) -> list[Finding]:
     waiting = [entry for entry in at.wanted if entry.state is State.UNAPPROVED]
     found = [
         _UNAPPROVED.found(
-            f"{printable(entry.name, 100)} in {entry.layer.path}",
+            f"{printable(entry.name, 100)} in {entry.layer.path} was not approved as it is now",
             entry.name,
             f"gaia-bridge trust {shlex.quote(entry.name)}{at.config_words}",
         )

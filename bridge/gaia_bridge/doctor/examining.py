@@ -11,6 +11,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.doctor.certificates import CERTIFICATES
 from gaia_bridge.doctor.checks import Subject
@@ -27,12 +28,13 @@ from gaia_bridge.doctor.python import PYTHON
 from gaia_bridge.doctor.servers import SERVERS, clients_here
 from gaia_bridge.doctor.sockets import SOCKETS
 from gaia_bridge.doctor.surroundings import Surroundings, look_around
+from gaia_bridge.editors.formats import Editor
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge.version import __version__
 
-__all__ = ["OF_THE_DOCTOR", "SUBJECTS", "Examined", "examine"]
+__all__ = ["OF_THE_DOCTOR", "SUBJECTS", "Examined", "examine", "examine_again"]
 
 FORMAT: Final = 1
 """Of what programs are told: it counts up when something in it changes its meaning, or is gone."""
@@ -127,13 +129,14 @@ async def examine(
         doing: Told what is still being looked at.
     """
     limits = limits or DoctorLimits()
-    look = partial(look_around, config, server, offline=offline, limits=limits)
     found: dict[str, list[Finding]] = {subject.title: [] for subject in subjects}
-    at: Surroundings | None = None
-    with anyio.move_on_after(limits.check_timeout):
-        at = await _in_thread(look)
+    look = partial(look_around, config, server, offline=offline, limits=limits)
+    at: Surroundings | None = await _bounded(look, limits.check_timeout)
     if at is None:  # a keyring waits for its user, or the file lies on a network that is away
-        found[CONFIGURATION.title] = [_late("the configuration", limits.check_timeout)]
+        found[CONFIGURATION.title] = [_late(CONFIGURATION.title, limits.check_timeout)]
+        at = await _bounded(partial(look, references=False), limits.connect_timeout)
+        subjects = [subject for subject in subjects if subject not in (CONFIGURATION, TRUST, SERVERS)]
+    if at is None:
         return Examined(found, [], {}, [])
     around = at
     waiting = [subject.title for subject in subjects]
@@ -146,10 +149,23 @@ async def examine(
     async with anyio.create_task_group() as tasks:
         for subject in subjects:
             tasks.start_soon(check, subject)
-    editors = await _in_thread(clients_here)
-    offers = {report["name"]: report["features"] for report in at.reports if report["state"] == "works"}
+    editors: list[Editor] = await _bounded(clients_here, limits.check_timeout) or []
+    offers = {report["name"]: report["features"] for report in around.reports if report["state"] == "works"}
     rows = crossing(offers, [editor.name for editor in editors])
-    return Examined(found, at.reports, {editor.name: editor.title for editor in editors}, rows)
+    return Examined(found, around.reports, {editor.name: editor.title for editor in editors}, rows)
+
+
+async def examine_again(before: Examined, config: Path | None = None, server: str | None = None) -> Examined:
+    """Look once more, after something was mended; servers are not started again, of which nothing was.
+
+    Args:
+        before: What was found.
+        config: As it was.
+        server: As it was.
+    """
+    others = [subject for subject in SUBJECTS if subject is not SERVERS]
+    found = await examine(config, server, offline=True, subjects=others)
+    return replace(before, subjects={**before.subjects, **found.subjects})
 
 
 async def _checked(subject: Subject, at: Surroundings) -> list[Finding]:
@@ -170,6 +186,13 @@ async def _checked(subject: Subject, at: Surroundings) -> list[Finding]:
 
 def _late(title: str, seconds: float) -> Finding:
     return _LATE.found(f"{title}: it took longer than {seconds:g} s", title)
+
+
+async def _bounded(function: Callable[[], Any], seconds: float) -> Any:
+    """What a function returns that may wait for a file system; `None` if that takes too long."""
+    with anyio.move_on_after(seconds):
+        return await _in_thread(function)
+    return None
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:

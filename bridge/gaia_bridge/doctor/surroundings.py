@@ -106,6 +106,7 @@ def look_around(
     server: str | None = None,
     *,
     offline: bool = False,
+    references: bool = True,
     environ: Mapping[str, str] | None = None,
     platform: str = sys.platform,
     limits: DoctorLimits | None = None,
@@ -116,12 +117,29 @@ def look_around(
         config: The file that stands alone, if one is named.
         server: The one server that is wanted, if not all.
         offline: Whether no server is started, and nothing on the network asked.
+        references: Whether the entries are looked at, with what their references lead to.
         environ: The environment; that of this process if not given.
         platform: The system, as `sys.platform` has it.
         limits: How long anything may take.
     """
     environ = dict(os.environ) if environ is None else environ
     servers = ServersConfig(config)
+    entries, problem = _judged(servers, environ) if references else ((), "")
+    return Surroundings(
+        servers=servers,
+        entries=entries,
+        trust_problem=problem,
+        config=config,
+        server=server,
+        offline=offline,
+        environ=environ,
+        platform=platform,
+        limits=limits or DoctorLimits(),
+    )
+
+
+def _judged(servers: ServersConfig, environ: Mapping[str, str]) -> tuple[tuple[Entry, ...], str]:
+    """The entries that count or would count, and why approvals cannot be read, if they cannot."""
     problem, trust = "", TrustStore()
     try:
         trust.is_approved(default_servers_path(), "", {})
@@ -131,17 +149,7 @@ def look_around(
     waiting = [
         Entry(name, _holder(servers, name), State.UNAPPROVED, problem=reason) for name, reason in refused.items()
     ]
-    return Surroundings(
-        servers=servers,
-        entries=(*(_entry(name, layer, environ) for name, layer in found.items()), *waiting),
-        trust_problem=problem,
-        config=config,
-        server=server,
-        offline=offline,
-        environ=environ,
-        platform=platform,
-        limits=limits or DoctorLimits(),
-    )
+    return (*(_entry(name, layer, environ) for name, layer in found.items()), *waiting), problem
 
 
 def _holder(servers: ServersConfig, name: str) -> Layer:

@@ -8,17 +8,21 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import anyio
 import pytest
 
 from gaia_bridge.cli import main
-from gaia_bridge.doctor import examining, ports
+from gaia_bridge.doctor import ports
 from gaia_bridge.doctor.checks import Subject
+from gaia_bridge.doctor.configuration import CONFIGURATION
 from gaia_bridge.doctor.examining import OF_THE_DOCTOR, SUBJECTS, Examined, examine
+from gaia_bridge.doctor.files import FILES
 from gaia_bridge.doctor.findings import NOTHING, Finding, Kind, Level, NothingDoneError, Repair
 from gaia_bridge.doctor.repairing import repair_all
+from gaia_bridge.doctor.servers import SERVERS
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.editors.finding import own_program
 from gaia_bridge.settings import DoctorLimits
@@ -91,11 +95,15 @@ def test_a_check_that_fails_is_told_of_and_the_others_are_there() -> None:
     assert "ZeroDivisionError: by zero" in found.findings[0].message
 
 
-def test_a_keyring_that_waits_for_its_user_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyring_that_waits_for_its_user_keeps_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
-    monkeypatch.setattr(examining, "look_around", lambda *_, **__: release.wait())
+    keyring = ModuleType("keyring")
+    keyring.get_password = lambda *_: release.wait()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    has_servers({"a": {"command": "x", "env": {"A": "${keyring:s/n}"}}})
     threading.Timer(1, release.set).start()
-    assert [finding.kind.id for finding in examined(limits=QUICK).findings] == ["doctor.late"]
+    found = examined(CONFIGURATION, FILES, SERVERS, limits=QUICK)
+    assert [finding.kind.id for finding in found.findings] == ["doctor.late", "file.fine"]
 
 
 def test_what_is_being_looked_at_is_said() -> None:
