@@ -45,6 +45,11 @@ _ROUNDS: Final = 4
 
 _CELLS: Final = {"yes": "yes", "bridged": "by the bridge", "unknown": "-"}
 
+_LEGEND: Final = {
+    "bridged": "by the bridge: it makes up for what the editor lacks",
+    "unknown": "-: the editor is not known to use it",
+}
+
 
 @click.command(short_help="Look for what is wrong on this machine, and say what to do.")
 @click.option("--fix", is_flag=True, help="Mend what is safe to mend; says what it does before, and asks.")
@@ -178,7 +183,9 @@ def _show_crossing(found: Examined) -> None:
         (row["feature"], *(_CELLS[row["clients"][name]] for name in found.clients)) for row in found.crossing
     ]
     print_rows(header, rows if sys.stdout.isatty() else [header, *rows])
-    click.echo("by the bridge: it makes up for what the editor lacks; -: the editor is not known to use it")
+    shown = {cell for row in found.crossing for cell in row["clients"].values()}
+    if legend := "; ".join(text for cell, text in _LEGEND.items() if cell in shown):
+        click.echo(legend)
 
 
 def _lines(found: Examined, mended: _Mended) -> Iterator[str]:

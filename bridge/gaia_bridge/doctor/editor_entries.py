@@ -64,6 +64,15 @@ class EditorEntry(Struct, frozen=True):
         return self.words[len(self.program) :]
 
     @property
+    def search_path(self) -> str:
+        """Where its program looks for others, if it says so itself; else empty."""
+        for key in ("env", "environment"):
+            variables = self.entry.get(key)
+            if is_object(variables) and isinstance(path := variables.get("PATH"), str) and "$" not in path:
+                return path
+        return ""
+
+    @property
     def url(self) -> str:
         """Its address; empty if it is a program."""
         found = (self.entry.get(key) for key in ("url", "serverUrl", "httpUrl"))

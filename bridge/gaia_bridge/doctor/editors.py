@@ -23,7 +23,6 @@ from gaia_bridge.editors.installed import InstalledFiles
 from gaia_bridge.editors.installing import Wanted, plan_install, write
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.front.greeting import is_newer
-from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.version import __version__
 
 __all__ = ["EDITOR_FILES"]
@@ -164,8 +163,9 @@ def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> 
         return
     program, where, install = entry.program[0], _where(entry), _install(entry)
     if not os.path.isabs(program):
-        if "$" not in program and found_program(program, _path_of(at, entry)) is None:
-            message = f"{where} starts {program}, which is not in {_path_of(at, entry)}"
+        path = entry.search_path or editor_path(at)
+        if "$" not in program and found_program(program, path) is None:
+            message = f"{where} starts {program}, which is not in {path}"
             yield _NOT_FOUND.found(message, str(entry.path), install, _repair(entry))
         return
     if not os.access(program, os.X_OK):
@@ -223,15 +223,6 @@ def _of_socket(at: Surroundings, entry: EditorEntry) -> Iterator[Finding]:
 def _is_there(path: str) -> bool:
     """Whether a path is there, as far as it can be told: what the editor fills in is not known here."""
     return "$" in path or not os.path.isabs(path) or os.path.exists(path)
-
-
-def _path_of(at: Surroundings, entry: EditorEntry) -> str:
-    """Where the editor looks for programs: an entry may say so itself."""
-    for key in ("env", "environment"):
-        variables = entry.entry.get(key)
-        if is_object(variables) and isinstance(path := variables.get("PATH"), str):
-            return path
-    return editor_path(at)
 
 
 def _is_this(program: str) -> bool:

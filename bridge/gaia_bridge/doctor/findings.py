@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.redaction import redacted
 
 __all__ = ["Finding", "Kind", "Level", "NothingDoneError", "Repair"]
 
@@ -74,7 +75,7 @@ class Finding(Struct, frozen=True):
             "id": self.kind.id,
             "level": self.level.value,
             "about": self.about,
-            "message": self.message,
+            "message": redacted(self.message),
             "why": self.kind.why,
             "remedy": self.remedy,
             "fixable": self.repair is not None,

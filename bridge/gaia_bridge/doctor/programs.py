@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from gaia_bridge.doctor.checks import Said, Subject, editor_path, found_program, search_path, what_it_says
+from gaia_bridge.doctor.editor_entries import editor_entries
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import State, Surroundings
 from gaia_bridge.model import StdioServerSpec
@@ -59,14 +61,22 @@ _HIDDEN = Kind(
     "path.hidden",
     Level.WARNING,
     "a program that a server is started with is found by the shell, and not by an editor from the desktop",
-    "an editor that is started from a menu has a short PATH: the server works in the terminal and not there",
+    "an editor that is started from a menu has a short PATH, unless it asks your shell, as VS Code does: "
+    "the server works in the terminal and not there",
+    "write the whole path of the program as the `command` of the server",
+)
+_DIFFERS = Kind(
+    "path.differs",
+    Level.WARNING,
+    "an editor from the desktop finds another program of that name than the shell",
+    "the server may work in the terminal and not in the editor: the other one is often older",
     "write the whole path of the program as the `command` of the server",
 )
 _PATHS = Kind(
     "path.editor",
     Level.OK,
     "which PATH an editor has, and what it finds there",
-    "an editor that is started from a menu does not read the files of your shell",
+    "an editor that is started from a menu does not read the files of your shell; VS Code asks the shell, most do not",
 )
 
 _SOURCES: Final = {
@@ -100,7 +110,8 @@ async def _check(at: Surroundings) -> list[Finding]:
     found: list[Finding] = []
     for name in _SOURCES:
         found += _judged(name, usual[name], said.get(name), sorted(needed.get(name, ())))
-    return [*found, *_other_commands(at, needed), *_hidden(at, needed)]
+    found += _other_commands(at, needed)
+    return found + await anyio.to_thread.run_sync(lambda: list(_hidden(at, needed)))
 
 
 def _needed(at: Surroundings) -> dict[str, set[str]]:
@@ -120,12 +131,14 @@ def _commands(at: Surroundings) -> Iterator[tuple[str, str]]:
 def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) -> list[Finding]:
     if path is None:
         if servers:
-            return [_MISSING.found(f"{name} is not found on the PATH; needed by {_listed(servers)}", name, _get(name))]
+            return [
+                _MISSING.found(f"{name} is not found on the PATH; needed by {', '.join(servers)}", name, _get(name))
+            ]
         return [_ABSENT.found(f"{name} is not installed", name, f"when you need it: {_SOURCES[name]}")]
     assert said is not None
     if said.problem:
         kind = _BROKEN if servers else _BROKEN_UNUSED
-        wanted = f"; needed by {_listed(servers)}" if servers else ""
+        wanted = f"; needed by {', '.join(servers)}" if servers else ""
         if name == "docker":
             return [
                 kind.found(f"{path}: Docker's daemon does not answer{wanted}", path, "start Docker: docker version")
@@ -144,29 +157,38 @@ def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[F
         if command not in _SOURCES and found_program(command, path) is None:
             name = os.path.basename(command)
             where = "is not there, or cannot be run" if os.sep in command else "is not found on the PATH"
-            yield _MISSING.found(f"{command} {where}; needed by {_listed(sorted(servers))}", command, _get(name))
+            yield _MISSING.found(f"{command} {where}; needed by {', '.join(sorted(servers))}", command, _get(name))
 
 
 def _hidden(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
-    """What an editor does not find, and the shell does."""
-    short, own = editor_path(at), search_path(at)
+    """What an editor does not find, and the shell does; and what it finds elsewhere."""
+    own, looked_in = search_path(at), _paths_of_editors(at)
     hidden: list[str] = []
     seen: list[str] = []
     for name in dict.fromkeys([*_SOURCES, *needed]):
         path = found_program(name, own)
         if path is None or os.sep in name:
             continue
-        if found_program(name, short) is not None:
-            seen.append(name)
-            continue
-        hidden.append(name)
-        if servers := sorted(needed.get(name, ())):
-            remedy = f'write it into the entry of {_listed(servers)}: "command": "{path}"'
-            yield _HIDDEN.found(f"{name} is {path}, which is not in {short}", path, remedy)
-    told = [f"an editor from the desktop looks in {short}"]
+        elsewhere = {short: found_program(name, short) for short in looked_in}
+        missing = next((short for short, other in elsewhere.items() if other is None), None)
+        (seen if missing is None else hidden).append(name)
+        servers = ", ".join(sorted(needed.get(name, ())))
+        remedy = f'write it into the entry of {servers}: "command": "{path}"'
+        others = [other for other in elsewhere.values() if other and os.path.realpath(other) != os.path.realpath(path)]
+        if servers and missing is not None:
+            yield _HIDDEN.found(f"{name} is {path}, which is not in {missing}", path, remedy)
+        elif servers and others:
+            yield _DIFFERS.found(f"{name} is {path} for the shell, and {others[0]} for an editor", path, remedy)
+    told = [f"an editor from the desktop looks in {' and '.join(looked_in)}"]
     told += [f"it finds {', '.join(seen)}"] if seen else []
     told += [f"it does not find {', '.join(hidden)}, which the shell does"] if hidden else []
     yield _PATHS.found("; ".join(told))
+
+
+def _paths_of_editors(at: Surroundings) -> list[str]:
+    """Where the bridges that editors start look for programs."""
+    entries = [entry for entry in editor_entries(at)[0] if entry.words]
+    return list(dict.fromkeys(entry.search_path or editor_path(at) for entry in entries)) or [editor_path(at)]
 
 
 def _get(name: str) -> str:
@@ -174,8 +196,6 @@ def _get(name: str) -> str:
     return _MISSING.remedy if source is None else f"install {source}"
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names)
-
-
-PROGRAMS = Subject("Programs", (_WORKS, _MISSING, _ABSENT, _BROKEN, _BROKEN_UNUSED, _NODE_OLD, _PATHS, _HIDDEN), _check)
+PROGRAMS = Subject(
+    "Programs", (_WORKS, _MISSING, _ABSENT, _BROKEN, _BROKEN_UNUSED, _NODE_OLD, _PATHS, _HIDDEN, _DIFFERS), _check
+)

@@ -26,7 +26,8 @@ SOON = DoctorLimits(connect_timeout=0.5, program_timeout=5, server_timeout=15)
 
 def look(subject: Subject, at: Surroundings | None = None, **options: Any) -> list[Finding]:
     """What is found of one subject. The options are those of `look_around`."""
-    around = at or look_around(**{"limits": SOON, **options})
+    options.setdefault("limits", SOON)
+    around = at or look_around(**options)
 
     async def check() -> list[Finding]:
         found: Any = subject.check(around)

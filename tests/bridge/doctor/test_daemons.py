@@ -69,7 +69,7 @@ def telling(folder: str, stack: ExitStack, **status: Any) -> None:
     listener.bind(Place(folder, "default").front)
     listener.listen()
     stack.callback(listener.shutdown, socket.SHUT_RDWR)
-    told = {"gaia-bridge": {"version": __version__, "pid": 7, "fronts": [{}, {}], **status}}
+    told: Any = {"gaia-bridge": {"version": __version__, "pid": 7, "fronts": ["one", "two"], **status}}
 
     def answer() -> None:
         with suppress(OSError):

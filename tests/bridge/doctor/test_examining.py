@@ -36,7 +36,7 @@ QUICK = DoctorLimits(check_timeout=0.2)
 
 def examined(*subjects: Subject, **options: Any) -> Examined:
     async def look() -> Examined:
-        return await examine(**{"subjects": subjects or SUBJECTS, **options})
+        return await examine(subjects=subjects or SUBJECTS, **options)
 
     return anyio.run(look)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -106,6 +107,33 @@ def test_a_program_that_an_editor_does_not_find_is_told_with_its_whole_path(
     has_servers({"a": {"command": "my-server"}, "b": {"command": "my-server", "env": {"PATH": "/bin"}}})
     finding = by_id(look(PROGRAMS, environ={"PATH": str(tmp_path / "shell")}, platform="linux"))["path.hidden"]
     assert finding.remedy == f'write it into the entry of a: "command": "{path}"'
+
+
+def test_another_program_of_that_name_is_told_where_a_server_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (
+        program(tmp_path / "desktop", "node", "echo v18.1.0"),
+        program(tmp_path / "shell", "node", "echo v22.1.0"),
+    )
+    monkeypatch.setattr(checks, "_DESKTOP", {"linux": str(tmp_path / "desktop")})
+    environ = {"PATH": str(tmp_path / "shell")}
+    assert bad(look(PROGRAMS, environ=environ, platform="linux")) == set()
+    has_servers({"a": {"command": "node", "args": ["x.js"]}})
+    finding = by_id(look(PROGRAMS, environ=environ, platform="linux"))["path.differs"]
+    assert finding.message == f"node is {new} for the shell, and {old} for an editor"
+
+
+def test_an_entry_of_an_editor_may_say_itself_where_programs_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_DESKTOP", {"linux": str(tmp_path / "desktop")})
+    program(tmp_path / "shell", "my-server", "true")
+    has_servers({"a": {"command": "my-server"}})
+    entry = {"command": "/x/gaia-bridge", "args": ["connect"], "env": {"PATH": str(tmp_path / "shell")}}
+    Path(".cursor").mkdir()
+    Path(".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"gaia-bridge": entry}}), encoding="utf-8")
+    assert bad(look(PROGRAMS, environ={"PATH": str(tmp_path / "shell")}, platform="linux")) == set()
 
 
 def test_programs_of_the_current_folder_are_not_run(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_socket_of_another_user_and_what_is_no_socket_are_left_to_the_user(
     assert finding.repair is None
     with listener(folder / "default.sock"):
         foreign(folder / "default.sock", monkeypatch)
-        monkeypatch.setattr(sockets, "is_private", lambda _: True)
+        monkeypatch.setattr(sockets, "is_private", os.path.isdir)
         assert by_id(look(SOCKETS))["socket.owner"].repair is None
 
 
