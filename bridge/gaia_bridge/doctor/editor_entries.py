@@ -121,7 +121,10 @@ def editor_entries(at: Surroundings) -> tuple[list[EditorEntry], list[BrokenFile
     broken: list[BrokenFile] = []
     seen: set[str] = set()
     for editor, place in _places():
-        path = file_of(place, at.environ, at.platform)
+        try:
+            path = file_of(place, at.environ, at.platform)
+        except ConfigError:  # there is no home folder, or no current one, which other subjects tell
+            continue
         if (real := f"{editor.root} {os.path.realpath(path)}") in seen or not os.path.lexists(path):
             continue
         seen.add(real)  # several programs share a file

@@ -194,7 +194,7 @@ def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
         message = f"{where} names {config}, which is not there"
         yield _CONFIG_GONE.found(message, str(entry.path), f"{begin} --config PATH")
     for agent in agents:
-        path = agent.partition(":")[0]
+        path = _file(agent)
         if (path.endswith(".py") or os.sep in path) and not _is_there(path):
             message = f"{where} names {path}, which is not there"
             yield _AGENT_GONE.found(message, str(entry.path), f"{begin} --agent PATH")
@@ -218,6 +218,10 @@ def _of_socket(at: Surroundings, entry: EditorEntry) -> Iterator[Finding]:
     if entry.socket and not is_listened_at(entry.socket, at.limits.connect_timeout):
         message = f"{_where(entry)} leads to {entry.socket}, where nobody listens"
         yield _SOCKET_SILENT.found(message, str(entry.path))
+
+
+def _file(agent: str) -> str:
+    return agent.partition(":")[0]
 
 
 def _is_there(path: str) -> bool:
@@ -244,8 +248,9 @@ def _scope(entry: EditorEntry) -> str:
 
 
 def _install(entry: EditorEntry) -> str:
-    """The command that writes the entry anew, with what it publishes."""
+    """The command that writes the entry anew, with what it publishes, as far as that is there."""
     config, agents = _named(entry)
+    config, agents = config if _is_there(config) else "", [agent for agent in agents if _is_there(_file(agent))]
     words = ["--stdio"] if entry.arguments[:1] == ["serve"] else []
     words += ["--config", config] if config else []
     words += [word for agent in agents for word in ("--agent", agent)]

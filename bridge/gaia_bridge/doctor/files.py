@@ -26,7 +26,7 @@ _NO_HOME = Kind(
     Level.ERROR,
     "there is no home folder",
     "there is no place for the configuration, approvals and logins",
-    "set HOME",
+    "make it, or set HOME to one that is there",
 )
 _UNWRITABLE = Kind(
     "file.unwritable",
@@ -71,6 +71,8 @@ def _check(at: Surroundings) -> list[Finding]:
         folder = expanded(_FOLDER)
     except ConfigError as error:
         return [_NO_HOME.found(str(error))]
+    if not folder.parent.is_dir():
+        return [_NO_HOME.found(f"the home folder {folder.parent} is not there", str(folder.parent))]
     if not os.path.lexists(folder):
         if os.access(folder.parent, os.W_OK | os.X_OK):
             return [_FINE.found(f"{folder} is made when it is needed", str(folder))]

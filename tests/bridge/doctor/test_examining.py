@@ -106,6 +106,18 @@ def test_a_keyring_that_waits_for_its_user_keeps_nothing_else(monkeypatch: pytes
     assert [finding.kind.id for finding in found.findings] == ["doctor.late", "file.fine"]
 
 
+def test_a_folder_that_was_removed_keeps_nothing_but_its_own_servers(
+    healthy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    found = examined(offline=True)
+    assert bad(found.findings) == {"config.broken"}
+    assert "change to a folder that exists" in by_id(found.findings)["config.broken"].message
+
+
 def test_what_is_being_looked_at_is_said() -> None:
     told: list[str] = []
     examined(Subject("A", (), lambda at: []), Subject("B", (), lambda at: []), doing=told.append)

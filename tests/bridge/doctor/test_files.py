@@ -69,10 +69,11 @@ def test_a_folder_that_is_none_is_found() -> None:
 
 
 def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nowhere/at/all")
+    assert "/nowhere/at/all" in by_id(look(FILES))["file.no-home"].message
+
     def nowhere() -> Path:
         raise RuntimeError("no home")
 
-    at = Path(".gaia")
     monkeypatch.setattr("gaia_bridge.config.paths.home_folder", nowhere)
     assert bad(look(FILES)) == {"file.no-home"}
-    assert not at.exists()
