@@ -61,10 +61,11 @@ def seen(**options: Any) -> tuple[list[Finding], Surroundings]:
 
 def test_servers_of_both_eras_are_started_side_by_side_and_told_of_in_order() -> None:
     sdk = {"command": sys.executable, "args": [str(FOLDER / "stdio_upstream.py")]}
-    has_servers({"sdk": sdk, "raw": raw(), "off": raw(disabled=True)})
+    has_servers({"sdk": sdk, "raw": raw(), "off": raw(disabled=True), "old": raw("old")})
     found, at = seen()
-    assert [finding.about for finding in found if finding.kind.id == "server.works"] == ["sdk", "raw"]
-    [first, second] = at.reports
+    assert [finding.about for finding in found if finding.kind.id == "server.works"] == ["sdk", "raw", "old"]
+    [first, second, third] = at.reports
+    assert third["revision"] == "2024-11-05"
     assert (first["revision"], first["era"], first["server"]["name"]) == ("2026-07-28", "modern", "sdk-upstream")
     assert (second["revision"], second["era"], second["server"]["version"]) == ("2025-11-25", "legacy", "9.1")
     assert second["offers"]["tools"] == 11 and "resource updates" in second["features"]
