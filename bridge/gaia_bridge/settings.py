@@ -448,7 +448,7 @@ class DoctorLimits(Limits, frozen=True):
     """Seconds for all about one subject, so that whatever hangs is told of, and the rest as well."""
     program_timeout: float = 10.0
     """Seconds for a program to say its version: `npx` on a cold disk takes three."""
-    connect_timeout: float = 2.0
+    connect_timeout: float = 3.0
     """Seconds for what listens on this machine, or a proxy, to take a connection and to say what it is."""
     server_timeout: float = 45.0
     """Seconds for one server to start and to list what it has; its first start may have to download it."""

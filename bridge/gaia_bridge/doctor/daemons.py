@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.findings import Finding, Kind, Level
+from gaia_bridge.doctor.login_files import GONE_AT_LOGIN, gone_at_login
 from gaia_bridge.doctor.sockets import is_listened_at
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.front.greeting import LINE_BYTES, STATUS, GreetingError, is_newer, read_greeting, written
 from gaia_bridge.front.place import Place, is_private, places, runtime_path
 from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.version import __version__
 
 __all__ = ["DAEMONS"]
@@ -65,6 +69,11 @@ _GONE = Kind(
 
 
 async def _check(at: Surroundings) -> list[Finding]:
+    at_login = await anyio.to_thread.run_sync(lambda: list(gone_at_login(at)))
+    return [*await _running(at), *at_login]
+
+
+async def _running(at: Surroundings) -> list[Finding]:
     folder = runtime_path(at.environ)
     if not is_private(folder):
         return [_NONE.found("no bridge runs in the background")]
@@ -86,7 +95,7 @@ async def _judged(place: Place, seconds: float) -> list[Finding]:
         with anyio.fail_after(seconds):
             told = await _status(place)
     except TimeoutError:
-        remedy = f"gaia-bridge down{'' if place.name == 'default' else ' --all'}"
+        remedy = "gaia-bridge down" if place.name == "default" else f"kill -9 {await _process(place, seconds)}"
         return [
             _MUTE.found(f"{place.name}: no answer within {seconds:g} s; its log is {place.log}", place.name, remedy)
         ]
@@ -95,6 +104,21 @@ async def _judged(place: Place, seconds: float) -> list[Finding]:
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # it has just ended
         return []
     return list(_of_status(place, told))
+
+
+async def _process(place: Place, seconds: float) -> str:
+    """The process that listens at a place, where the system tells."""
+
+    def found() -> str:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(seconds)
+            try:
+                connection.connect(place.front)
+            except OSError:
+                return "PROCESS"
+            return str(peer_process(connection) or "PROCESS")
+
+    return await anyio.to_thread.run_sync(found)
 
 
 async def _status(place: Place) -> dict[str, Any]:
@@ -120,19 +144,15 @@ _LONGEST: Final = 64 * LINE_BYTES
 def _of_status(place: Place, told: dict[str, Any]) -> Iterator[Finding]:
     scope = told.get("scope")
     scope = scope if is_object(scope) else {}
-    options = _options(scope)
     version, pid = told["version"], told.get("pid")
     if is_newer(__version__, version):
-        yield _OLDER.found(
-            f"{place.name}: process {pid} is version {version}, this is {__version__}",
-            place.name,
-            f"gaia-bridge restart{options}",
-        )
+        message = f"{place.name}: process {pid} is version {version}, this is {__version__}"
+        yield _OLDER.found(message, place.name, _command("restart", scope))
     elif is_newer(version, __version__):
         yield _NEWER.found(f"{place.name}: process {pid} is version {version}, this is {__version__}", place.name)
     for path in _missing(scope):
-        remedy = f"gaia-bridge down{options}"
-        yield _GONE.found(f"{place.name}: process {pid} publishes {path}, which is not there", place.name, remedy)
+        message = f"{place.name}: process {pid} publishes {path}, which is not there"
+        yield _GONE.found(message, place.name, _command("down", scope))
     fronts = told.get("fronts")
     windows = len(fronts) if is_array(fronts) else 0
     clients = "no window" if not windows else f"{windows} window{'s' * (windows > 1)}"
@@ -148,15 +168,20 @@ def _missing(scope: dict[str, Any]) -> Iterator[str]:
             yield path
 
 
-def _options(scope: dict[str, Any]) -> str:
-    """What names a scope on a command line."""
+def _command(name: str, scope: dict[str, Any]) -> str:
+    """The command that is meant for the bridge of a scope."""
     words: list[str] = []
     if config := scope.get("config"):
         words += ["--config", str(config)]
     agents = scope.get("agents")
     for agent in agents if is_array(agents) else ():
         words += ["--agent", str(agent)]
-    return f" {shlex.join(words)}" if words else ""
+    folder = scope.get("folder")
+    if not isinstance(folder, str) or not folder:
+        return shlex.join(["gaia-bridge", name, *words])
+    if not os.path.isdir(folder):  # from where nobody can name it
+        return "gaia-bridge down --all"
+    return f"cd {shlex.quote(folder)} && {shlex.join(['gaia-bridge', name, *words])}"
 
 
-DAEMONS = Subject("In the background", (_NONE, _FINE, _MUTE, _STRANGE, _OLDER, _NEWER, _GONE), _check)
+DAEMONS = Subject("In the background", (_NONE, _FINE, _MUTE, _STRANGE, _OLDER, _NEWER, _GONE, GONE_AT_LOGIN), _check)

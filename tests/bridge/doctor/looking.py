@@ -20,13 +20,12 @@ from gaia_bridge.settings import DoctorLimits
 
 __all__ = ["SOON", "bad", "by_id", "foreign", "has_servers", "look", "program", "repaired"]
 
-SOON = DoctorLimits(connect_timeout=0.5, program_timeout=5, server_timeout=15)
+SOON = DoctorLimits(connect_timeout=0.5)
 """Limits for tests in which something hangs."""
 
 
 def look(subject: Subject, at: Surroundings | None = None, **options: Any) -> list[Finding]:
     """What is found of one subject. The options are those of `look_around`."""
-    options.setdefault("limits", SOON)
     around = at or look_around(**options)
 
     async def check() -> list[Finding]:

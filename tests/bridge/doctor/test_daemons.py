@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from typing import Any
 
 import pytest
 
+from gaia_bridge.cli.at_login import at_login
 from gaia_bridge.doctor.daemons import DAEMONS
 from gaia_bridge.front.launching import connected
-from gaia_bridge.front.place import Place
+from gaia_bridge.front.place import Place, Scope
 from gaia_bridge.version import __version__
-from tests.bridge.doctor.looking import bad, by_id, look
+from tests.bridge.doctor.looking import SOON, bad, by_id, look
 from tests.support.waiting import eventually
 
 FAKE = Path(__file__).parents[2] / "servers" / "fake_bridge.py"
@@ -96,8 +98,12 @@ def test_a_bridge_that_answers_is_told_of(start: Start) -> None:
 
 def test_one_that_takes_connections_and_says_nothing_is_found_within_its_time(start: Start) -> None:
     place = start("hang")
-    finding = by_id(look(DAEMONS))["daemon.mute"]
+    finding = by_id(look(DAEMONS, limits=SOON))["daemon.mute"]
     assert finding.remedy == "gaia-bridge down" and place.log in finding.message
+    other = Place(os.path.dirname(place.front), "servers-1234")
+    os.rename(place.front, other.front)
+    finding = by_id(look(DAEMONS, limits=SOON))["daemon.mute"]
+    assert re.fullmatch(r"kill -9 \d+", finding.remedy)
 
 
 def test_what_says_something_else_is_no_bridge(start: Start) -> None:
@@ -120,9 +126,34 @@ def test_one_of_another_version_is_found(start: Start, version: str, id_: str) -
 def test_one_whose_file_of_servers_is_gone_is_found_with_the_command_that_ends_it(folder: str, tmp_path: Path) -> None:
     gone, there = str(tmp_path / "my servers.json"), tmp_path / "there.py"
     there.write_text("", encoding="utf-8")
-    with ExitStack() as stack:
-        telling(folder, stack, scope={"config": gone, "agents": [f"{there}:A", "package:B"], "folder": str(tmp_path)})
-        found = by_id(look(DAEMONS))
-    assert gone in found["daemon.gone"].message
-    assert found["daemon.gone"].remedy.startswith(f"gaia-bridge down --config '{gone}' --agent ")
-    assert "2 windows" in found["daemon.fine"].message
+    scope = {"config": gone, "agents": [f"{there}:A", "package:B"], "folder": ""}
+    end = f"gaia-bridge down --config '{gone}' --agent {there}:A --agent package:B"
+    folders = {"": end, str(tmp_path): f"cd {tmp_path} && {end}", str(tmp_path / "no"): "gaia-bridge down --all"}
+    for place, remedy in folders.items():
+        with ExitStack() as stack:
+            telling(folder, stack, scope={**scope, "folder": place})
+            found = by_id(look(DAEMONS))
+        os.unlink(Place(folder, "default").front)
+        assert gone in found["daemon.gone"].message and found["daemon.gone"].remedy == remedy
+        assert "2 windows" in found["daemon.fine"].message
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_a_program_that_is_gone_and_would_be_started_at_login_is_found(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    scope = Scope(str(tmp_path / "100% mine $x.json"))
+    for executable, ids in (
+        (sys.executable, {"daemon.none"}),
+        ("/gone/python3", {"daemon.none", "daemon.at-login-gone"}),
+    ):
+        monkeypatch.setattr(sys, "executable", executable)
+        written = at_login(scope, system)
+        written.path.parent.mkdir(parents=True, exist_ok=True)
+        written.path.write_text(written.text, encoding="utf-8")
+        found = by_id(look(DAEMONS, platform=system))
+        assert set(found) == ids
+    finding = found["daemon.at-login-gone"]
+    assert finding.remedy == f"gaia-bridge up --at-login --config '{scope.config}'"
+    written.path.write_text("nonsense", encoding="utf-8")
+    assert set(by_id(look(DAEMONS, platform=system))) == {"daemon.none"}

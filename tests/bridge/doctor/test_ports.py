@@ -17,7 +17,7 @@ from gaia_bridge.cli import main
 from gaia_bridge.doctor import ports
 from gaia_bridge.doctor.ports import PORTS
 from tests.bridge.cli.running import running, write_agent
-from tests.bridge.doctor.looking import bad, by_id, look
+from tests.bridge.doctor.looking import SOON, bad, by_id, look
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_a_stranger_is_found_with_its_process(port: int, says: bytes) -> None:
 
 def test_a_stranger_that_says_nothing_is_found_within_its_time(port: int) -> None:
     with socket.create_server(("127.0.0.1", port)):
-        assert bad(look(PORTS)) == {"port.stranger"}
+        assert bad(look(PORTS, limits=SOON)) == {"port.stranger"}
 
 
 @pytest.mark.parametrize("options", [[], ["--auth"]])
