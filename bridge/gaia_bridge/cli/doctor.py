@@ -172,6 +172,8 @@ def _show(found: Examined, mended: _Mended) -> None:
         click.echo(line)
     if found.crossing and found.clients:
         _show_crossing(found)
+    for line in _to_do(found):
+        click.echo(line)
     click.echo(f"\n{_summary(found)}")
 
 
@@ -202,6 +204,21 @@ def _lines(found: Examined, mended: _Mended) -> Iterator[str]:
         for outcome in mended.done:
             assert outcome.finding.repair is not None
             yield from _wrapped(_style("ok", "mended"), _text(outcome.finding.repair.text))
+
+
+def _to_do(found: Examined) -> Iterator[str]:
+    """What is wrong once more, the errors first: the end is what people see."""
+    from gaia_bridge.doctor.findings import Level
+
+    wrong = [each for level in (Level.ERROR, Level.WARNING) for each in found.findings if each.level is level]
+    if len(wrong) > 1:
+        yield ""
+        yield click.style("To do", bold=True)
+        for finding in wrong:
+            about = (
+                f" ({_text(finding.about)})" if finding.about and finding.about not in finding.remedy.split() else ""
+            )
+            yield f"  {_level(finding)}{finding.kind.id}{about}: {_text(finding.remedy)}"
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:

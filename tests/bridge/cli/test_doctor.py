@@ -73,6 +73,13 @@ def test_warnings_and_errors_are_told_with_reason_and_remedy_and_have_codes_of_t
     assert code == 78 and out.endswith("\n1 error\n")
 
 
+def test_what_is_to_be_done_is_told_once_more_at_the_end_errors_first(run: Run) -> None:
+    has_servers({"a": {"command": "x", "env": {"A": "${env:NOWHERE}"}}, "b": {"command": "x", "url": "http://x"}})
+    end = run("--offline")[1].partition("\nTo do\n")[2].splitlines()
+    assert end[0].startswith("  error   config.unusable (b): ") and end[1].startswith("  warning config.missing (a): ")
+    assert end[2:] == ["", "1 error and 1 warning"]
+
+
 def test_servers_are_told_with_a_table_of_what_reaches_whom(run: Run) -> None:
     Path(".config/zed").mkdir(parents=True)
     has_servers({"raw": {"command": sys.executable, "args": ["-S", RAW]}})
@@ -161,6 +168,7 @@ def test_a_bridge_in_the_background_that_hangs_is_found(
     finally:
         bridge.resume()
         assert main(["down"]) == 0
+        bridge.wait(10)
 
 
 def test_a_killed_bridge_leaves_sockets_that_are_mended(

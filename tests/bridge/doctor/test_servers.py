@@ -19,6 +19,7 @@ from gaia_bridge.editors.formats import EDITORS
 from gaia_bridge.settings import DoctorLimits
 from tests.bridge.doctor.looking import bad, by_id, has_servers, look
 from tests.servers.auth_server import auth_server
+from tests.support.processes import command_of
 from tests.support.waiting import eventually
 
 FOLDER = Path(__file__).parents[2] / "servers"
@@ -108,7 +109,7 @@ def test_one_that_hangs_is_given_up_leaves_no_process_and_keeps_nobody_else() ->
     assert "within 0.3 s" in found[0].message or "longer than 0.3 s" in found[0].message
 
     def is_gone() -> bool:
-        return not any("# for ever" in " ".join(child.cmdline()) for child in psutil.Process().children())
+        return not any("# for ever" in command_of(child) for child in psutil.Process().children())
 
     eventually(is_gone)
 
