@@ -215,9 +215,8 @@ def _to_do(found: Examined) -> Iterator[str]:
         yield ""
         yield click.style("To do", bold=True)
         for finding in wrong:
-            about = (
-                f" ({_text(finding.about)})" if finding.about and finding.about not in finding.remedy.split() else ""
-            )
+            is_said = "/" in finding.about and finding.about in finding.remedy
+            about = f" ({_text(finding.about)})" if finding.about and not is_said else ""
             yield f"  {_level(finding)}{finding.kind.id}{about}: {_text(finding.remedy)}"
 
 
