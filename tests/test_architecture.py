@@ -82,6 +82,7 @@ LAYERS = {
     # for editors that converse, and for programs that have the bridge inside of them
     "gaia_bridge.acp": 7,
     "gaia_bridge.background": 7,
+    "gaia_bridge.doctor": 7,
     "gaia_bridge.embedding": 7,
     "gaia_bridge.testing": 7,
     # people

@@ -19,6 +19,7 @@ __all__ = [
     "BacklogLimits",
     "ChatEndpointLimits",
     "ClientLimits",
+    "DoctorLimits",
     "HttpLimits",
     "Limits",
     "OpenApiLimits",
@@ -471,6 +472,25 @@ class BackgroundLimits(Limits, frozen=True):
     """Of its log; then it is put aside, and the one that was put aside before is removed."""
     log_look: float = 60.0
     """Seconds between two looks how long it is."""
+
+
+class DoctorLimits(Limits, frozen=True):
+    """What `gaia-bridge doctor` waits for."""
+
+    check_timeout: float = 30.0
+    """Seconds for all about one subject, so that whatever hangs is told of, and the rest as well."""
+    program_timeout: float = 10.0
+    """Seconds for a program to say its version: `npx` on a cold disk takes three."""
+    connect_timeout: float = 3.0
+    """Seconds for what listens on this machine, or a proxy, to take a connection and to say what it is."""
+    server_timeout: float = 45.0
+    """Seconds for one server to start and to list what it has; its first start may have to download it."""
+    servers_timeout: float = 180.0
+    """Seconds for all of them."""
+    servers: int = 6
+    """Servers that are started at once: each may be a Node.js, and people have few cores."""
+    leftover_age: float = 604_800.0
+    """Seconds after which the log of a bridge that runs no more is only in the way."""
 
 
 class AcpLimits(Limits, frozen=True):

@@ -238,7 +238,7 @@ def test_the_page_about_servers_lists_every_command_for_them_with_its_options_an
     assert listed.keys() == program.commands.keys() - {
         *("serve", "dev", "agents", "init", "new"),
         *("background", "connect", "up", "down", "restart", "ps"),
-        *("acp", "bundle", "install"),
+        *("acp", "bundle", "doctor", "install"),
     }
     shared = {"--config", "--json", "--help"}
     for name, options in listed.items():

@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
 
     OK = 0
     TOOL_FAILED = 1
+    WARNINGS = 1
     USAGE = 64
     NO_AGENT = 66
     UNAVAILABLE = 69

@@ -145,6 +145,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "acp": ("acp:acp", "Serve an agent to Zed, JetBrains or Neovim."),
         "agents": ("agents:agents", "Show which agents would be published."),
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
+        "doctor": ("doctor:doctor", "Look for what is wrong on this machine, and say what to do."),
     },
     "One bridge for all editors": {
         "connect": ("background:connect", "Serve an editor by the bridge that runs in the background."),
@@ -197,7 +198,8 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
-    **dict.fromkeys(("check", "doctor", "inspect", "inspector", "ping", "probe", "test"), "test-client"),
+    **dict.fromkeys(("inspect", "inspector", "ping", "probe", "test"), "test-client"),
+    **dict.fromkeys(("check", "diagnose", "troubleshoot", "verify"), "doctor"),
     **dict.fromkeys(("exec", "invoke", "call-tool"), "call"),
     **dict.fromkeys(("codegen", "generate-client"), "generate"),
     **dict.fromkeys(("read-resource", "resource", "cat"), "read"),

@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Place", "PlaceError", "Scope", "current_folder", "places", "runtime_folder"]
+__all__ = ["Place", "PlaceError", "Scope", "current_folder", "is_private", "places", "runtime_folder", "runtime_path"]
 
 _FOLDER = "gaia-bridge"
 
@@ -102,8 +102,26 @@ class Place:
         self.log = os.path.join(folder, f"{name}.log")
 
 
+def runtime_path(environ: Mapping[str, str] | None = None) -> str:
+    """Where the sockets are, or would be: in the user's runtime folder, or in `~/.gaia/run` where there is none.
+
+    Args:
+        environ: The environment; that of this process if not given.
+    """
+    environ = os.environ if environ is None else environ
+    told, name = environ.get("XDG_RUNTIME_DIR"), _FOLDER + _of_another_home()
+    runtime = told or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
+    if os.path.isabs(runtime) and is_private(runtime):
+        folder = os.path.join(runtime, _FOLDER if told else name)
+    else:
+        folder = os.path.join(os.path.expanduser("~"), ".gaia", "run")
+    if not os.path.isabs(folder) or len(os.fsencode(folder)) + _longest_name() > _SOCKET_PATH:
+        folder = f"{_SHORT}/{name}-{os.getuid()}"
+    return folder
+
+
 def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
-    """Where the sockets are: in the user's runtime folder, or in `~/.gaia/run` where there is none. It is made.
+    """Where the sockets are, as `runtime_path` says; the folder is made.
 
     Args:
         environ: The environment; that of this process if not given.
@@ -111,25 +129,26 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
     Raises:
         PlaceError: It cannot be made, or others can write to it.
     """
-    environ = os.environ if environ is None else environ
-    told, name = environ.get("XDG_RUNTIME_DIR"), _FOLDER + _of_another_home()
-    runtime = told or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
-    if os.path.isabs(runtime) and _is_private(runtime):
-        folder = os.path.join(runtime, _FOLDER if told else name)
-    else:
-        folder = os.path.join(os.path.expanduser("~"), ".gaia", "run")
-    if not os.path.isabs(folder) or len(os.fsencode(folder)) + _longest_name() > _SOCKET_PATH:
-        folder = f"{_SHORT}/{name}-{os.getuid()}"
+    folder = runtime_path(environ)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise PlaceError(f"{folder}: the folder of the bridge's sockets cannot be made: {error.strerror}") from None
-    if not _is_private(folder):
+    if not is_private(folder):
         raise PlaceError(
             f"{folder}: others may write to it, or it is theirs; expected a folder that only you can open: "
             f"chmod 700 it, or remove it"
         )
     return folder
+
+
+def is_private(folder: str) -> bool:
+    """Whether a folder is this user's own, and nobody else can open it."""
+    try:
+        about = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o077
 
 
 def current_folder() -> str:
@@ -158,14 +177,6 @@ def _of_another_home() -> str:
 
 def _longest_name() -> int:
     return len("/") + 20 + len("-00000000.front") + len(_ENDING)
-
-
-def _is_private(folder: str) -> bool:
-    try:
-        about = os.lstat(folder)
-    except OSError:
-        return False
-    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o077
 
 
 def _absolute(agent: str, folder: str) -> str:

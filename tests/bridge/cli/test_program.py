@@ -145,7 +145,7 @@ def test_a_command_that_cannot_debug_says_where_an_error_of_our_own_comes_from(
         *[
             ("agent.py", "serve agent.py"),
             ("./agents", "serve ./agents"),
-            ("doctor", "test-client"),
+            ("check", "doctor"),
             ("help", "--help"),
         ],
     ],

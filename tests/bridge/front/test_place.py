@@ -158,7 +158,7 @@ def test_nonsense_for_a_runtime_folder_is_none(nonsense: str, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     private(tmp_path / "relative")
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)  # who has no /run/user/...
-    monkeypatch.setattr(module, "_is_private", private_of(os.geteuid()))
+    monkeypatch.setattr(module, "is_private", private_of(os.geteuid()))
     assert runtime_folder({"XDG_RUNTIME_DIR": nonsense}) == fallback()
 
 

@@ -1,0 +1,116 @@
+"""What every check is made of, and what several of them do: run a program for its version, look programs up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import anyio
+from msgspec import Struct
+
+from gaia_bridge.doctor.findings import Finding, Kind
+from gaia_bridge.doctor.surroundings import Surroundings
+from gaia_bridge.sanitize.escaping import one_line
+
+__all__ = ["Said", "Subject", "editor_path", "found_program", "search_path", "what_it_says"]
+
+_SAID: Final = 4_096
+"""Bytes of what a program says of its version; more is cut off, and the program ended."""
+
+_DESKTOP: Final = {
+    "darwin": "/usr/bin:/bin:/usr/sbin:/sbin",
+    "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+"""The `PATH` of programs that are started from a desktop: of launchd on macOS, of systemd's user manager on Linux.
+What a shell adds in its own files (`~/.bashrc`, `~/.zshrc`) is not in it."""
+
+
+class Subject(Struct, frozen=True):
+    """What belongs together.
+
+    Args:
+        title: What it is called.
+        kinds: What may be found.
+        check: Finds it: a function, which is called in a thread, or a coroutine.
+        patience: The setting that bounds it.
+    """
+
+    title: str
+    kinds: tuple[Kind, ...]
+    check: Callable[[Surroundings], list[Finding] | Awaitable[list[Finding]]]
+    patience: str = "check_timeout"
+
+
+class Said(Struct, frozen=True):
+    """What a program said of its version.
+
+    Args:
+        text: Its first line, or the first of its errors.
+        problem: Why it does not work, if it does not.
+    """
+
+    text: str
+    problem: str = ""
+
+
+async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[str, str]) -> Said:
+    """Run a program that says its version, and ends.
+
+    Args:
+        words: Its command line.
+        seconds: How long that may take.
+        environ: Its environment.
+    """
+    try:
+        with anyio.fail_after(seconds):
+            async with await anyio.open_process(
+                words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=environ, start_new_session=True
+            ) as process:
+                text, has_ended = await _beginning(process)
+                if not has_ended:
+                    process.kill()
+                code = await process.wait()
+    except TimeoutError:
+        return Said("", f"it did not answer within {seconds:g} s")
+    except OSError as error:
+        return Said("", f"it cannot be started: {error.strerror or error}")
+    line = one_line(next(iter(text.strip().splitlines()), ""), 200)
+    if has_ended and code:
+        return Said(line, f"it ends with code {code}" + (f": {line}" if line else ""))
+    return Said(line)
+
+
+async def _beginning(process: anyio.abc.Process) -> tuple[str, bool]:
+    """What a process says at first, and whether it has said all."""
+    assert process.stdout is not None
+    said = b""
+    while len(said) < _SAID:
+        try:
+            said += await process.stdout.receive(_SAID)
+        except anyio.EndOfStream:
+            return said.decode(errors="replace"), True
+    return said.decode(errors="replace"), False
+
+
+def search_path(at: Surroundings) -> str:
+    """Where the shell looks for programs."""
+    return at.environ.get("PATH", os.defpath)
+
+
+def editor_path(at: Surroundings) -> str:
+    """Where an editor that is started from the desktop looks for programs."""
+    return _DESKTOP.get(at.platform, _DESKTOP["linux"])
+
+
+def found_program(name: str, path: str) -> str | None:
+    """Where a program is; folders that depend on the current one are not looked into.
+
+    Args:
+        name: Its name, or its path.
+        path: Where it is looked for.
+    """
+    folders = os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
+    return shutil.which(name, path=folders or os.sep + "nowhere")

@@ -1,0 +1,249 @@
+"""The folder of the bridge's sockets: that it is the user's own, and what lies there that nobody listens at."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from gaia_bridge.doctor.checks import Subject
+from gaia_bridge.doctor.findings import Finding, Kind, Level, NothingDoneError, Repair
+from gaia_bridge.doctor.surroundings import Surroundings
+from gaia_bridge.front.place import Place, is_private, runtime_path
+
+__all__ = ["SOCKETS", "is_listened_at"]
+
+_FINE = Kind(
+    "socket.fine", Level.OK, "the folder of the sockets is as it should be", "editors reach the bridge by these sockets"
+)
+_FOLDER_OPEN = Kind(
+    "socket.folder-open",
+    Level.ERROR,
+    "others can open the folder of the sockets",
+    "the bridge refuses to listen in it: another user could take its place",
+    "chmod 700 the folder",
+    mended=True,
+)
+_FOLDER_ODD = Kind(
+    "socket.folder-odd",
+    Level.ERROR,
+    "the folder of the sockets belongs to somebody else, or is no folder",
+    "the bridge refuses to listen in it: another user could take its place",
+    "remove it, or have XDG_RUNTIME_DIR name a folder of your own",
+)
+_UNWRITABLE = Kind(
+    "socket.unwritable",
+    Level.ERROR,
+    "the folder of the sockets cannot be made or written",
+    "no bridge can be started in the background, and editors get no answer",
+    "make it writable, or have XDG_RUNTIME_DIR name a folder of your own",
+)
+_LONG = Kind(
+    "socket.path-long",
+    Level.INFO,
+    "the path of the usual folder is too long for sockets",
+    "the system takes about a hundred characters; the sockets are in /tmp instead, in a folder of your own",
+)
+_STALE = Kind(
+    "socket.stale",
+    Level.WARNING,
+    "a socket is there, and nobody listens at it",
+    "the bridge behind it was killed with its guardian; an editor that was given the socket itself reaches nobody",
+    "remove it; the next bridge makes it anew: gaia-bridge up",
+    mended=True,
+)
+_MODE = Kind(
+    "socket.mode",
+    Level.ERROR,
+    "others may connect to a socket",
+    "whoever can connect could use your servers; the bridge itself still refuses other users",
+    "chmod 600 the socket",
+    mended=True,
+)
+_OWNER = Kind(
+    "socket.owner",
+    Level.ERROR,
+    "a socket belongs to another user",
+    "editors would talk to a program of that user",
+    "find out who put it there; remove it",
+)
+_NO_SOCKET = Kind(
+    "socket.no-socket",
+    Level.ERROR,
+    "what lies in the place of a socket is none",
+    "the bridge cannot listen there",
+    "look at it, and remove it",
+)
+_LEFTOVER = Kind(
+    "socket.leftover",
+    Level.INFO,
+    "a log, or a lock, of a bridge that has not run for long",
+    "it takes some space, and nobody reads it",
+    "remove it",
+    mended=True,
+)
+
+_ENDING: Final = ".sock"
+_LEFT: Final = (".log.1", ".log", ".lock")
+
+
+def is_listened_at(path: str, seconds: float) -> bool:
+    """Whether somebody takes connections at a socket, or would if there were room.
+
+    Args:
+        path: The socket.
+        seconds: How long to wait for that.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(seconds)
+        try:
+            connection.connect(path)
+        except TimeoutError:
+            return True
+        except OSError as error:
+            return isinstance(error, BlockingIOError | PermissionError)
+    return True
+
+
+def _check(at: Surroundings) -> list[Finding]:
+    folder = runtime_path(at.environ)
+    found: list[Finding] = []
+    if folder.startswith("/tmp/gaia-bridge"):
+        found.append(_LONG.found(f"sockets are in {folder}", folder))
+    if not os.path.lexists(folder):
+        return [*found, *_to_be_made(folder)]
+    if not is_private(folder):
+        return [*found, _not_private(folder)]
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return [*found, _UNWRITABLE.found(f"{folder} cannot be written", folder, f"chmod 700 {shlex.quote(folder)}")]
+    names = sorted(os.listdir(folder))
+    found += [each for name in names if name.endswith(_ENDING) for each in _of_socket(folder, name, at)]
+    found += _leftovers(folder, names, at)
+    if not any(finding.level in (Level.WARNING, Level.ERROR) for finding in found):
+        found.insert(0, _FINE.found(f"sockets are in {folder}, which only you can open", folder))
+    return found
+
+
+def _to_be_made(folder: str) -> list[Finding]:
+    """Whether a folder that is not there yet could be made."""
+    parent = os.path.dirname(folder)
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        return [_UNWRITABLE.found(f"{folder} is not there, and cannot be made in {parent}", folder)]
+    return [_FINE.found(f"sockets will be in {folder}, which is made when a bridge is started", folder)]
+
+
+def _not_private(folder: str) -> Finding:
+    about = os.lstat(folder)
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+        what = f"belongs to user {about.st_uid}" if stat.S_ISDIR(about.st_mode) else "is no folder"
+        return _FOLDER_ODD.found(f"{folder} {what}", folder)
+    command = f"chmod 700 {shlex.quote(folder)}"
+    repair = Repair(command, partial(_set_mode, folder, 0o700, stat.S_ISDIR))
+    return _FOLDER_OPEN.found(f"{folder} has the mode {stat.S_IMODE(about.st_mode):04o}", folder, command, repair)
+
+
+def _of_socket(folder: str, name: str, at: Surroundings) -> Iterator[Finding]:
+    path = os.path.join(folder, name)
+    try:
+        about = os.lstat(path)
+    except FileNotFoundError:  # its bridge has just ended
+        return
+    if not stat.S_ISSOCK(about.st_mode):
+        yield _NO_SOCKET.found(f"{path} is no socket", path)
+    elif about.st_uid != os.getuid():
+        yield _OWNER.found(f"{path} belongs to user {about.st_uid}", path)
+    elif not is_listened_at(path, at.limits.connect_timeout):
+        lock = Place(folder, name.removesuffix(_ENDING).removesuffix(".front")).lock
+        repair = Repair(f"remove {path}", partial(_remove_stale, path, lock, at.limits.connect_timeout))
+        yield _STALE.found(f"nobody listens at {path}", path, f"rm {shlex.quote(path)}", repair)
+    elif about.st_mode & 0o077:
+        command = f"chmod 600 {shlex.quote(path)}"
+        repair = Repair(command, partial(_set_mode, path, 0o600, stat.S_ISSOCK))
+        yield _MODE.found(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", path, command, repair)
+
+
+def _leftovers(folder: str, names: list[str], at: Surroundings) -> Iterator[Finding]:
+    """Logs and locks of bridges without a socket, that are old."""
+    alive = {name.removesuffix(_ENDING).removesuffix(".front") for name in names if name.endswith(_ENDING)}
+    for name in names:
+        ending = next((ending for ending in _LEFT if name.endswith(ending)), None)
+        if ending is None or name.removesuffix(ending) in alive:
+            continue
+        path = os.path.join(folder, name)
+        about = os.lstat(path)
+        if stat.S_ISREG(about.st_mode) and time.time() - about.st_mtime > at.limits.leftover_age:
+            lock = Place(folder, name.removesuffix(ending)).lock
+            repair = Repair(f"remove {path}", partial(_remove_leftover, path, lock, about.st_mtime_ns))
+            yield _LEFTOVER.found(f"{path} is left of a bridge", path, f"rm {shlex.quote(path)}", repair)
+
+
+def _remove_stale(path: str, lock: str, seconds: float) -> None:
+    with _Alone(lock):
+        if os.path.lexists(path) and is_listened_at(path, seconds):
+            raise NothingDoneError("somebody listens at it by now")
+        _unlink(path)
+
+
+def _remove_leftover(path: str, lock: str, written: int) -> None:
+    with _Alone(lock, make=False):
+        if os.lstat(path).st_mtime_ns != written:
+            raise NothingDoneError("it is in use again")
+        _unlink(path)
+
+
+def _set_mode(path: str, mode: int, is_meant: Callable[[int], bool]) -> None:
+    about = os.lstat(path)
+    if about.st_uid != os.getuid() or not is_meant(about.st_mode):
+        raise NothingDoneError("it is another file by now")
+    os.chmod(path, mode)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        raise NothingDoneError("it is gone already") from None
+
+
+class _Alone:
+    """Inside of it, no bridge is started at a place.
+
+    Args:
+        lock: The file that is locked by whoever starts one.
+        make: Whether it is made if it is not there.
+    """
+
+    def __init__(self, lock: str, *, make: bool = True) -> None:
+        self._lock = lock
+        self._flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        try:
+            self._descriptor = os.open(self._lock, self._flags, 0o600)
+        except FileNotFoundError:  # nobody has begun to start one
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise NothingDoneError("a bridge is being started there") from None
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+SOCKETS = Subject(
+    "Sockets",
+    (_FINE, _FOLDER_OPEN, _FOLDER_ODD, _UNWRITABLE, _LONG, _STALE, _MODE, _OWNER, _NO_SOCKET, _LEFTOVER),
+    _check,
+)
