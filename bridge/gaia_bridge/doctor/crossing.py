@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.server.tool_limits import tool_limit
+from gaia_bridge.server.known_clients import tool_limit
 
 __all__ = ["CLIENTS", "FEATURES", "Client", "Feature", "crossing", "features_of"]
 
