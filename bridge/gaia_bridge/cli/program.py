@@ -158,6 +158,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "import": ("import_command:import_servers", "Take over the servers that an editor has."),
     },
     "Servers": {
+        "search": ("servers.search_command:search", "Find servers in the public registry."),
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
         "list": ("servers.list_commands:list_servers", "Show the configured servers."),
         "remove": ("servers.entry_commands:remove", "Take a server out of the configuration."),
@@ -193,6 +194,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("stop", "kill", "shutdown"), "down"),
     **dict.fromkeys(("add-json",), "add"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
+    **dict.fromkeys(("browse", "discover", "find", "registry"), "search"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
     **dict.fromkeys(("check", "doctor", "inspect", "inspector", "ping", "probe", "test"), "test-client"),
