@@ -136,17 +136,14 @@ def runtime_problem(package: Package, runner: Runner, words: list[str]) -> str:
     for word in words:
         option, equals, value = word.partition("=")
         if value_of is not None:
-            option, value, value_of = value_of, word, None
-        elif option not in runner.known:
+            option, equals, value, value_of = value_of, "=", word, None
+        elif option not in runner.known or (runner.known[option] is None and equals):
             return f"it has {runner.words[0]} told {word[:100]!r}, which may run something else"
-        elif (runner.known[option] is None) == bool(equals):
-            if equals:
-                return f"it has {runner.words[0]} told {word[:100]!r}, which has no value"
+        elif runner.known[option] is None:
             continue
-        elif not equals:
+        if not equals:
             value_of = option
-            continue
-        if problem := _value_problem(package, runner, option, value):
+        elif problem := _value_problem(package, runner, option, value):
             return problem
     return "" if value_of is None else f"it has {runner.words[0]} told {value_of!r} without a value"
 

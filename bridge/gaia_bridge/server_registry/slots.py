@@ -14,6 +14,7 @@ from gaia_bridge.server_registry.documents import Input, Scalar
 __all__ = ["Answers", "AnswersError", "Asked", "Slot", "asked_in", "plain", "slot_of"]
 
 _VARIABLE: Final = re.compile(r"\{([^{}]{1,200})\}")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 Answers = Mapping[str, Sequence[str]]
 """The values that were given, by the names of what was asked; more than one where it may be repeated."""
@@ -113,8 +114,9 @@ def slot_of(name: str, about: Input, *, repeated: bool = False, open_names: bool
         if number % 2 == 0:
             parts.append(text)
             continue
-        inner = about.variables.get(text, Input(is_required=True) if open_names else None)
-        if inner is None:
+        unknown = Input(is_required=True) if open_names and _NAME.fullmatch(text) else None
+        inner = about.variables.get(text, unknown)
+        if inner is None or (parts and str(parts[-1]).endswith("$")):  # which `${...}` of ours begins with
             parts.append(f"{{{text}}}")
         elif inner.value is not None:
             parts.append(plain(inner.value))

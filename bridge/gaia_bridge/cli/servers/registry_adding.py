@@ -24,6 +24,7 @@ from gaia_bridge.cli.servers.registry_answers import complete, given_answers, is
 from gaia_bridge.cli.servers.registry_options import PREFIX, RegistryOptions, registry_base
 from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, can_ask, say
 from gaia_bridge.config import LayerKind, ServersConfig, launch_line_text, launch_warnings
+from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.likeness import closest
@@ -256,7 +257,7 @@ def _entry(
             return MASK
         return references.get((asked.name, value), value)
 
-    beside = {name: kept(_beside(name), value) for name, value in further.items()}
+    beside = {name: kept(_beside(name, value), value) for name, value in further.items()}
     try:
         return plan.entry(answers, kept, beside)
     except AnswersError as error:
@@ -265,14 +266,14 @@ def _entry(
         raise ConfigError(_told(listed), printable(str(error), 600)) from None
 
 
-def _beside(name: str) -> Asked:
-    return Asked(name, Input(), required=True)
+def _beside(name: str, value: str) -> Asked:
+    return Asked(name, Input(is_secret=is_secret(name, value)), required=True)
 
 
 def _secrets(plan: Plan, answers: Answers, further: Mapping[str, str]) -> list[tuple[str, str]]:
     """What is a secret of the values, and its name."""
     asked = [(each, value) for each in plan.asked for value in answers.get(each.name, ())]
-    asked += [(_beside(name), value) for name, value in further.items()]
+    asked += [(_beside(name, value), value) for name, value in further.items()]
     return list(dict.fromkeys((each.name, value) for each, value in asked if value and is_hidden(each, value)))
 
 

@@ -13,10 +13,10 @@ from gaia_bridge.cli.servers.asked_arguments import is_secret as is_secret_name
 from gaia_bridge.cli.servers.form_fields import Field, FieldError
 from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, say
 from gaia_bridge.config.expansion import has_reference
-from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import current_folder
 from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.sanitize.redaction import redacted
 from gaia_bridge.server_registry.documents import Input
 from gaia_bridge.server_registry.slots import Asked, plain
 
@@ -95,7 +95,7 @@ def is_hidden(asked: Asked, value: str = "") -> bool:
         return False
     if asked.about.is_secret or is_secret_name(asked.name, {"type": "string"}):
         return True
-    return bool(value) and is_secret(asked.name, value)
+    return redacted(value) != value
 
 
 async def _typed(asked: Asked, lines: TerminalLines) -> list[str]:
