@@ -1,4 +1,4 @@
-"""A registry of MCP servers on loopback, with entries in the shapes that the documentation of the official one shows."""
+"""A registry of MCP servers on loopback, with entries in the shapes that the official one documents."""
 
 from __future__ import annotations
 

@@ -22,13 +22,15 @@ __all__ = [
     "Official",
     "Package",
     "Page",
-    "Remote",
     "RegistryFormatError",
+    "Remote",
+    "Repository",
+    "Scalar",
     "Server",
     "Transport",
     "Variable",
-    "page_of",
     "listed_of",
+    "page_of",
 ]
 
 NAME: Final = re.compile(r"[A-Za-z0-9.-]{1,150}/[A-Za-z0-9._-]{1,150}")
@@ -37,6 +39,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9.-]{1,150}/[A-Za-z0-9._-]{1,150}")
 _OFFICIAL: Final = "io.modelcontextprotocol.registry/official"
 
 Scalar = str | bool | int | float
+"""A value; the API has texts alone, and some registries what they stand for."""
 
 
 class RegistryFormatError(ValueError):

@@ -1,4 +1,4 @@
-"""`search`, and `add registry:NAME`: what a registry lists, asked for over HTTP, becomes an entry, or a reason why not."""
+"""`search`, and `add registry:NAME`: what a registry lists becomes an entry, or a reason why not."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ JSON_TYPE = {"content-type": "application/json"}
         ((200, {"content-type": "text/html"}, b"<html>"), "answered with text/html, which no registry"),
         ((200, JSON_TYPE, b"<html>"), "answered with what is no JSON"),
         ((200, JSON_TYPE, b'{"servers": 7}'), "JSON without a list of 'servers'"),
-        ((503, {}, b""), "503 (Service Unavailable); try again later"),
+        ((503, JSON_TYPE, b""), "503 (Service Unavailable); try again later"),
         (
             (301, {"location": "https://elsewhere.example/"}, b""),
             "to https://elsewhere.example/, which is not followed",
