@@ -60,12 +60,12 @@ LISTED: Final = [
     ),
     listed(
         "io.github.example/mcp-server-time",
-        "2026.10.1",
+        "2026.10.19",
         packages=[
             package(
                 "pypi",
                 "mcp-server-time",
-                "2026.10.1",
+                "2026.10.19",
                 runtimeHint="uvx",
                 packageArguments=[
                     {"type": "named", "name": "--local-timezone", "description": "A time zone", "default": "UTC"}

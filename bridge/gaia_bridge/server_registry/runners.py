@@ -117,7 +117,8 @@ def package_word(package: Package, runner: Runner) -> str:
     pinned = found is not None and (found["tag"] or found["digest"])
     host = package.registry_base_url.removeprefix("https://").strip("/")
     first = name.partition("/")[0] if "/" in name else ""
-    if host and not ("." in first or ":" in first or first == "localhost") and _OCI.fullmatch(f"{host}/{name}"):
+    has_host = "." in first or ":" in first or first == "localhost"
+    if 0 < len(host) < _MAX_IDENTIFIER and not has_host and _OCI.fullmatch(f"{host}/{name}"):
         name = f"{host}/{name}"
     return name if pinned or not version else f"{name}:{version}"
 

@@ -13,12 +13,16 @@ from msgspec.structs import replace
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.server_registry.documents import Argument, Package, Remote, Server
 from gaia_bridge.server_registry.runners import RUNNERS, Runner, package_problem
+from gaia_bridge.server_registry.slots import plain
 
 __all__ = ["KINDS", "REMOTE", "Way", "chosen", "url_problem", "ways_to"]
 
 REMOTE: Final = "remote"
 KINDS: Final = (*RUNNERS, REMOTE)
 """What `--package` takes."""
+
+_LONGEST: Final = 8_192
+"""Characters of one word, or of one address, that somebody can still look at."""
 
 _COMES_WITH: Final = {
     "npm": "npx, which comes with Node.js (https://nodejs.org)",
@@ -89,6 +93,8 @@ def url_problem(url: str) -> str:
     Args:
         url: The address, everything in it filled in.
     """
+    if len(url) > _LONGEST:
+        return f"the address has more than {_LONGEST} characters"
     if not url.isprintable() or re.search(r"\s", url):
         return "the address has a blank, or what cannot be seen"
     try:
@@ -134,7 +140,9 @@ def _package_problem(package: Package) -> str:
     if package.file_sha256:
         return "wants its SHA-256 checked, which the program that fetches it does not do"
     texts = [package.identifier, *_texts((*package.runtime_arguments, *package.package_arguments))]
-    texts += [variable.name for variable in package.environment_variables]
+    texts += [text for each in package.environment_variables for text in (each.name, plain(each.value or ""))]
+    if any(len(text) > _LONGEST for text in texts):
+        return f"has a word of more than {_LONGEST} characters"
     if not all(text.isprintable() for text in texts):
         return "has words with characters that cannot be seen"
     wrong = [v.name for v in package.environment_variables if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", v.name)]
@@ -142,7 +150,7 @@ def _package_problem(package: Package) -> str:
 
 
 def _texts(arguments: tuple[Argument, ...]) -> list[str]:
-    return [text for argument in arguments for text in (argument.name, str(argument.value or ""))]
+    return [text for argument in arguments for text in (argument.name, plain(argument.value or ""))]
 
 
 def _remote_problem(remote: Remote) -> str:

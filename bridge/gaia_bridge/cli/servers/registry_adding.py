@@ -43,6 +43,8 @@ __all__ = ["Beside", "add_from_registry"]
 
 _IN_CLEAR: Final = "clear"
 _SUGGESTED: Final = 5
+_PASSED: Final = 10
+"""Ways that are not taken and of which it is said why; a server has two or three."""
 _GENERIC: Final = frozenset({"mcp", "mcp-server", "mcp_server", "server"})
 """Last words of names that say nothing."""
 
@@ -170,13 +172,13 @@ def _way(listed: Listed, kind: str | None, beside: Beside) -> Way:
     ways = ways_to(listed.server, lambda program: shutil.which(program) is not None)
     way = chosen(ways, kind)
     passed = [other for other in ways if other.problem and kind in (None, other.kind)]
-    told = "; ".join(f"{one_line(other.title, 200)}: {one_line(other.problem, 300)}" for other in passed)
+    told = "; ".join(f"{one_line(other.title, 200)}: {one_line(other.problem, 300)}" for other in passed[:_PASSED])
     if way is None:
         kinds = ", ".join(one_line(each, 20) for each in listed.server.kinds) or "nothing to run"
         problem = f"there is no {kind} of it" if kind and not passed else "it cannot be used here"
         raise ConfigError(_told(listed), problem, told or f"there is {kinds}")
     before = [other for other in passed if ways.index(other) < ways.index(way)]
-    say(*(f"not taken: {one_line(each.title, 200)}: {one_line(each.problem, 300)}" for each in before))
+    say(*(f"not taken: {one_line(each.title, 200)}: {one_line(each.problem, 300)}" for each in before[:_PASSED]))
     say(f"taken: {one_line(way.title, 300)}")
     others = list(dict.fromkeys(each.kind for each in ways if not each.problem and each.kind != way.kind))
     if others and kind is None:

@@ -112,12 +112,12 @@ def reference_in(name: str, command: tuple[str, ...]) -> tuple[str, str | None] 
     Raises:
         click.UsageError: There is a command beside.
     """
+    place = 0 if name.startswith(PREFIX) else 1
     words = (name, *command)
-    found = [word for word in words[:2] if word.startswith(PREFIX)]
-    if not found or (len(words) > 1 and name.startswith(PREFIX)):
-        if found:
-            raise click.UsageError(f"{name} says itself how it is started: leave out what comes after it")
+    if len(words) <= place or not words[place].startswith(PREFIX):
         return None
-    if len(words) > 2:  # `add NAME registry:... more`
-        raise click.UsageError(f"{found[0]} says itself how it is started: leave out what comes after it")
-    return found[0].removeprefix(PREFIX), None if name.startswith(PREFIX) else name
+    if len(words) > place + 1:
+        raise click.UsageError(
+            f"{words[place]} says itself how it is started: leave out what comes after it, and put options before it"
+        )
+    return words[place].removeprefix(PREFIX), name if place else None

@@ -188,7 +188,7 @@ def test_a_package_of_pypi_is_run_and_its_tools_are_called(
         programs(uvx=[python_with(*PYTHON), "-m", "mcp_server_time", "--local-timezone", "UTC"])
     code, _, err = run("add", "--yes", "--name", "clock", "registry:io.github.example/mcp-server-time")
     assert code == 0, err
-    args = ["mcp-server-time@2026.10.1", "--local-timezone", "UTC"]
+    args = ["mcp-server-time@2026.10.19", "--local-timezone", "UTC"]
     assert entries() == {"clock": {"command": "uvx", "args": args}}
     code, out, _ = run("call", "clock", "get_current_time", "timezone=UTC")
     assert code == 0 and '"timezone": "UTC"' in out
