@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import types
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -444,3 +445,36 @@ def test_on_a_terminal_nothing_but_a_yes_adds(
         screen.type(answer)
         assert screen.ended() == code
     assert "nothing was added" in screen.shown and entries() == {} and not log.exists()
+
+
+def test_a_secret_goes_where_it_is_wanted(
+    run: Run, running: Registry, programs: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: dict[tuple[str, str], str] = {}
+    fake = types.ModuleType("keyring")
+    monkeypatch.setattr(fake, "set_password", lambda *words: stored.update({words[:2]: words[2]}), raising=False)
+    monkeypatch.setitem(sys.modules, "keyring", fake)
+    given = ("--set", f"token={TOKEN}", "registry:com.example/acme")
+    assert run(*ADD, "--secrets", "keyring", "--name", "a", *given)[0] == 0
+    assert run(*ADD, "--secrets", "clear", "--name", "b", *given)[0] == 0
+    assert entries()["a"]["headers"] == {"Authorization": "Bearer ${keyring:gaia-bridge/a.token}"}
+    assert entries()["b"]["headers"] == {"Authorization": f"Bearer {TOKEN}"}
+    assert stored == {("gaia-bridge", "a.token"): TOKEN}
+
+
+def test_a_name_that_is_taken_is_told_before_anything_is_asked_and_keeps_its_secret(
+    run: Run, running: Registry
+) -> None:
+    given = ("--name", "a", "--set", f"token={TOKEN}", "registry:com.example/acme")
+    assert run(*ADD, *given)[0] == 0
+    code, _, err = run(*ADD, "--name", "a", "--set", "token=another", "registry:com.example/acme")
+    assert code == 78 and "there is a server 'a' already (--force replaces it)" in err
+    assert Path(".gaia/secrets/a.token").read_text("utf-8") == f"{TOKEN}\n"
+
+
+def test_a_name_that_says_nothing_gives_way_to_who_made_it(run: Run, running: Registry) -> None:
+    running.servers = [listed("com.notion/mcp", remotes=[{"type": "sse", "url": "https://n.example/sse"}])]
+    assert run(*ADD, "registry:com.notion/mcp")[0] == 0
+    assert entries() == {"notion": {"url": "https://n.example/sse", "type": "sse"}}
+    assert run(*ADD, "--local", "mine", "registry:com.notion/mcp")[0] == 0
+    assert json.loads(Path("mcp_servers.json").read_text("utf-8"))["mcpServers"].keys() == {"mine"}
