@@ -11,7 +11,7 @@ from msgspec import Struct
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server_registry.documents import Argument, Input, Package, Remote
 from gaia_bridge.server_registry.runners import Runner, container_warnings, package_word, runtime_problem
-from gaia_bridge.server_registry.slots import Answers, AnswersError, Asked, Slot, asked_in, slot_of
+from gaia_bridge.server_registry.slots import Answers, AnswersError, Asked, Slot, asked_in, plain, slot_of
 from gaia_bridge.server_registry.ways import Way, url_problem
 
 __all__ = ["Plan", "UnsafeError", "plan_for"]
@@ -140,7 +140,7 @@ class Plan(Struct, frozen=True):
         """
 
         def theirs(asked: Asked, value: str) -> str:
-            return value if value == asked.default else "x"
+            return value if value == asked.default or value in map(plain, asked.about.choices) else "x"
 
         slots = [slot for _, slot in self.named] + [word.slot for word in (*self.before, *self.after) if word.slot]
         slots += [self.url] if self.url is not None else []

@@ -452,7 +452,11 @@ def test_a_secret_goes_where_it_is_wanted(
 ) -> None:
     stored: dict[tuple[str, str], str] = {}
     fake = types.ModuleType("keyring")
-    monkeypatch.setattr(fake, "set_password", lambda *words: stored.update({words[:2]: words[2]}), raising=False)
+
+    def set_password(service: str, name: str, value: str) -> None:
+        stored[service, name] = value
+
+    monkeypatch.setattr(fake, "set_password", set_password, raising=False)
     monkeypatch.setitem(sys.modules, "keyring", fake)
     given = ("--set", f"token={TOKEN}", "registry:com.example/acme")
     assert run(*ADD, "--secrets", "keyring", "--name", "a", *given)[0] == 0
@@ -478,3 +482,33 @@ def test_a_name_that_says_nothing_gives_way_to_who_made_it(run: Run, running: Re
     assert entries() == {"notion": {"url": "https://n.example/sse", "type": "sse"}}
     assert run(*ADD, "--local", "mine", "registry:com.notion/mcp")[0] == 0
     assert json.loads(Path("mcp_servers.json").read_text("utf-8"))["mcpServers"].keys() == {"mine"}
+
+
+def test_names_that_strangers_give_to_what_they_ask_for_do_nothing_to_the_terminal(
+    run: Run, running: Registry, programs: Callable[..., Path]
+) -> None:
+    programs(npx=["false"])
+    asked = {
+        "type": "positional",
+        "valueHint": HOSTILE,
+        "description": HOSTILE,
+        "isRequired": True,
+        "choices": [HOSTILE],
+    }
+    running.servers = [listed("a.b/c", packages=[package("npm", "c", packageArguments=[asked])])]
+    code, _, err = run(*ADD, "registry:a.b/c")
+    assert code == 64 and "it needs values: " in err
+    assert not any(character in err for character in ("\x1b", "\u202e", "\x07"))
+    code, _, err = run(*ADD, "--set", f"{HOSTILE}={HOSTILE}", "registry:a.b/c")
+    assert (code, entries()) == (78, {}) and not any(character in err for character in ("\x1b", "\u202e", "\x07"))
+
+
+def test_a_choice_is_the_word_of_a_stranger_whoever_takes_it(
+    run: Run, running: Registry, programs: Callable[..., Path]
+) -> None:
+    programs(npx=["false"])
+    variable = {"name": "LEVEL", "choices": ["low", "${env:HOME}"]}
+    running.servers = [listed("a.b/c", packages=[package("npm", "c", environmentVariables=[variable])])]
+    code, _, err = run(*ADD, "--set", "LEVEL=2", "registry:a.b/c")
+    assert (code, entries()) == (78, {}) and "filled in from your variables, files or keyring" in err
+    assert run(*ADD, "--set", "LEVEL=low", "registry:a.b/c")[0] == 0
