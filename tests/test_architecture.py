@@ -72,6 +72,7 @@ LAYERS = {
     "gaia_bridge.discovery": 4,
     "gaia_bridge.openai_api": 4,
     "gaia_bridge.server": 4,
+    "gaia_bridge.server_registry": 4,
     # joining
     "gaia_bridge.bridge": 6,
     "gaia_bridge.bundles": 6,

@@ -16,6 +16,7 @@ __all__ = [
     "LOOP_SILENCE",
     "MAX_HOPS",
     "MIB",
+    "OFFICIAL_REGISTRY",
     "OWN_PACKAGES",
     "SHIPPED_AGENTS",
     "SIGNAL_INTERVAL",
@@ -36,6 +37,9 @@ SHIPPED_AGENTS = {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:Proje
 
 OWN_PACKAGES = ("gaia", "gaia_bridge")
 """What lies between the bridge and the code of an agent's author: frames that explain nothing to that author."""
+
+OFFICIAL_REGISTRY = "https://registry.modelcontextprotocol.io"
+"""Where the public registry of MCP servers answers; `--registry` and `GAIA_BRIDGE_REGISTRY` name another one."""
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -24,6 +24,7 @@ __all__ = [
     "Limits",
     "OpenApiLimits",
     "PageLimits",
+    "RegistryLimits",
     "Settings",
     "SubscriptionLimits",
     "UpstreamLimits",
@@ -218,6 +219,19 @@ class OpenApiLimits(Limits, frozen=True):
     """All tools of one document as JSON, since what many of them refer to is in each; as much as clients can hold."""
     error_bytes: int = 16 * KIB
     """What is shown of the body of a response that says that a call failed: a model has to read it."""
+
+
+class RegistryLimits(Limits, frozen=True):
+    """What a registry of MCP servers is given."""
+
+    timeout: float = 15.0
+    """Seconds for one answer: somebody waits for it at a terminal."""
+    answer_bytes: int = 8 * MIB
+    """One answer: a hundred servers of some KiB each."""
+    pages: int = 20
+    """Pages that one search reads: a registry that lists what is not wanted, or goes in circles, has no end."""
+    values: int = 1_000
+    """Values of one server that a user can be asked for; those with most have some thirty."""
 
 
 class UpstreamLimits(Limits, frozen=True):

@@ -248,7 +248,7 @@ def test_the_page_about_servers_lists_every_command_for_them_with_its_options_an
             for option in (*parameter.opts, *parameter.secondary_opts)
         }
         assert options == {option for option in own if option.startswith("--")} - shared, name
-        assert ("--config" in own) is (name not in {"status", "completion"})
+        assert ("--config" in own) is (name not in {"status", "completion", "search"})
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
     assert codes == set(ExitCode)
 

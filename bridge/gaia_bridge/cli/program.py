@@ -160,6 +160,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "bundle": ("bundle:bundle", "Make plugins, bundles and links that others install."),
     },
     "Servers": {
+        "search": ("servers.search_command:search", "Find servers in the public registry."),
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
         "list": ("servers.list_commands:list_servers", "Show the configured servers."),
         "remove": ("servers.entry_commands:remove", "Take a server out of the configuration."),
@@ -196,6 +197,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("add-json",), "add"),
     **dict.fromkeys(("mcpb", "pack", "package", "plugin"), "bundle"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
+    **dict.fromkeys(("browse", "discover", "find", "registry"), "search"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
     **dict.fromkeys(("inspect", "inspector", "ping", "probe", "test"), "test-client"),

@@ -21,6 +21,7 @@ from gaia_bridge.cli.servers.common import (
 )
 from gaia_bridge.cli.servers.keeping import KeptIn, done, keep
 from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
+from gaia_bridge.cli.servers.registry_options import RegistryOptions, reference_in, registry_options
 from gaia_bridge.sanitize.escaping import one_line, printable
 from gaia_bridge.sources.public_names import is_server_name, is_source_name
 
@@ -63,6 +64,12 @@ class _WithCommandLine(click.Command):
 @click.command(cls=_WithCommandLine, context_settings={"ignore_unknown_options": True})
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...|URL|JSON")
+@registry_options
+@click.option(
+    "--secrets",
+    type=click.Choice(["file", "keyring", "clear"]),
+    help="With registry: where passwords and tokens go.  [default: asks]",
+)
 @click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable that the program sees; repeatable.")
 @click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of every request to URL; repeatable.")
 @click.option("--sse", is_flag=True, help="URL speaks HTTP+SSE (MCP 2024-11-05).")
@@ -94,6 +101,8 @@ def add(
     force: bool,
     config: Path | None,
     as_json: bool,
+    secrets: str | None,
+    from_registry: RegistryOptions,
 ) -> int:
     """Try a server, and keep it in the configuration if it works.
 
@@ -102,12 +111,19 @@ def add(
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
 
     JSON from the documentation of a server is taken as it is, in place of NAME and COMMAND, or of COMMAND alone, or,
-    for -, from standard input.
+    for -, from standard input. registry:NAME[@VERSION] is what the public registry says of a server, which `search`
+    finds: it is asked for what it needs, and shown before it is added.
     """
     if name.startswith("-") and name != "-":
         raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
     typed = _pairs("--env", "=", env), _pairs("--header", ":", header)
     place = KeptIn(config, local, force, no_connect)
+    if (found := reference_in(name, command)) is not None:
+        if openapi or sse:
+            raise click.UsageError("--openapi and --sse do not go with registry:, which says itself what it is")
+        return _add_listed(*found, from_registry, typed, secrets, cwd, (inherit_env, timeout), place, as_json)
+    if from_registry.used or secrets:
+        raise click.UsageError(f"{(from_registry.used or ['--secrets'])[0]} goes with registry:NAME alone")
     if openapi is not None:
         api = _api_entry(name, openapi, command, *typed, sse or bool(cwd))
         return keep(name, api | _further(api, inherit_env, timeout), place, as_json)
@@ -121,6 +137,27 @@ def add(
         raise click.UsageError("Missing argument 'COMMAND...|URL|JSON'.")
     entry = _entry(command, *typed, sse, cwd)
     return keep(name, entry | _further(entry, inherit_env, timeout), place, as_json)
+
+
+def _add_listed(
+    reference: str,
+    called: str | None,
+    options: RegistryOptions,
+    typed: tuple[dict[str, str], dict[str, str]],
+    secrets: str | None,
+    cwd: str | None,
+    further: tuple[bool, float | None],
+    place: KeptIn,
+    as_json: bool,
+) -> int:
+    """Add what the public registry lists."""
+    from gaia_bridge.cli.collection import imported_for_good
+
+    with imported_for_good():
+        from gaia_bridge.cli.servers.registry_adding import Beside, add_from_registry
+
+    also = {**({"cwd": cwd} if cwd else {}), **_further({}, *further)}
+    return add_from_registry(reference, called, options, Beside(*typed, also, secrets), place, as_json)
 
 
 def _add_pasted(
