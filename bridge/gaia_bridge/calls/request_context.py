@@ -118,6 +118,14 @@ class RequestContext:
         return self._request.client_capabilities
 
     @property
+    def client_folder(self) -> str | None:
+        """The folder that an editor has started `gaia-bridge connect` in; `None` of all other clients.
+
+        Such a client is a program of this user, on this machine: its word on folders can be taken.
+        """
+        return self._request.client_folder
+
+    @property
     def input_responses(self) -> Mapping[str, JSON]:
         """Answers to an earlier `input_required` result of this request, by its keys; empty on the first round."""
         return self._request.input_responses
@@ -260,6 +268,7 @@ class _PassedOn(OwnRequest):
         self.meta = request.meta
         self.client_info = request.client_info
         self.client_capabilities = request.client_capabilities
+        self.client_folder = request.client_folder
         self.log_level = request.log_level
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:

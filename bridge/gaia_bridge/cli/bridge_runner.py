@@ -332,7 +332,9 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
     beyond = not options.stdio and _reaches_beyond(options)
     if options.reload:
         return _reloading(options, _Content((), servers, configured, token))
-    choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
+    in_windows = options.background is not None
+    wanted = options.with_agents or (in_windows and not servers)  # else editors would be shown nothing at all
+    choice = AgentChoice(options.agents, wanted, beyond, options.config is not None, in_windows)
     agents = choice.load(others=bool(servers))
     made = [agent for agent in agents if isinstance(agent.agent, Bridge)]
     if not made:
