@@ -438,6 +438,8 @@ class BackgroundLimits(Limits, frozen=True):
     """Of its log; then it is put aside, and the one that was put aside before is removed."""
     log_look: float = 60.0
     """Seconds between two looks how long it is."""
+    log_kept: float = 604_800.0
+    """Seconds that the log of a bridge is kept that failed: a week. The next one that starts removes it."""
 
 
 class AcpLimits(Limits, frozen=True):

@@ -209,6 +209,10 @@ class User:
         """Whether there are neither processes nor sockets."""
         return not self.processes() and not list(self.sockets.glob("*.sock"))
 
+    def files(self) -> list[str]:
+        """What there is in the folder of sockets."""
+        return sorted(path.name for path in self.sockets.iterdir())
+
     def log(self) -> str:
         """All that bridges have written."""
         return "".join(path.read_text(encoding="utf-8") for path in self.sockets.glob("*.log"))

@@ -191,6 +191,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
 
 def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
     with imported_for_good():
+        from gaia_bridge.background.leftovers import remove_left
         from gaia_bridge.background.serving import serve_background
         from gaia_bridge.background.sockets import listening
 
@@ -201,6 +202,7 @@ def _run_background(options: ServeOptions, background: Background, deadline: Dea
             await serve_background(bridge, background, fronts, http, partial(setattr, shutdown, "stop"))
 
         _run(options, content, deadline, options.settings.http.shutdown_grace, serve)
+    remove_left(background.place)  # who failed does not come here: its log is wanted
 
 
 def _run(
