@@ -15,9 +15,10 @@ class WindowAgent(MCPAgent):
     def __init__(self) -> None:
         super().__init__()
         self._seen = 0
+        self._given_up: list[str] = []
 
     def get_mcp_tool_definitions(self) -> list[dict[str, Any]]:
-        names = ("process", "hang", "wait-for", "ask", "roots", "narrate", "touch")
+        names = ("process", "hang", "wait-for", "ask", "roots", "narrate", "touch", "large", "steps", "given-up")
         return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
 
     def get_mcp_resources(self) -> list[dict[str, Any]]:
@@ -32,7 +33,17 @@ class WindowAgent(MCPAgent):
             case "process":
                 return {"pid": os.getpid()}
             case "hang":
-                return {"cancelled": request.wait_cancelled(600)}
+                cancelled = request.wait_cancelled(600)
+                self._given_up.append(arguments.get("name", ""))
+                return {"cancelled": cancelled}
+            case "given-up":
+                return {"names": self._given_up}
+            case "large":
+                return str(arguments["letter"]) * arguments["size"]
+            case "steps":
+                for step in range(1, 4):
+                    request.report_progress(step, 3, arguments["name"])
+                return arguments["name"]
             case "wait-for":
                 open(arguments["begun"], "w", encoding="utf-8").close()
                 pause = threading.Event()
