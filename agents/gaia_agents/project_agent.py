@@ -48,9 +48,7 @@ class ProjectAgent(ShippedAgent):
         self._places = places_of(root, self.mcp_own_files, in_windows=in_windows)
         self._watcher: Watcher | None = None
         if (fixed := self._places.fixed) is not None:
-            self._watcher = Watcher(
-                lambda: fingerprint(fixed), lambda: self.notify_mcp_resource_updated(DASHBOARD_URI)
-            )
+            self._watcher = Watcher(lambda: fingerprint(fixed), lambda: self.notify_mcp_resource_updated(DASHBOARD_URI))
 
     @classmethod
     def for_windows(cls) -> ProjectAgent:

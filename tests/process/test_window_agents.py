@@ -84,5 +84,7 @@ def test_an_agent_that_ships_can_be_named_wherever_the_front_is_started(me: User
     windows = [me.window("--agent", "code", folder=folder) for folder in (me.folder, me.folder / "red")]
     for window in windows:
         assert "this is blue" in json.dumps(
-            with_roots(window, me.folder / "blue", method="tools/call", name="read-file", arguments={"path": "name.txt"})
+            with_roots(
+                window, me.folder / "blue", method="tools/call", name="read-file", arguments={"path": "name.txt"}
+            )
         )

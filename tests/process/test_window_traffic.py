@@ -81,7 +81,9 @@ def test_progress_is_told_to_the_window_whose_call_it_is(windows: list[Window]) 
 def test_a_call_that_is_cancelled_is_the_one_of_its_window_though_all_have_the_same_id(windows: list[Window]) -> None:
     names = [f"cancel-{number}" for number in range(3)]
     for window, name in zip(windows, names, strict=True):
-        window.write(json.dumps(message(window, 777, "tools/call", name="hang", arguments={"name": name})).encode() + b"\n")
+        window.write(
+            json.dumps(message(window, 777, "tools/call", name="hang", arguments={"name": name})).encode() + b"\n"
+        )
     windows[1].notify("notifications/cancelled", requestId=777, **meta_of(windows[1]))
     given_up: list[str] = []
 
@@ -99,7 +101,9 @@ def test_a_call_that_is_cancelled_is_the_one_of_its_window_though_all_have_the_s
 
 def test_ten_megabytes_arrive_whole_in_each_window_at_once(windows: list[Window]) -> None:
     size = 10 * 1024 * 1024
-    calls = [window.begin_call("large", letter=letter, size=size) for window, letter in zip(windows, "abc", strict=True)]
+    calls = [
+        window.begin_call("large", letter=letter, size=size) for window, letter in zip(windows, "abc", strict=True)
+    ]
     for window, call, letter in zip(windows, calls, "abc", strict=True):
         text = window.answer(call)["result"]["content"][0]["text"]
         assert (len(text), set(text)) == (size, {letter})
@@ -110,7 +114,8 @@ def test_ten_megabytes_arrive_whole_in_each_window_at_once(windows: list[Window]
 def test_a_thousand_calls_of_one_window_are_answered_and_hold_up_no_other(windows: list[Window]) -> None:
     busy, *others = windows
     lines = [
-        message(busy, 10_000 + number, "tools/call", name="sdk__add", arguments={"a": number}) for number in range(1_000)
+        message(busy, 10_000 + number, "tools/call", name="sdk__add", arguments={"a": number})
+        for number in range(1_000)
     ]
     busy.write("".join(json.dumps(line) + "\n" for line in lines).encode())
     for window in others:

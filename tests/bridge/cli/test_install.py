@@ -233,8 +233,9 @@ def test_on_a_terminal_it_asks() -> None:
 
 def test_what_an_editor_will_be_shown_is_told_where_no_server_is_configured(run: Run) -> None:
     told = "no server is configured yet: gaia-bridge add"
-    assert f"{told} NAME COMMAND, or gaia-bridge import. Until then it has the agents that ship" in (
-        run("install", "cursor", "--yes")[2]
+    assert (
+        f"{told} NAME COMMAND, or gaia-bridge import. Until then it has the agents that ship"
+        in (run("install", "cursor", "--yes")[2])
     )
     assert "which work in the folder where the editor starts it" in run("install", "cursor", "--stdio", "--yes")[2]
     assert "of which a socket tells nothing" in run("install", "vscode", "--unix", "--yes")[2]
