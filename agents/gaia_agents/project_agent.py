@@ -11,9 +11,9 @@ from pathlib import Path
 from gaia_agents.base import ShippedAgent, current_request, server_info
 from gaia_agents.dashboard import dashboard, fingerprint
 from gaia_agents.git import Change, Commit, Git, GitError, Status
+from gaia_agents.places import folder_told, places_of
 from gaia_agents.project_tools import DASHBOARD_URI, PROMPTS, RESOURCES, TOOLS
 from gaia_agents.watching import Watcher
-from gaia_agents.places import folder_told, places_of
 from gaia_bridge.content import embedded_text, user_message
 from gaia_bridge.contract import Publisher
 from gaia_bridge.errors import ResourceNotFoundError

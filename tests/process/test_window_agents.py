@@ -60,7 +60,7 @@ def test_each_window_works_in_the_folders_that_are_open_in_it(me: User, modern: 
     assert "this is blue" in read(first, blue), "it opened another one"
     assert "no folder to work in" in read(nothing) and "open the folder of a project" in read(nothing)
     assert "no folder to work in" in read(nothing, me.folder), "the home folder is none"
-    params = {"name": "get-status", "arguments": {}}
+    params: JSON = {"name": "get-status", "arguments": {}}
     assert "Begin red" in json.dumps(with_roots(first, red, method="tools/call", **params))
     assert "blue.py" in json.dumps(with_roots(second, blue, method="resources/read", uri="code://tree"))
     changed = {"name": "create-file", "arguments": {"path": "new.txt", "content": "new"}}

@@ -1,4 +1,4 @@
-"""What windows say to one bridge at the same time, of every kind and size: each is answered what it asked, and no other."""
+"""What windows say to one bridge at the same time, of every kind and size: each is answered what it asked."""
 
 from __future__ import annotations
 

@@ -28,6 +28,17 @@ class WindowAgent(MCPAgent):
         return str(self._seen)
 
     def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        if tool_name == "steps":
+            for step in range(1, 4):
+                get_request_context().report_progress(step, 3, arguments["name"])
+            return arguments["name"]
+        if tool_name == "large":
+            return str(arguments["letter"]) * arguments["size"]
+        if tool_name == "given-up":
+            return {"names": self._given_up}
+        return self._about_windows(tool_name, arguments)
+
+    def _about_windows(self, tool_name: str, arguments: dict[str, Any]) -> Any:
         request = get_request_context()
         match tool_name:
             case "process":
@@ -36,14 +47,6 @@ class WindowAgent(MCPAgent):
                 cancelled = request.wait_cancelled(600)
                 self._given_up.append(arguments.get("name", ""))
                 return {"cancelled": cancelled}
-            case "given-up":
-                return {"names": self._given_up}
-            case "large":
-                return str(arguments["letter"]) * arguments["size"]
-            case "steps":
-                for step in range(1, 4):
-                    request.report_progress(step, 3, arguments["name"])
-                return arguments["name"]
             case "wait-for":
                 open(arguments["begun"], "w", encoding="utf-8").close()
                 pause = threading.Event()

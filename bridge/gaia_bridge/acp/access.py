@@ -154,7 +154,7 @@ class Access:
         *args: str,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the command, which is killed
     ) -> CommandEnd:
         """`run` for coroutines."""
         return await _awaited(self._do(partial(self._run, [command, *args], env or {}, cwd, timeout)))
@@ -175,12 +175,12 @@ class Access:
         words: list[str],
         env: Mapping[str, str],
         cwd: str | None,
-        timeout: float | None,
+        wanted: float | None,
         running: RunningTool | None,
     ) -> CommandEnd:
         self._at.insist("terminal", "run commands")
         limits = self._at.limits
-        seconds = limits.command_timeout if timeout is None else min(timeout, limits.command_timeout)
+        seconds = limits.command_timeout if wanted is None else min(wanted, limits.command_timeout)
         terminal = await self._at.ask(
             _CREATE,
             command=words[0],

@@ -98,7 +98,7 @@ class EditorAccess(Protocol):
         *args: str,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the command, which is killed
     ) -> CommandEnd:
         """`run` for coroutines."""
         ...

@@ -147,7 +147,7 @@ def connected(place: Place) -> socket.socket | None:
         NoAnswerError: There is somebody, who has taken none for long.
     """
     until = time.monotonic() + GREETING_PATIENCE
-    while True:
+    while time.monotonic() < until:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(GREETING_PATIENCE)
         try:
@@ -155,12 +155,11 @@ def connected(place: Place) -> socket.socket | None:
             return connection
         except BlockingIOError:  # there are as many waiting as can: it is busy, and not gone
             connection.close()
-            if time.monotonic() > until:
-                raise NoAnswerError(f"the bridge at {place.front} takes no connections; see {place.log}") from None
             time.sleep(_LOOK)
         except OSError:
             connection.close()
             return None
+    raise NoAnswerError(f"the bridge at {place.front} takes no connections; see {place.log}")
 
 
 def start(place: Place, scope: Scope, keep: float | None, until: float) -> socket.socket:
