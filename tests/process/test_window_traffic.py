@@ -82,9 +82,9 @@ def test_a_call_that_is_cancelled_is_the_one_of_its_window_though_all_have_the_s
     names = [f"cancel-{number}" for number in range(3)]
     for window, name in zip(windows, names, strict=True):
         window.write(
-            json.dumps(message(window, 777, "tools/call", name="hang", arguments={"name": name})).encode() + b"\n"
+            json.dumps(message(window, 7_000_000, "tools/call", name="hang", arguments={"name": name})).encode() + b"\n"
         )
-    windows[1].notify("notifications/cancelled", requestId=777, **meta_of(windows[1]))
+    windows[1].notify("notifications/cancelled", requestId=7_000_000, **meta_of(windows[1]))
     given_up: list[str] = []
 
     def is_given_up() -> bool:
@@ -94,9 +94,9 @@ def test_a_call_that_is_cancelled_is_the_one_of_its_window_though_all_have_the_s
     eventually(is_given_up)
     assert given_up == [names[1]]
     for window in (windows[0], windows[2]):
-        window.notify("notifications/cancelled", requestId=777)
+        window.notify("notifications/cancelled", requestId=7_000_000)
     eventually(lambda: set(names) <= set(windows[0].told("given-up")["names"]))
-    assert all("777" not in window.heard() for window in windows), "who cancels is not answered"
+    assert all("7000000" not in window.heard() for window in windows), "who cancels is not answered"
 
 
 def test_ten_megabytes_arrive_whole_in_each_window_at_once(windows: list[Window]) -> None:
