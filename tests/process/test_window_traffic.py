@@ -84,6 +84,7 @@ def test_a_call_that_is_cancelled_is_the_one_of_its_window_though_all_have_the_s
         window.write(
             json.dumps(message(window, 7_000_000, "tools/call", name="hang", arguments={"name": name})).encode() + b"\n"
         )
+    eventually(lambda: set(names) <= set(windows[0].told("given-up")["begun"]))
     windows[1].notify("notifications/cancelled", requestId=7_000_000, **meta_of(windows[1]))
     given_up: list[str] = []
 

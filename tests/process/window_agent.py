@@ -15,6 +15,7 @@ class WindowAgent(MCPAgent):
     def __init__(self) -> None:
         super().__init__()
         self._seen = 0
+        self._begun: list[str] = []
         self._given_up: list[str] = []
 
     def get_mcp_tool_definitions(self) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ class WindowAgent(MCPAgent):
         if tool_name == "large":
             return str(arguments["letter"]) * arguments["size"]
         if tool_name == "given-up":
-            return {"names": self._given_up}
+            return {"begun": self._begun, "names": self._given_up}
         return self._about_windows(tool_name, arguments)
 
     def _about_windows(self, tool_name: str, arguments: dict[str, Any]) -> Any:
@@ -44,6 +45,7 @@ class WindowAgent(MCPAgent):
             case "process":
                 return {"pid": os.getpid()}
             case "hang":
+                self._begun.append(arguments.get("name", ""))
                 cancelled = request.wait_cancelled(600)
                 self._given_up.append(arguments.get("name", ""))
                 return {"cancelled": cancelled}
