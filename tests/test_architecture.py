@@ -581,7 +581,6 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 
 ENDLESS = {
     "gaia_bridge.cli.background:_end": "ends at its deadline, and sleeps between two looks",
-    "gaia_bridge.front.launching:_alone": "ends at its deadline, and sleeps between two looks",
     "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
     "gaia_bridge.sources.public_names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",

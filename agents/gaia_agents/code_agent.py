@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import mimetypes
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any, Final
 from urllib.parse import unquote
 
 from gaia_agents.base import ShippedAgent, current_request, server_info
@@ -22,18 +24,27 @@ from gaia_agents.code_tools import FILE_PREFIX, PROMPTS, RESOURCES, TEMPLATES, T
 from gaia_agents.files import decode, lines_of
 from gaia_agents.languages import language_of
 from gaia_agents.listing import list_files
-from gaia_agents.workspace import PathError, open_workspace
+from gaia_agents.places import folder_told, places_of
+from gaia_agents.workspace import PathError, Workspace
 from gaia_bridge.content import embedded_blob, embedded_text, user_message
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["CodeAgent"]
 
+logger = logging.getLogger(__name__)
+
 MAX_RESOURCE_BYTES = 4 * 1024 * 1024
 """One resource; a client shows it whole."""
 _TREE_FILES = 2_000
 _COMPLETIONS = 100
 """MCP server/utilities/completion: at most 100 values in one answer."""
+_OPERATIONS: Final[Mapping[str, Callable[..., JSON]]] = {
+    "search-code": search_code,
+    "read-file": read_file,
+    "create-file": create_file,
+    "analyze-code": analyze_code,
+}
 _FOCUSES = ("correctness", "error handling", "performance", "readability", "security", "tests")
 
 
@@ -45,6 +56,7 @@ class CodeAgent(ShippedAgent):
 
     Args:
         root: The folder; the current one by default.
+        in_windows: Whether it works in the folder of the window that asks, instead.
 
     Raises:
         ValueError: `root` is no folder.
@@ -52,19 +64,19 @@ class CodeAgent(ShippedAgent):
 
     tools = TOOLS
 
-    def __init__(self, root: Path | str | None = None) -> None:
+    def __init__(self, root: Path | str | None = None, *, in_windows: bool = False) -> None:
         super().__init__()
-        self._workspace = open_workspace(root, self.mcp_own_files)
+        self._places = places_of(root, self.mcp_own_files, in_windows=in_windows)
+
+    @classmethod
+    def for_windows(cls) -> CodeAgent:
+        """One that works in the folder of the window that asks."""
+        return cls(in_windows=True)
 
     @property
     def handlers(self) -> Mapping[str, Callable[..., JSON]]:
         """What runs each tool."""
-        return {
-            "search-code": partial(search_code, self._workspace),
-            "read-file": partial(read_file, self._workspace),
-            "create-file": partial(create_file, self._workspace),
-            "analyze-code": partial(analyze_code, self._workspace),
-        }
+        return {name: partial(self._run, operation) for name, operation in _OPERATIONS.items()}
 
     def get_mcp_server_info(self) -> JSON:
         """Say who this is."""
@@ -72,7 +84,7 @@ class CodeAgent(ShippedAgent):
             "gaia-code-agent",
             "Code agent",
             "Searches, reads, creates and analyses the files of a project.",
-            f"Works on the folder {self._workspace.root.name!r}; all paths are relative to it. Files that git ignores "
+            f"Works on {folder_told(self._places)}; all paths are relative to it. Files that git ignores "
             "are left out. Find the place with search-code, then look at it with read-file.",
         )
 
@@ -122,9 +134,10 @@ class CodeAgent(ShippedAgent):
         """
         if uri == TREE_URI:
             return {"contents": [embedded_text(uri, self._tree())["resource"]]}
+        workspace = self._workspace
         try:
             path = unquote(uri.removeprefix(FILE_PREFIX), errors="strict") if uri.startswith(FILE_PREFIX) else ""
-            data = self._workspace.read(path, MAX_RESOURCE_BYTES)
+            data = workspace.read(path, MAX_RESOURCE_BYTES)
         except (PathError, UnicodeDecodeError):
             raise ResourceNotFoundError(uri) from None
         kind, _ = mimetypes.guess_type(path, strict=False)
@@ -138,15 +151,29 @@ class CodeAgent(ShippedAgent):
     def complete_mcp_argument(self, ref: JSON, argument: str, value: str, context: dict[str, str]) -> JSON:
         """Suggest paths of real files, and what a review can look at."""
         if argument == "path":
-            paths = list_files(self._workspace, request=current_request()).paths
+            try:
+                workspace = self._workspace
+            except ToolError as error:
+                logger.debug("no paths are suggested: %s", error)
+                return {"values": []}
+            paths = list_files(workspace, request=current_request()).paths
             near = [path for path in paths if path.startswith(value)] or [path for path in paths if value in path]
         else:
             near = [focus for focus in _FOCUSES if argument == "focus" and focus.startswith(value)]
         return {"values": near[:_COMPLETIONS], "total": len(near), "hasMore": len(near) > _COMPLETIONS}
 
+    @property
+    def _workspace(self) -> Workspace:
+        """That of the request that is being worked on."""
+        return self._places.workspace()
+
+    def _run(self, operation: Callable[..., JSON], **arguments: Any) -> JSON:
+        return operation(self._workspace, **arguments)
+
     def _tree(self) -> str:
-        listing = list_files(self._workspace, request=current_request(), limit=_TREE_FILES)
-        lines = [f"{self._workspace.root.name}/"]
+        workspace = self._workspace
+        listing = list_files(workspace, request=current_request(), limit=_TREE_FILES)
+        lines = [f"{workspace.root.name}/"]
         open_folders: tuple[str, ...] = ()
         for path in listing.paths:
             *folders, name = path.split("/")

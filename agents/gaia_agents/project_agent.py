@@ -11,9 +11,9 @@ from pathlib import Path
 from gaia_agents.base import ShippedAgent, current_request, server_info
 from gaia_agents.dashboard import dashboard, fingerprint
 from gaia_agents.git import Change, Commit, Git, GitError, Status
+from gaia_agents.places import folder_told, places_of
 from gaia_agents.project_tools import DASHBOARD_URI, PROMPTS, RESOURCES, TOOLS
 from gaia_agents.watching import Watcher
-from gaia_agents.workspace import open_workspace
 from gaia_bridge.content import embedded_text, user_message
 from gaia_bridge.contract import Publisher
 from gaia_bridge.errors import ResourceNotFoundError
@@ -35,6 +35,7 @@ class ProjectAgent(ShippedAgent):
 
     Args:
         root: The folder; the current one by default.
+        in_windows: Whether it works in the folder of the window that asks, instead. Then it announces nothing.
 
     Raises:
         ValueError: `root` is no folder.
@@ -42,13 +43,17 @@ class ProjectAgent(ShippedAgent):
 
     tools = TOOLS
 
-    def __init__(self, root: Path | str | None = None) -> None:
+    def __init__(self, root: Path | str | None = None, *, in_windows: bool = False) -> None:
         super().__init__()
-        self._workspace = open_workspace(root, self.mcp_own_files)
-        self._git = Git(self._workspace.root)
-        self._watcher = Watcher(
-            lambda: fingerprint(self._workspace), lambda: self.notify_mcp_resource_updated(DASHBOARD_URI)
-        )
+        self._places = places_of(root, self.mcp_own_files, in_windows=in_windows)
+        self._watcher: Watcher | None = None
+        if (fixed := self._places.fixed) is not None:
+            self._watcher = Watcher(lambda: fingerprint(fixed), lambda: self.notify_mcp_resource_updated(DASHBOARD_URI))
+
+    @classmethod
+    def for_windows(cls) -> ProjectAgent:
+        """One that works in the folder of the window that asks."""
+        return cls(in_windows=True)
 
     @property
     def handlers(self) -> Mapping[str, Callable[..., JSON]]:
@@ -61,8 +66,8 @@ class ProjectAgent(ShippedAgent):
             "gaia-project-agent",
             "Project agent",
             "Tells how a project stands: git status, standup reports, a dashboard.",
-            f"Works on the folder {self._workspace.root.name!r} and only reads. get-status tells what git knows; "
-            f"{DASHBOARD_URI} has figures and announces its updates.",
+            f"Works on {folder_told(self._places)} and only reads. get-status tells what git knows; "
+            f"{DASHBOARD_URI} has figures{'' if self._watcher is None else ' and announces its updates'}.",
         )
 
     def get_mcp_prompts(self) -> list[JSON]:
@@ -76,12 +81,13 @@ class ProjectAgent(ShippedAgent):
     def on_mcp_published(self, publisher: Publisher) -> None:
         """Look for changes from now on."""
         super().on_mcp_published(publisher)
-        self._watcher.start()
+        if self._watcher is not None:
+            self._watcher.start()
 
     def on_mcp_unpublished(self, publisher: Publisher) -> None:
         """Stop looking when nobody is left to hear of changes."""
         super().on_mcp_unpublished(publisher)
-        if not self._publishers():
+        if self._watcher is not None and not self._publishers():
             self._watcher.stop()
 
     def get_mcp_prompt(self, name: str, arguments: dict[str, str]) -> JSON:
@@ -94,12 +100,13 @@ class ProjectAgent(ShippedAgent):
         if name != "daily-standup":
             raise ValueError(f"Unknown prompt: {name!r}. Expected daily-standup.")
         start = _start(arguments.get("days", "").strip(), arguments.get("since", "").strip())
-        status = self._git.status()
-        known_as, email = self._git.config("user.name"), self._git.config("user.email")
+        git = self._git
+        status = git.status()
+        known_as, email = git.config("user.name"), git.config("user.email")
         author = known_as or email
         if author is None:
             raise GitError("git does not know who you are; run 'git config user.email you@example.org'")
-        commits = self._commits_by(f"<{email}>" if email else author, start) if status.commit else []
+        commits = _commits_by(git, f"<{email}>" if email else author, start) if status.commit else []
         return {
             "description": f"Standup report since {start:%Y-%m-%d}",
             "messages": user_message(_standup(author, start, commits, status)),
@@ -113,7 +120,8 @@ class ProjectAgent(ShippedAgent):
         """
         if uri != DASHBOARD_URI:
             raise ResourceNotFoundError(uri)
-        figures = dashboard(self._workspace, self._git, current_request())
+        workspace = self._places.workspace()
+        figures = dashboard(workspace, Git(workspace.root), current_request())
         return {"contents": [embedded_text(uri, json.dumps(figures, indent=2), "application/json")["resource"]]}
 
     def complete_mcp_argument(self, ref: JSON, argument: str, value: str, context: dict[str, str]) -> list[str]:
@@ -123,25 +131,32 @@ class ProjectAgent(ShippedAgent):
             return [day.isoformat() for day in days if day.isoformat().startswith(value)]
         return [days for days in _DAY_CHOICES if argument == "days" and days.startswith(value)]
 
+    @property
+    def _git(self) -> Git:
+        """That of the request that is being worked on."""
+        return Git(self._places.workspace().root)
+
     def _get_status(self, commits: int = 10) -> JSON:
+        git = self._git
         try:
-            status = self._git.status()
-            latest = self._git.commits(f"--max-count={commits}") if status.commit and commits else []
+            status = git.status()
+            latest = git.commits(f"--max-count={commits}") if status.commit and commits else []
         except GitError as error:
             return _status_report(None, [], str(error))
         return _status_report(status, latest, _sentence(status))
 
-    def _commits_by(self, author: str, start: datetime) -> list[Commit]:
-        """The author's commits on any local branch, merges left out."""
-        return self._git.commits(
-            "HEAD",
-            "--branches",
-            "--no-merges",
-            "--fixed-strings",
-            f"--author={author}",
-            f"--since={start.isoformat()}",
-            f"--max-count={_MAX_LISTED}",
-        )
+
+def _commits_by(git: Git, author: str, start: datetime) -> list[Commit]:
+    """The author's commits on any local branch, merges left out."""
+    return git.commits(
+        "HEAD",
+        "--branches",
+        "--no-merges",
+        "--fixed-strings",
+        f"--author={author}",
+        f"--since={start.isoformat()}",
+        f"--max-count={_MAX_LISTED}",
+    )
 
 
 def _start(days: str, since: str) -> datetime:

@@ -22,7 +22,7 @@ from gaia_agents.repository import Repository, find_repository, read_small
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ToolError
 
-__all__ = ["PathError", "Workspace", "WorkspaceFile", "open_workspace"]
+__all__ = ["WORKSPACE_VARIABLE", "PathError", "Workspace", "WorkspaceFile", "home_in", "open_workspace"]
 
 MAX_PATH = 4_096
 """Characters of a path: Linux's own limit."""
@@ -62,7 +62,7 @@ def open_workspace(root: Path | str | None, own_files: Callable[[], Collection[P
     folder = Path(os.path.realpath(Path.cwd() if named is None else Path(named).expanduser()))
     if not folder.is_dir():
         raise ValueError(f"{str(named)!r} is not a folder; give the folder to work on")
-    if named is None and (home := _home_in(folder)):
+    if named is None and (home := home_in(folder)):
         raise ValueError(
             f"the current folder {str(folder)!r} holds your home folder {str(home)!r}, with all that is private in it; "
             f"start in the folder of a project, or name a folder: {WORKSPACE_VARIABLE}=FOLDER"
@@ -258,7 +258,7 @@ def _is_own_name(folder: Path, name: str) -> bool:
         return not os.path.lexists(folder / name)
 
 
-def _home_in(folder: Path) -> Path | None:
+def home_in(folder: Path) -> Path | None:
     """The user's home folder if it is this folder or below it."""
     try:
         home = Path(os.path.realpath(home_folder()))

@@ -25,6 +25,7 @@ __all__ = [
     "STREAM_FAREWELL",
     "STREAM_INTERVAL",
     "STREAM_PATIENCE",
+    "WINDOW_AGENTS",
     "YOUNG_OBJECTS",
 ]
 
@@ -34,6 +35,9 @@ DEFAULT_PORT = 8765
 
 SHIPPED_AGENTS = {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:ProjectAgent"}
 """The agents that ship with the bridge, by the names of their entry points. No others take these names."""
+
+WINDOW_AGENTS = {"code": "gaia_agents:CodeAgent.for_windows", "project": "gaia_agents:ProjectAgent.for_windows"}
+"""The same, each working in the folder of the window that asks."""
 
 OWN_PACKAGES = ("gaia", "gaia_bridge")
 """What lies between the bridge and the code of an agent's author: frames that explain nothing to that author."""

@@ -208,6 +208,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def client_folder(self) -> str | None:
+        """The folder that the client's program was started in, where that is known to be one of this user's."""
+        ...
+
+    @property
     def log_level(self) -> str | None:
         """The least severe log messages that the client wants, one of `model.LOG_LEVELS`; `None` if it wants none."""
         ...

@@ -486,6 +486,8 @@ class BackgroundLimits(Limits, frozen=True):
     """Of its log; then it is put aside, and the one that was put aside before is removed."""
     log_look: float = 60.0
     """Seconds between two looks how long it is."""
+    log_kept: float = 604_800.0
+    """Seconds that the log of a bridge is kept that failed: a week. The next one that starts removes it."""
 
 
 class DoctorLimits(Limits, frozen=True):
@@ -525,6 +527,12 @@ class AcpLimits(Limits, frozen=True):
     """Seconds that the first turn waits for the editor's servers to start; what starts later is there in the next."""
     line_bytes: int = 32 * MIB
     """One message: prompts carry whole files and pictures."""
+    command_timeout: float = 600.0
+    """Seconds for a command that an agent runs in a terminal of the editor: as long as a call may take."""
+    command_output: int = 64 * KIB
+    """Bytes of its output that are kept: the end of them. A model is told no more of one call."""
+    release: float = 5.0
+    """Seconds for the editor to close a terminal, also when the turn is over."""
     page: int = 50
     """Kept conversations in one answer to `session/list`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from gaia.agents.base import Agent
 from gaia_bridge.discovery import load_agent
-from tests.support.editors import editing
+from tests.support.editors import EditorClient, Workbench, editing
 from tests.support.fake_model import FakeModel, call, say
 from tests.test_architecture import ROOT
 
@@ -27,7 +28,7 @@ async def test_the_agent_of_the_page_edits_asks_and_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    [program] = blocks("python")
+    program, _ = blocks("python")
     (tmp_path / "notes_agent.py").write_text(program, encoding="utf-8")
     [loaded] = load_agent("notes_agent.py")
     assert isinstance(loaded.agent, Agent)
@@ -50,6 +51,28 @@ async def test_the_agent_of_the_page_edits_asks_and_is_remembered(
     path = str(tmp_path / "todo.md")
     assert diff == {"type": "diff", "path": path, "oldText": "buy milk", "newText": "buy bread"}
     assert model.asked[-1].last["content"] == "What is missing in todo.md?"
+
+
+@pytest.mark.anyio
+async def test_the_agent_that_runs_tests_runs_them_in_the_editor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, program = blocks("python")
+    (tmp_path / "testing_agent.py").write_text(program, encoding="utf-8")
+    (tmp_path / "pytest").write_text('#!/bin/sh\necho "$2: 1 passed"\n', encoding="utf-8")
+    (tmp_path / "pytest").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    [loaded] = load_agent("testing_agent.py")
+    assert isinstance(loaded.agent, Agent)
+    loaded.agent.close()
+    for client in (Workbench(), EditorClient()):
+        model = FakeModel(call("run_tests", path="a.py"), say("Done."))
+        async with editing(type(loaded.agent)(silent_mode=True, model=model), client) as editor:
+            await editor.ask(await editor.begin(cwd=tmp_path), "Test it")
+        [told] = map(str, model.asked[-1].results())
+        has_terminals = isinstance(client, Workbench)
+        assert ("exit code 0\na.py: 1 passed" if has_terminals else "open this agent in an editor") in told
 
 
 def test_the_entries_for_editors_start_the_command() -> None:

@@ -252,7 +252,9 @@ def test_updates_are_announced_while_it_is_published(project: Path, monkeypatch:
     monkeypatch.setattr(project_agent, "fingerprint", look)
     monkeypatch.setattr(watching, "SHARE", 1.0)
     agent, first, second = ProjectAgent(project), Announcements(), Announcements()
-    agent._watcher._min_seconds = 0.001  # pyright: ignore[reportPrivateUsage] -- so that the test need not wait
+    watching_it = agent._watcher  # pyright: ignore[reportPrivateUsage]
+    assert watching_it is not None
+    watching_it._min_seconds = 0.001  # pyright: ignore[reportPrivateUsage] -- so that the test need not wait
     before = threading.enumerate()
     agent.on_mcp_published(first)
     agent.on_mcp_published(second)

@@ -28,6 +28,17 @@ class NoisyAgent(Agent):
             return f"deleted {path}; input is {sys.stdin.read()!r}"
 
         @tool
+        def count_words(path: str) -> str:
+            """Count the words of a file in a terminal of the editor."""
+            editor = get_request_context().editor
+            assert editor is not None
+            words = editor.read_text_file(path).split()
+            code = "import os, sys; print(len(sys.argv) - 1, 'words in', os.getcwd())"
+            end = editor.run(sys.executable, "-S", "-c", code, *words)
+            editor.write_text_file("words.txt", end.output)
+            return f"{end.exit_code}"
+
+        @tool
         def hang() -> str:
             """Wait until it is cancelled."""
             get_request_context().wait_cancelled(60)

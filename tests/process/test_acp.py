@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.bridge.cli.running import run
-from tests.support.editors import Editing, EditorClient, stdio_server
+from tests.support.editors import Editing, EditorClient, Workbench, capabilities_of, stdio_server
 from tests.support.on_demand import acp
 from tests.support.scripted_model import call, say, scripted_model
 from tests.support.upstreams import TESTS
@@ -28,9 +28,9 @@ RAW = str(TESTS / "servers" / "raw_server.py")
 
 
 @asynccontextmanager
-async def started(base_url: str, home: Path) -> AsyncGenerator[tuple[Editing, Any]]:
+async def started(base_url: str, home: Path, client: EditorClient | None = None) -> AsyncGenerator[tuple[Editing, Any]]:
     """The command as a process, and an editor that has said hello to it."""
-    client = EditorClient()
+    client = client or EditorClient()
     person: Any = client
     command = (sys.executable, "-m", "gaia_bridge", "acp", AGENT)
     environment = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "none", "GAIA_MODEL": "scripted", "HOME": str(home)}
@@ -42,7 +42,7 @@ async def started(base_url: str, home: Path) -> AsyncGenerator[tuple[Editing, An
         use_unstable_protocol=True,
     ) as (connection, process):
         with anyio.fail_after(PATIENCE):
-            await connection.initialize(acp.PROTOCOL_VERSION)
+            await connection.initialize(acp.PROTOCOL_VERSION, capabilities_of(client))
         yield Editing(client, connection), process
 
 
@@ -62,6 +62,18 @@ async def test_a_whole_conversation_with_a_model_a_server_and_a_permission(tmp_p
     assert editor.client.said() == f"It is {told[1]['content'][0]['text']}."
     assert len(family) > 1
     await until(lambda: not any(it.is_running() and it.status() != psutil.STATUS_ZOMBIE for it in family))
+
+
+async def test_the_editors_files_and_terminals_are_used_by_the_agents_code(tmp_path: Path) -> None:
+    client = Workbench(**{"unsaved.txt": "one two three"})
+    with scripted_model(call("count_words", path="unsaved.txt"), say("Counted."), models=["scripted"]) as model:
+        async with started(model.base_url, tmp_path, client) as (editor, _):
+            ended = await editor.ask(await editor.begin(cwd=tmp_path), "Count")
+            [*_, last] = client.shown("tool_call_update")
+    assert ended.stop_reason == "end_turn"
+    assert [content["type"] for content in last["content"]] == ["terminal", "content"]
+    assert (tmp_path / "words.txt").read_text(encoding="utf-8") == f"3 words in {tmp_path}\n"
+    assert not client.open
 
 
 async def test_a_turn_that_hangs_holds_up_neither_its_cancellation_nor_the_end(tmp_path: Path) -> None:

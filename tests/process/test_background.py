@@ -484,7 +484,7 @@ def test_a_question_that_a_modern_client_looks_at_is_answered_where_it_was_asked
 def test_it_ends_some_time_after_its_last_client(me: User) -> None:
     first, second = (me.window("--agent", str(AGENT), "--keep", SOON) for _ in range(2))
     assert first.leave() == second.leave() == 0
-    eventually(me.nothing_is_left)
+    eventually(lambda: me.nothing_is_left() and not me.files())
     assert first.bridge.all_errors() == second.bridge.all_errors() == ""
 
 
@@ -505,6 +505,10 @@ def test_an_agent_that_cannot_be_loaded_is_the_error_of_the_handshake(me: User) 
     assert window.bridge.ended() == 69
     assert answer["error"]["message"] in window.bridge.all_errors()
     eventually(me.nothing_is_left)
+    log = Path(answer["error"]["message"].rpartition("; see ")[2])
+    assert "no_such_module" in log.read_text(encoding="utf-8")
+    assert me.run("down", "--agent", str(agent)).stderr == "it does not run\n"
+    assert me.files() == []
 
 
 def test_a_place_that_cannot_be_used_is_the_error_of_the_handshake(me: User) -> None:
@@ -548,6 +552,7 @@ def test_up_ps_restart_and_down_by_hand(me: User) -> None:
     assert after["http"] == before["http"]
     window.leave()
     assert me.run("down", "--all").returncode == 0
+    assert me.files() == []
     eventually(me.nothing_is_left)
     assert me.run("down", *words).stderr == "it does not run\n"
 

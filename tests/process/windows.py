@@ -131,11 +131,11 @@ class User:
         """Write the configuration that `--config` names."""
         self.config.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
-    def start(self, *words: str, environment: Mapping[str, str] = {}) -> Running:
-        """Start `gaia-bridge`, to the end of the test."""
+    def start(self, *words: str, environment: Mapping[str, str] = {}, folder: Path | None = None) -> Running:
+        """Start `gaia-bridge` in a folder, or at home, to the end of the test."""
         process = subprocess.Popen(
             [sys.executable, "-m", "gaia_bridge", *words],
-            cwd=self.folder,
+            cwd=folder or self.folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -147,10 +147,15 @@ class User:
         return running
 
     def window(
-        self, *words: str, modern: bool = False, begin: bool = True, environment: Mapping[str, str] = {}
+        self,
+        *words: str,
+        modern: bool = False,
+        begin: bool = True,
+        environment: Mapping[str, str] = {},
+        folder: Path | None = None,
     ) -> Window:
         """Open a window; its editor starts a front."""
-        window = Window(self.start("connect", *words, environment=environment), modern)
+        window = Window(self.start("connect", *words, environment=environment, folder=folder), modern)
         if begin:
             window.begin()
         return window
@@ -203,6 +208,10 @@ class User:
     def nothing_is_left(self) -> bool:
         """Whether there are neither processes nor sockets."""
         return not self.processes() and not list(self.sockets.glob("*.sock"))
+
+    def files(self) -> list[str]:
+        """What there is in the folder of sockets."""
+        return sorted(path.name for path in self.sockets.iterdir())
 
     def log(self) -> str:
         """All that bridges have written."""

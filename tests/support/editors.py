@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from gaia_bridge.settings import Settings
 from tests.support.on_demand import acp, acp_schema, acp_serving
 from tests.support.waiting import PATIENCE, Changing
 
-__all__ = ["Editing", "EditorClient", "editing", "stdio_server", "text"]
+__all__ = ["Editing", "EditorClient", "Workbench", "capabilities_of", "editing", "stdio_server", "text"]
 
 
 def text(said: str) -> Any:
@@ -34,7 +35,7 @@ def stdio_server(name: str, command: str, *args: str, **env: str) -> Any:
 
 
 class EditorClient(Changing):
-    """Implements `acp.Client`, but for what no agent of ours asks: files and terminals.
+    """Implements `acp.Client`, but for files and terminals.
 
     Args:
         choose: The option that is chosen of every permission: its id, or `None` for none.
@@ -98,6 +99,96 @@ class EditorClient(Changing):
         return "".join(update["content"]["text"] for update in self.shown("agent_message_chunk", session_id))
 
 
+class Workbench(EditorClient):
+    """An editor that lets agents use files, some of which are not saved, and terminals, whose programs are real."""
+
+    def __init__(self, **unsaved: str) -> None:
+        super().__init__()
+        self.unsaved = unsaved
+        """By the names of files."""
+        self.asked: list[str] = []
+        """What of it agents have used."""
+        self.refuses = ""
+        """The part of a path that nobody may read."""
+        self.open: dict[str, asyncio.subprocess.Process] = {}
+        """Programs in terminals that are not released."""
+
+    async def read_text_file(
+        self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **kwargs: Any
+    ) -> Any:
+        """The agent reads a file."""
+        self.asked.append(f"read {path}")
+        if self.refuses and self.refuses in path:
+            raise acp.RequestError(-32000, "this file is nobody's")
+        name = Path(path).name
+        text = self.unsaved[name] if name in self.unsaved else await anyio.Path(path).read_text(encoding="utf-8")
+        lines = text.splitlines(keepends=True)[(line or 1) - 1 :]
+        return acp_schema.ReadTextFileResponse(content="".join(lines[:limit]))
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **kwargs: Any) -> Any:
+        """The agent writes a file."""
+        self.asked.append(f"write {path}")
+        await anyio.Path(path).write_text(content, encoding="utf-8")
+        return acp_schema.WriteTextFileResponse()
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        command: str,
+        args: list[str] | None = None,
+        env: list[Any] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The agent runs a command."""
+        self.asked.append(f"run {Path(command).name} in {cwd}, {output_byte_limit} bytes")
+        process = await asyncio.create_subprocess_exec(
+            command,
+            *(args or ()),
+            cwd=cwd,
+            env={**os.environ, **{variable.name: variable.value for variable in env or ()}},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        terminal = f"terminal-{process.pid}"
+        self.open[terminal] = process
+        self._changed()
+        return acp_schema.CreateTerminalResponse(terminal_id=terminal)
+
+    async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **kwargs: Any) -> Any:
+        """The agent waits for its end."""
+        code = await self.open[terminal_id].wait()
+        return acp_schema.WaitForTerminalExitResponse(exit_code=code if code >= 0 else None)
+
+    async def terminal_output(self, session_id: str, terminal_id: str, **kwargs: Any) -> Any:
+        """The agent looks at what it has written."""
+        process = self.open[terminal_id]
+        assert process.stdout is not None
+        output = (await process.stdout.read()).decode()
+        code = await process.wait()
+        status = acp_schema.TerminalExitStatus(
+            exit_code=code if code >= 0 else None, signal=None if code >= 0 else str(-code)
+        )
+        return acp_schema.TerminalOutputResponse(output=output, truncated=False, exit_status=status)
+
+    async def kill_terminal(self, session_id: str, terminal_id: str, **kwargs: Any) -> Any:
+        """The agent ends it."""
+        self.asked.append("kill")
+        self.open[terminal_id].kill()
+        return acp_schema.KillTerminalResponse()
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **kwargs: Any) -> Any:
+        """The agent does not need it any more."""
+        process = self.open.pop(terminal_id)
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+        self._changed()
+        return acp_schema.ReleaseTerminalResponse()
+
+
 class Editing:
     """An editor with an agent.
 
@@ -116,11 +207,27 @@ class Editing:
         name: str = response.session_id
         return name
 
+    async def send(self, method: str, **params: Any) -> Any:
+        """Send a request that the package has no method for; its result."""
+        with anyio.fail_after(PATIENCE):
+            return await self.connection._conn.send_request(method, params)
+
     async def ask(self, session_id: str, *prompt: Any) -> Any:
         """Say something, and wait for the end of the turn."""
         blocks = [text(block) if isinstance(block, str) else block for block in prompt]
         with anyio.fail_after(PATIENCE):
             return await self.connection.prompt(session_id, blocks)
+
+
+def capabilities_of(client: EditorClient, *, forms: bool = False) -> Any:
+    """What an editor declares."""
+    shows: JSON = {}
+    if forms:
+        shows["elicitation"] = acp_schema.ElicitationCapabilities(form=acp_schema.ElicitationFormCapabilities())
+    if isinstance(client, Workbench):
+        shows["fs"] = acp_schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+        shows["terminal"] = True
+    return acp_schema.ClientCapabilities(**shows)
 
 
 @asynccontextmanager
@@ -157,14 +264,9 @@ async def editing(
         connection = acp.connect_to_agent(
             person, writer, their_reader, use_unstable_protocol=True, observers=[client.overhear]
         )
-        shows: JSON = (
-            {"elicitation": acp_schema.ElicitationCapabilities(form=acp_schema.ElicitationFormCapabilities())}
-            if forms
-            else {}
-        )
         await connection.initialize(
             acp.PROTOCOL_VERSION,
-            acp_schema.ClientCapabilities(**shows),
+            capabilities_of(client, forms=forms),
             acp_schema.Implementation(name="test-editor", version="1"),
         )
         try:

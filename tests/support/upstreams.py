@@ -148,6 +148,7 @@ class FakeRequest:
         self.meta: Mapping[str, Any] = meta or {}
         self.client_info: Mapping[str, Any] = {}
         self.client_capabilities: Mapping[str, Any] = {}
+        self.client_folder: str | None = None
         self.log_level: str | None = None
         self.input_responses: Mapping[str, JSON] = {}
         self.request_state: str | None = None

@@ -88,6 +88,7 @@ class RecordingChannel:
     """Stands where the core's channel to the client stands, and keeps what it is told."""
 
     is_asking = False
+    editor = None
 
     def __init__(self, cancel_at: int | None = None) -> None:
         self.progress: list[tuple[float, float | None, str | None]] = []

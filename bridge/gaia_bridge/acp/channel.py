@@ -10,8 +10,9 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from gaia_bridge.calls.editor_access import EditorAccess
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.running_tool import RunningTool, running_tool
 from gaia_bridge.errors import RequestCancelledError
@@ -24,6 +25,8 @@ from gaia_bridge.sanitize.escaping import one_line
 __all__ = ["EditorRequest", "TurnChannel"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Answer = Callable[[str, JSON, RunningTool | None], Awaitable[JSON]]
 """Puts a question of MCP to the person, on behalf of a call."""
@@ -54,7 +57,9 @@ class TurnChannel:
         self._loop = LoopHandle()
         self._over = threading.Event()
         self._cancelled = threading.Event()
-        self._open: set[Future[JSON]] = set()
+        self._open: set[Future[Any]] = set()
+        self.editor: EditorAccess | None = None
+        """What the agent can use of the editor."""
 
     @property
     def cancelled(self) -> bool:
@@ -84,6 +89,17 @@ class TurnChannel:
         """Log it: editors have no place for it."""
         number = logging.getLevelNamesMapping().get(message.level.upper(), logging.INFO)
         logger.log(number, "%s%s", f"{message.logger}: " if message.logger else "", message.data)
+
+    def do(self, work: Callable[[RunningTool | None], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Have a coroutine run on the event loop; it is cancelled, and fails, once the turn is over. In any thread.
+
+        Args:
+            work: Makes it, given the call on whose behalf.
+        """
+        future: Future[T] = Future()
+        running = running_tool()
+        self._loop.call_soon(partial(self._begin, future, partial(work, running)))
+        return future
 
     def ask(self, method: str, params: JSON) -> JSON:
         """Put a question and block until it is answered, in bounded time."""
@@ -118,20 +134,21 @@ class TurnChannel:
     def _put(self, method: str, params: JSON) -> Future[JSON]:
         if problem := question_problem(method, params):
             raise ValueError(f"{method} cannot be asked like this: {problem}")
-        future: Future[JSON] = Future()
-        self._loop.call_soon(partial(self._begin, future, method, params, running_tool()))
-        return future
+        return self.do(partial(self._asked, method, params))
 
-    def _begin(self, future: Future[JSON], method: str, params: JSON, running: RunningTool | None) -> None:
+    async def _asked(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
+        return await self.answer(method, params, running)
+
+    def _begin(self, future: Future[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         if self._over.is_set():
             _fail(future, RequestCancelledError("the turn is over"))
             return
         self._open.add(future)
-        self._start(partial(self._answered, future, method, params, running))
+        self._start(partial(self._done, future, work))
 
-    async def _answered(self, future: Future[JSON], method: str, params: JSON, running: RunningTool | None) -> None:
+    async def _done(self, future: Future[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         try:
-            result = await self.answer(method, params, running)
+            result = await work()
         except Exception as error:  # raised where it was asked
             _fail(future, error)
         except BaseException:
@@ -201,6 +218,6 @@ class EditorRequest(OwnRequest):
         return again
 
 
-def _fail(future: Future[JSON], error: BaseException) -> None:
+def _fail(future: Future[Any], error: BaseException) -> None:
     with suppress(InvalidStateError):  # answered, or nobody waits any more
         future.set_exception(error)

@@ -17,6 +17,7 @@ from acp.schema import (
     AuthenticateRequest,
     CancelNotification,
     CloseSessionRequest,
+    DeleteSessionRequest,
     InitializeRequest,
     ListSessionsRequest,
     LoadSessionRequest,
@@ -52,6 +53,8 @@ _LISTS: Final = (
     ("prompt", "prompt", "each a block of content with type, such as text with text"),
 )
 """Lists in requests: their names, their fields in the models, and what they consist of."""
+_USED: Final = ("elicitation", "fs", "terminal")
+"""What editors declare that is made use of."""
 _CANCEL: Final = AGENT_METHODS["session_cancel"]
 
 
@@ -92,6 +95,7 @@ class Editor:
             AGENT_METHODS["session_resume"]: (ResumeSessionRequest, self._resume_session),
             AGENT_METHODS["session_list"]: (ListSessionsRequest, self._list_sessions),
             AGENT_METHODS["session_close"]: (CloseSessionRequest, self._close_session),
+            AGENT_METHODS["session_delete"]: (DeleteSessionRequest, self._delete_session),
             AGENT_METHODS["session_prompt"]: (PromptRequest, self._prompt),
             _CANCEL: (CancelNotification, self._cancel),
         }
@@ -140,13 +144,14 @@ class Editor:
 
     async def _initialize(self, request: InitializeRequest) -> JSON:
         declared, info = request.client_capabilities, request.client_info
-        if declared is not None and declared.elicitation is not None:
-            self._about["elicitation"] = declared.elicitation.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if declared is not None:
+            able = declared.model_dump(mode="json", by_alias=True, exclude_none=True)
+            self._about |= {name: able[name] for name in _USED if name in able}
         if info is not None:
             self._about |= {"name": info.name, "version": info.version}
         agent, told = self._model.source.agent, self._model.source.features.info
         takes_tools, keeps = isinstance(agent, AnswersChats), self._keeper is not None
-        of_kept: JSON = {"list": {}, "resume": {}} if keeps else {}
+        of_kept: JSON = {"list": {}, "resume": {}, "delete": {}} if keeps else {}
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": {
@@ -199,6 +204,15 @@ class Editor:
         del self._sessions[session.session_id]
         await session.end()
         await self._forget(session)
+        return {}
+
+    async def _delete_session(self, request: DeleteSessionRequest) -> JSON:
+        keeper = self._keeper
+        if keeper is None:
+            raise RequestError.method_not_found(AGENT_METHODS["session_delete"])
+        if (session := self._sessions.pop(request.session_id, None)) is not None:
+            await session.end()
+        await self._blocking(partial(keeper.end_chat, request.session_id))  # one that is not there is gone already
         return {}
 
     async def _prompt(self, request: PromptRequest) -> JSON:

@@ -116,7 +116,7 @@ class Questions:
 
     async def _elicited(self, fields: JSON, running: RunningTool | None) -> JSON:
         of_call = {} if running is None else {"toolCallId": running.call.id}
-        result = await self._put(_ELICITATION, {"sessionId": self._session_id, **of_call, **fields})
+        result = await self.put(_ELICITATION, {"sessionId": self._session_id, **of_call, **fields})
         action = result.get("action")
         if action not in ("accept", "decline", "cancel"):
             raise AnswerError(f"the editor answered {_ELICITATION} with the action {action!r:.80}")
@@ -142,7 +142,7 @@ class Questions:
             }
         options = _OF_OTHERS if confirmed is None else _OF_TOOLS
         params = {"sessionId": self._session_id, "toolCall": call, "options": list(options)}
-        chosen = _chosen(await self._put(_PERMISSION, params), [option["optionId"] for option in options])
+        chosen = _chosen(await self.put(_PERMISSION, params), [option["optionId"] for option in options])
         if chosen is None:
             return {"action": "cancel"}
         if confirmed is not None and chosen != _NO:
@@ -153,12 +153,23 @@ class Questions:
             return {"action": "decline"} if chosen == _NO else {"action": "accept", "content": {}}
         return {"action": "accept", "content": {field: chosen != _NO}}
 
-    async def _put(self, method: str, params: JSON) -> JSON:
+    async def put(self, method: str, params: JSON, patience: float | None = None) -> JSON:
+        """Send the editor a request, and return its result.
+
+        Args:
+            method: Of ACP.
+            params: In wire shape.
+            patience: Seconds for the answer; those of a question by default.
+
+        Raises:
+            AnswerError: There is no answer, or none that makes sense.
+        """
+        seconds = self._patience if patience is None else patience
         try:
-            with anyio.fail_after(self._patience):
+            with anyio.fail_after(seconds):
                 result = await self._ask(method, params)
         except TimeoutError:
-            raise AnswerError(f"the editor did not answer {method} within {self._patience:g} s") from None
+            raise AnswerError(f"the editor did not answer {method} within {seconds:g} s") from None
         except RequestError as error:
             raise AnswerError(f"the editor refused {method}: {one_line(str(error))}") from None
         except ConnectionError:

@@ -14,6 +14,7 @@ from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from gaia_bridge.acp import updates
+from gaia_bridge.acp.access import Workplace
 from gaia_bridge.acp.channel import EditorRequest, TurnChannel
 from gaia_bridge.acp.errors import busy
 from gaia_bridge.acp.prompts import (
@@ -109,6 +110,7 @@ class EditorSession:
             folders,
             served.settings.agent.question_timeout,
         )
+        self._workplace = Workplace(session_id, folders[0], editor, self._questions.put, served.settings.acp)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Have the servers, and tell of commands, until `end`. Reports started once servers are being started."""
@@ -177,7 +179,7 @@ class EditorSession:
         with ExitStack() as turn_ends:
             turn_ends.callback(line.tell)
             farewell = self._served.settings.chats.farewell
-            self._turn = EditorTurn(self._served.model, self.notify, self._questions, self._folders[0], line, farewell)
+            self._turn = EditorTurn(self._served.model, self.notify, self._questions, self._workplace, line, farewell)
             try:
                 return await self._turn.play(
                     partial(self._chat, blocks, message, line, turn_ends), partial(self._request, params={})
@@ -231,7 +233,7 @@ class EditorSession:
             channel.answer,
             channel.report,
             self._questions.capabilities,
-            self._editor,
+            {name: self._editor[name] for name in ("name", "version") if name in self._editor},
             self._client.when_it_leaves,
             params,
         )

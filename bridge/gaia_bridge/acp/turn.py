@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -11,6 +10,7 @@ from acp import RequestError
 from anyio.abc import TaskGroup
 
 from gaia_bridge.acp import updates
+from gaia_bridge.acp.access import Access, Workplace
 from gaia_bridge.acp.channel import EditorRequest, TurnChannel
 from gaia_bridge.acp.questions import Questions
 from gaia_bridge.calls.request_context import RequestContext, request_scope
@@ -38,7 +38,7 @@ class EditorTurn:
         model: The agent.
         notify: Sends an update of the conversation.
         questions: Puts questions to the person.
-        cwd: The folder of the conversation.
+        workplace: What the editor lets the agent use.
         line: Tells of the turn.
         farewell: Seconds for the agent's code to end, once the turn is cancelled.
     """
@@ -48,14 +48,15 @@ class EditorTurn:
         model: Model,
         notify: Callable[[JSON], Coroutine[Any, Any, None]],
         questions: Questions,
-        cwd: Path,
+        workplace: Workplace,
         line: TurnLog,
         farewell: float,
     ) -> None:
         self._model = model
         self._notify = notify
         self._questions = questions
-        self._cwd = cwd
+        self._workplace = workplace
+        self._cwd = workplace.folder
         self._line = line
         self._farewell = farewell
         self._turn: Turn | None = None
@@ -63,6 +64,8 @@ class EditorTurn:
         self._shown: set[str] = set()
         """The calls that the editor knows."""
         self._shown_another = anyio.Event()
+        self._terminals: dict[str, list[JSON]] = {}
+        """Those that calls have opened: they stay where they are shown."""
         self._is_cancelled = False
         self._preparing = anyio.CancelScope()
 
@@ -93,6 +96,8 @@ class EditorTurn:
         try:
             async with anyio.create_task_group() as tasks:
                 channel = TurnChannel(self._answer, self._report(tasks), tasks.start_soon)
+                if self._workplace.is_open:
+                    channel.editor = Access(self._workplace, channel.do, self._show_terminal)
                 try:
                     with self._model.turn() as self._turn:
                         reply = await self._played(self._turn, channel, prepare, request)
@@ -153,9 +158,19 @@ class EditorTurn:
 
     async def _answer(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
         """Put a question to the person; what a call asks, not before the call is shown."""
-        while running is not None and running.call.id not in self._shown:
-            await self._shown_another.wait()
+        if running is not None:
+            await self._until_shown(running.call.id)
         return await self._questions.answer(method, params, running)
+
+    async def _until_shown(self, call_id: str) -> None:
+        while call_id not in self._shown:
+            await self._shown_another.wait()
+
+    async def _show_terminal(self, call_id: str, terminal_id: str) -> None:
+        await self._until_shown(call_id)
+        shown = self._terminals.setdefault(call_id, [])
+        shown.append(updates.terminal(terminal_id))
+        await self._notify({**updates.call_running(call_id), "content": list(shown)})
 
     async def _show(self, piece: Piece) -> None:
         match piece:
@@ -173,7 +188,9 @@ class EditorTurn:
                 self._shown_another = anyio.Event()
             case ToolEnded():
                 self._open.pop(piece.id, None)
-                await self._notify(updates.call_ended(piece, self._cwd))
+                ended = updates.call_ended(piece, self._cwd)
+                ended["content"] = [*self._terminals.pop(piece.id, ()), *ended["content"]]
+                await self._notify(ended)
                 if (plan := updates.plan_in(piece)) is not None:
                     await self._notify(plan)
             case Reply():

@@ -31,6 +31,7 @@ __all__ = [
     "plan",
     "plan_in",
     "replayed",
+    "terminal",
     "text_content",
     "thought",
 ]
@@ -103,6 +104,11 @@ def call_running(call_id: str, text: str | None = None) -> JSON:
     """It goes on, and has got so far."""
     update: JSON = {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
     return update if text is None else {**update, "content": [text_content(text)]}
+
+
+def terminal(terminal_id: str) -> JSON:
+    """A terminal of the editor as the content of a call."""
+    return {"type": "terminal", "terminalId": terminal_id}
 
 
 def call_ended(ended: ToolEnded, cwd: Path) -> JSON:

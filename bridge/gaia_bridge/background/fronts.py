@@ -209,11 +209,10 @@ class Fronts:
                 with suppress(ConnectionError):
                     await writer.drain()
 
-        client = LineClient(
-            self._dispatcher(source or None), write, self._settings.http.batch, asked if isinstance(asked, int) else 0
-        )
         pid = greeting.get("pid")
         folder = str(greeting.get("folder") or "")
+        dispatcher, batch = self._dispatcher(source or None), self._settings.http.batch
+        client = LineClient(dispatcher, write, batch, asked if isinstance(asked, int) else 0, folder or None)
         front = _Front(pid if isinstance(pid, int) else 0, source, folder, time.time(), client, writer)
         writer.write(self._introduction())
         self._fronts.add(front)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.background.fronts import Fronts
+from gaia_bridge.background.leftovers import remove_old
 from gaia_bridge.background.log_file import keep_bounded
 from gaia_bridge.background.sockets import Listening
 from gaia_bridge.background.usage import Usage
@@ -102,6 +103,7 @@ async def serve_background(
         if background.lock is not None:
             os.close(background.lock)
         logger.info("%s: process %d serves it now", place.front, os.getpid())
+        await anyio.to_thread.run_sync(remove_old, os.path.dirname(place.front), settings.background.log_kept)
         tasks.start_soon(end_when_left)
         tasks.start_soon(keep_bounded, place.log, settings.background)
         await ended.wait()

@@ -39,6 +39,7 @@ class OwnRequest:
     meta: Mapping[str, Any] = _NOTHING
     client_info: Mapping[str, Any] = _NOTHING
     client_capabilities: Mapping[str, Any] = _NOTHING
+    client_folder: str | None = None
     log_level: str | None = None
     input_responses: Mapping[str, JSON] = _NOTHING
     request_state: str | None = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from msgspec import Struct, field
@@ -28,6 +28,9 @@ from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
+
+if TYPE_CHECKING:
+    from gaia_bridge.calls.editor_access import EditorAccess
 
 __all__ = ["CallChannel", "Elicited", "RequestContext", "get_request_context", "request_scope"]
 
@@ -71,6 +74,11 @@ class CallChannel(Protocol):
 
     def close_stream(self) -> None:
         """End the event stream that carries the answer."""
+        ...
+
+    @property
+    def editor(self) -> EditorAccess | None:
+        """The editor that the work is done for, if it lets agents use its files or terminals."""
         ...
 
 
@@ -118,9 +126,25 @@ class RequestContext:
         return self._request.client_capabilities
 
     @property
+    def client_folder(self) -> str | None:
+        """The folder that an editor has started `gaia-bridge connect` in; `None` of all other clients.
+
+        Such a client is a program of this user, on this machine: its word on folders can be taken.
+        """
+        return self._request.client_folder
+
+    @property
     def input_responses(self) -> Mapping[str, JSON]:
         """Answers to an earlier `input_required` result of this request, by its keys; empty on the first round."""
         return self._request.input_responses
+
+    @property
+    def editor(self) -> EditorAccess | None:
+        """The editor that the agent converses with (`gaia-bridge acp`): its files, and its terminals.
+
+        `None` for MCP clients, and for editors that let agents use neither.
+        """
+        return self._channel.editor
 
     @property
     def session_key(self) -> str | None:
@@ -260,6 +284,7 @@ class _PassedOn(OwnRequest):
         self.meta = request.meta
         self.client_info = request.client_info
         self.client_capabilities = request.client_capabilities
+        self.client_folder = request.client_folder
         self.log_level = request.log_level
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:

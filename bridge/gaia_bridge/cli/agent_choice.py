@@ -25,12 +25,14 @@ class AgentChoice(Struct, frozen=True):
         wanted: Whether there are to be any.
         beyond: Whether other machines can reach the bridge: then nobody's files are written unless that was asked for.
         configured: Whether a configuration was named.
+        in_windows: Whether those that ship work in the folder of each window, not in ours.
     """
 
     named: tuple[str, ...]
     wanted: bool
     beyond: bool
     configured: bool
+    in_windows: bool = False
 
     def load(self, *, others: bool) -> list[LoadedAgent]:
         """Load them.
@@ -44,7 +46,7 @@ class AgentChoice(Struct, frozen=True):
         if not self.wanted or (self.beyond and self.configured and not self.named):
             return []
         with keep_log(), told_of_slow_imports():
-            found = find_agents(self.named)
+            found = find_agents(self.named, in_windows=self.in_windows)
         for entry in found:
             if not entry.agents and (self.named or not others):
                 raise entry.failures[0]

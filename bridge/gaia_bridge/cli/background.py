@@ -38,6 +38,9 @@ __all__ = ["background", "connect", "down", "ps", "restart", "up"]
 _DOWN_PATIENCE: Final = 12.0
 """Seconds until a bridge that was asked to end is gone; it takes at most `STOP_DEADLINE` for that."""
 
+_LEFT_PATIENCE: Final = 1.0
+"""Seconds to wait for the lock of a bridge that is gone: another one may be on its way, whose it is then."""
+
 _LOOK: Final = 0.02
 """Seconds between two looks whether it is."""
 
@@ -182,11 +185,18 @@ def _arranged(scope: Scope, remove: bool, yes: bool) -> bool:
 def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
     """End the bridge for all editors.
 
-    Editors that are connected start it again when they want something of it.
+    Editors that are connected start it again when they want something of it. Its log goes with it, also that of one
+    that has failed.
     """
+    from gaia_bridge.background.leftovers import places_left, remove_left
+
     with _as_our_errors():
-        found = places(runtime_folder()) if everything else [_of(config, agents)[0]]
-        ended = [place for place in found if _end(place)]
+        found = places_left(runtime_folder()) if everything else [_of(config, agents)[0]]
+        ended: list[Place] = []
+        for place in found:
+            if _end(place):
+                ended.append(place)
+            remove_left(place, _LEFT_PATIENCE)
         for place in ended:
             click.echo(f"ended: {place.name}", err=True)
         if not ended:

@@ -191,6 +191,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
 
 def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
     with imported_for_good():
+        from gaia_bridge.background.leftovers import remove_left
         from gaia_bridge.background.serving import serve_background
         from gaia_bridge.background.sockets import listening
 
@@ -201,6 +202,7 @@ def _run_background(options: ServeOptions, background: Background, deadline: Dea
             await serve_background(bridge, background, fronts, http, partial(setattr, shutdown, "stop"))
 
         _run(options, content, deadline, options.settings.http.shutdown_grace, serve)
+    remove_left(background.place)  # who failed does not come here: its log is wanted
 
 
 def _run(
@@ -332,7 +334,9 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
     beyond = not options.stdio and _reaches_beyond(options)
     if options.reload:
         return _reloading(options, _Content((), servers, configured, token))
-    choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
+    in_windows = options.background is not None
+    wanted = options.with_agents or (in_windows and not servers)  # else editors would be shown nothing at all
+    choice = AgentChoice(options.agents, wanted, beyond, options.config is not None, in_windows)
     agents = choice.load(others=bool(servers))
     made = [agent for agent in agents if isinstance(agent.agent, Bridge)]
     if not made:

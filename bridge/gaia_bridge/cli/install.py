@@ -12,7 +12,9 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
-from gaia_bridge.config import current_folder
+from gaia_bridge.config import ServersConfig, current_folder
+from gaia_bridge.config.paths import default_servers_path
+from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge.editors.finding import editor_called, file_of, is_here, own_program, usual_place
@@ -34,6 +36,19 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _TOKEN_INPUT = "gaia-bridge-token"
+
+_SHIPPED = {
+    "connect": "Until then it has the agents that ship, code and project: they work in the folder open in each window",
+    "unix": (
+        "Until then it has agents that work in the folder of a window, of which a socket tells nothing: leave out "
+        "--unix, or name an --agent"
+    ),
+    "stdio": (
+        "Until then it has the agents that ship, code and project, which work in the folder where the editor starts "
+        "it, and not in the home folder: without --stdio they work in the folder open in each window"
+    ),
+}
+"""What an editor is shown where nothing was chosen for it."""
 
 
 class _How(Struct, frozen=True):
@@ -341,6 +356,17 @@ def _socket_entry(editor: Editor, how: _How) -> dict[str, object]:
     return entry
 
 
+def _lists_servers(scope: BridgeScope, place: Place) -> bool:
+    """Whether there is a server to be published; so it is where a file cannot be read, which the bridge will say."""
+    path = Path(scope.config) if scope.config else None
+    if path is None and place.scope is not Scope.WORKSPACE:
+        path = default_servers_path()
+    try:
+        return any(not is_disabled(entry) for entry in ServersConfig(path).entries.values())
+    except BridgeError:
+        return True
+
+
 def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
     """What the user should know, and do next."""
     if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
@@ -359,6 +385,8 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
         options = [*(["--config", how.scope.config] if how.scope.config else [])]
         options += [word for agent in how.scope.agents for word in ("--agent", agent)]
         yield printable(f"it is reached while the bridge runs: {shlex.join(['gaia-bridge', 'up', *options])}", None)
+    if how.way != "http" and not how.scope.agents and not _lists_servers(how.scope, place):
+        yield f"no server is configured yet: gaia-bridge add NAME COMMAND, or gaia-bridge import. {_SHIPPED[how.way]}"
     if "/archive-v0/" in (program := own_program()[0]):
         yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
     yield f"next: {editor.then}"

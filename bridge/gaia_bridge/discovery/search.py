@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.config import current_folder
-from gaia_bridge.constants import SHIPPED_AGENTS
+from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
 from gaia_bridge.contract import Publishable
 from gaia_bridge.discovery.classes import (
     AGENT_METHODS,
@@ -89,7 +89,11 @@ class Found(Struct, frozen=True):
 
 
 def find_agents(
-    references: Iterable[str] = (), *, root: Path | None = None, limits: AgentLimits = _LIMITS
+    references: Iterable[str] = (),
+    *,
+    root: Path | None = None,
+    limits: AgentLimits = _LIMITS,
+    in_windows: bool = False,
 ) -> list[Found]:
     """Load every agent that the references lead to. One that fails does not keep the others from loading.
 
@@ -97,6 +101,7 @@ def find_agents(
         references: See the package's description. None at all means the agents that ship with the bridge.
         root: What relative references are relative to; the current folder if not given.
         limits: How long an `async` factory may take.
+        in_windows: Whether those that ship work in the folders of the windows that ask, not in the current one.
 
     Returns:
         One entry for each reference, in order. No two agents in it have the same name.
@@ -105,9 +110,11 @@ def find_agents(
         ConfigError: The current folder is gone.
     """
     folder = root.absolute() if root else current_folder()
-    searches = [_Search(reference, folder, limits) for reference in references] or [
-        _Shipped(name, folder) for name in SHIPPED_AGENTS
-    ]
+    shipped = _InWindows if in_windows else _Shipped
+    searches = [
+        shipped(reference, folder) if in_windows and reference in WINDOW_AGENTS else _Search(reference, folder, limits)
+        for reference in references
+    ] or [shipped(name, folder) for name in SHIPPED_AGENTS]
     taken: set[str] = set()
     return [_with_unique_names(search.find(), taken) for search in searches]
 
@@ -412,6 +419,15 @@ class _Shipped(_Search):
         from importlib.metadata import EntryPoint
 
         return self.load_entry_point(EntryPoint(self.reference, SHIPPED_AGENTS[self.reference], ENTRY_POINT_GROUP))
+
+
+class _InWindows(_Search):
+    """The search for one that ships with the bridge, and works in the folder of whoever asks."""
+
+    def follow(self) -> None:
+        from importlib.metadata import EntryPoint
+
+        self.load_entry_point(EntryPoint(self.reference, WINDOW_AGENTS[self.reference], ENTRY_POINT_GROUP))
 
 
 class _FileInFolder(_Search):

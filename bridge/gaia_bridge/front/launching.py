@@ -34,6 +34,7 @@ __all__ = [
     "START_PATIENCE",
     "BridgeDownError",
     "NoAnswerError",
+    "alone",
     "ask",
     "command",
     "connect",
@@ -140,15 +141,25 @@ def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
 
 
 def connected(place: Place) -> socket.socket | None:
-    """A connection to whoever takes some there; `None` if nobody does."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(GREETING_PATIENCE)
-    try:
-        connection.connect(place.front)
-    except OSError:
-        connection.close()
-        return None
-    return connection
+    """A connection to whoever takes some there; `None` if nobody does.
+
+    Raises:
+        NoAnswerError: There is somebody, who has taken none for long.
+    """
+    until = time.monotonic() + GREETING_PATIENCE
+    while time.monotonic() < until:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(GREETING_PATIENCE)
+        try:
+            connection.connect(place.front)
+            return connection
+        except BlockingIOError:  # there are as many waiting as can: it is busy, and not gone
+            connection.close()
+            time.sleep(_LOOK)
+        except OSError:
+            connection.close()
+            return None
+    raise NoAnswerError(f"the bridge at {place.front} takes no connections; see {place.log}")
 
 
 def start(place: Place, scope: Scope, keep: float | None, until: float) -> socket.socket:
@@ -163,7 +174,7 @@ def start(place: Place, scope: Scope, keep: float | None, until: float) -> socke
     Raises:
         BridgeDownError: It ended again, or takes too long.
     """
-    with _alone(place, until) as lock:
+    with alone(place, until) as lock:
         return connected(place) or _started(place, scope, keep, until, lock)
 
 
@@ -185,7 +196,7 @@ def restart(
     Raises:
         BridgeDownError: It ended again, or takes too long.
     """
-    with _alone(place, until) as lock:
+    with alone(place, until) as lock:
         told = ask(place, DRAIN) if pid is None else ask(place, DRAIN, pid=pid)
         if pid is not None and told is not None and told.get("pid") != pid:
             return told
@@ -298,17 +309,39 @@ def _greeting(connection: socket.socket, place: Place) -> dict[str, Any]:
 
 
 @contextmanager
-def _alone(place: Place, until: float) -> Generator[int]:
-    """Inside of it, nobody else starts a bridge there; gives the descriptor of the lock."""
-    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def alone(place: Place, until: float) -> Generator[int]:
+    """Inside of it, nobody else starts a bridge there; gives the descriptor of the lock.
+
+    Args:
+        place: Where.
+        until: When to give up, in monotonic time.
+
+    Raises:
+        BridgeDownError: Somebody else has the lock.
+    """
+    lock = _opened(place.lock)
     try:
-        while not _locked(lock):
+        while not (_locked(lock) and _is_at(lock, place.lock)):
             if time.monotonic() > until:
                 raise BridgeDownError(f"another program has been starting the bridge for long; see {place.log}")
             time.sleep(_LOOK)
+            if not _is_at(lock, place.lock):  # removed with its bridge: who comes later would lock another file
+                os.close(lock)
+                lock = _opened(place.lock)
         yield lock
     finally:
         os.close(lock)
+
+
+def _opened(lock: str) -> int:
+    return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _locked(lock: int) -> bool:
@@ -339,7 +372,7 @@ def _last_words(log: str, said: int) -> str:
     if not lines:
         return f"the bridge ended as soon as it was started; see {log}"
     _, error, told = lines[-1].partition(": error: ")
-    return told if error else lines[-1]
+    return f"{told if error else lines[-1]}; see {log}"
 
 
 def _remove(path: str) -> None:

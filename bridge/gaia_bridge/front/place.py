@@ -23,6 +23,9 @@ _SHORT = "/tmp"
 
 _ENDING = ".sock"
 
+_SHIPPED = ("code", "project")
+"""As `gaia_bridge.constants` has them: agents that work in the folder of each window, wherever the bridge runs."""
+
 _SERVERS_FILE = "mcp_servers.json"
 """As `gaia_bridge.config.paths` has it, which takes longer to import."""
 
@@ -54,12 +57,13 @@ class Scope:
             agents: References of agents.
             folder: The current folder.
 
-        It depends on the folder if an agent is named that is no file, or if the folder lists servers of its own.
+        It depends on the folder if an agent is named that is no file and does not ship with us, or if the folder lists
+        servers of its own.
         """
         found = [_absolute(agent, folder) for agent in agents]
         local = config is None and os.path.isfile(os.path.join(folder, _SERVERS_FILE))
         local = local and os.path.realpath(folder) != os.path.realpath(os.path.expanduser("~/.gaia"))
-        here = local or not all(map(_is_file, found))
+        here = local or not all(_is_file(agent) or agent in _SHIPPED for agent in found)
         file = "" if config is None else os.path.normpath(os.path.join(folder, os.path.expanduser(config)))
         return cls(file, found, folder if here else "")
 
@@ -181,6 +185,8 @@ def _longest_name() -> int:
 
 def _absolute(agent: str, folder: str) -> str:
     """The reference of an agent, with the whole path of its file if it has one."""
+    if agent in _SHIPPED:  # whatever a folder beside us is called
+        return agent
     path, colon, name = agent.partition(":")
     whole = os.path.join(folder, os.path.expanduser(path))
     return f"{os.path.normpath(whole)}{colon}{name}" if path and os.path.exists(whole) else agent

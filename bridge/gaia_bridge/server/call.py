@@ -202,6 +202,11 @@ class Call:
         return told if is_object(told) else _NOTHING
 
     @property
+    def client_folder(self) -> str | None:
+        """The folder that the client's program was started in, where that is known to be one of this user's."""
+        return self.connection.client_folder
+
+    @property
     def log_level(self) -> str | None:
         """The least severe messages that the client wants."""
         if not self.modern:

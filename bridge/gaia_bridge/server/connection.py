@@ -73,10 +73,14 @@ class Connection:
         standing: Carries what belongs to none of the client's requests.
         revision: What the client speaks, where that is known; agreed on in the handshake otherwise.
         asked: The largest id of a request that it was sent before: those of this connection are larger.
+        client_folder: The folder that the client was started in, if it is a program of this user.
     """
 
-    def __init__(self, standing: Channel, revision: str | None = None, *, asked: int = 0) -> None:
+    def __init__(
+        self, standing: Channel, revision: str | None = None, *, asked: int = 0, client_folder: str | None = None
+    ) -> None:
         self.standing = standing
+        self.client_folder = client_folder
         self.revision = revision or LATEST_HANDSHAKE
         self.initialize_result: JSON | None = None
         """The params of the client's `initialize`."""

@@ -347,6 +347,11 @@ async def test_kept_conversations_are_listed_and_shown_again(tmp_path: Path) -> 
         await editor.ask(session, "Sure?")
         with pytest.raises(acp.RequestError, match="sessionId: 'x' came; expected one that session/list tells"):
             await editor.connection.load_session(cwd="/", session_id="x", mcp_servers=[])
+        await editor.send("session/delete", sessionId=session)
+        await editor.send("session/delete", sessionId=session)
+        assert (await editor.connection.list_sessions()).sessions == []
+        with pytest.raises(acp.RequestError, match=f"sessionId: '{session}' came"):
+            await editor.ask(session, "Still there?")
     asked = [message["content"] for message in model.asked[0].messages if message["role"] == "user"]
     assert asked == ["What is the weather?", "Sure?"]
     agent.close()

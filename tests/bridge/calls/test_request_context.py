@@ -20,6 +20,7 @@ class Channel:
     """Remembers what was said, and answers every question with the same."""
 
     is_asking = False
+    editor = None
 
     def __init__(self, answer: JSON | None = None) -> None:
         self.answer = answer or {}

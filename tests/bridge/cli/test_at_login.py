@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -90,6 +91,29 @@ def test_launchd_is_told_the_same() -> None:
     assert found["EnvironmentVariables"]["PATH"] == os.environ["PATH"]
     assert found["RunAtLoad"]
     assert found["AbandonProcessGroup"]
+
+
+LAUNCHD: Final = {
+    "Label": str,
+    "ProgramArguments": list,
+    "RunAtLoad": bool,
+    "WorkingDirectory": str,
+    "EnvironmentVariables": dict,
+    "AbandonProcessGroup": bool,
+}
+"""Keys of launchd.plist(5) and what each has to be: launchd leaves out what is otherwise without a word."""
+
+
+@pytest.mark.parametrize("scope", [Scope(), ODD], ids=["default", "odd"])
+def test_launchd_is_told_nothing_that_it_would_leave_out(scope: Scope) -> None:
+    wanted = at_login(scope, "darwin")
+    found = plistlib.loads(wanted.text.encode(), fmt=plistlib.FMT_XML)
+    assert {key: type(value) for key, value in found.items()} == LAUNCHD
+    texts = [*found["ProgramArguments"], *found["EnvironmentVariables"], *found["EnvironmentVariables"].values()]
+    assert all(isinstance(text, str) for text in texts)
+    assert os.path.isabs(found["ProgramArguments"][0]) and os.path.isabs(found["WorkingDirectory"])
+    assert wanted.path.name == f"{found['Label']}.plist"
+    assert wanted.link is None
 
 
 def test_no_secret_of_the_shell_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

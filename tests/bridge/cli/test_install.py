@@ -248,3 +248,21 @@ def test_on_a_terminal_it_asks() -> None:
         screen.type(CTRL_C)
         assert screen.ended() == 130
     assert Path(CURSOR).exists()
+
+
+def test_what_an_editor_will_be_shown_is_told_where_no_server_is_configured(run: Run) -> None:
+    told = "no server is configured yet: gaia-bridge add"
+    assert (
+        f"{told} NAME COMMAND, or gaia-bridge import. Until then it has the agents that ship"
+        in (run("install", "cursor", "--yes")[2])
+    )
+    assert "which work in the folder where the editor starts it" in run("install", "cursor", "--stdio", "--yes")[2]
+    assert "of which a socket tells nothing" in run("install", "vscode", "--unix", "--yes")[2]
+    assert told not in run("install", "cursor", "--agent", str(write_agent(Path.cwd())), "--yes")[2]
+    Path(".gaia").mkdir(exist_ok=True)
+    servers = {"a": {"command": "a", "disabled": True}}
+    Path(".gaia/mcp_servers.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    assert told in run("install", "zed", "--yes")[2]
+    servers["b"] = {"command": "b"}
+    Path(".gaia/mcp_servers.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    assert told not in run("install", "codex", "--yes")[2]

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +197,7 @@ def test_a_file_where_the_socket_should_be_is_in_nobodys_way(fakes: Fakes) -> No
 
 def test_one_that_ends_while_it_starts_says_why(fakes: Fakes) -> None:
     fakes.how = "fail"
-    with pytest.raises(BridgeDownError, match=r"^the agent is broken: no module named 'x'$"):
+    with pytest.raises(BridgeDownError, match=r"^the agent is broken: no module named 'x'; see /tmp/.*/default\.log$"):
         fakes.connect()
     with pytest.raises(BridgeDownError, match="the agent is broken"):
         fakes.connect()
@@ -278,7 +278,7 @@ def test_who_waits_for_another_to_start_it_does_not_wait_for_ever(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launching, "START_PATIENCE", 0.1)
-    with launching._alone(fakes.place, time.monotonic()), pytest.raises(BridgeDownError, match="another program"):
+    with launching.alone(fakes.place, time.monotonic()), pytest.raises(BridgeDownError, match="another program"):
         fakes.connect()
     assert fakes.started == []
 
@@ -293,15 +293,15 @@ def test_the_bridge_holds_the_lock_of_who_started_it(fakes: Fakes, monkeypatch: 
         return fakes.command(place, scope, keep, lock)
 
     monkeypatch.setattr(launching, "command", command)
-    with launching._alone(fakes.place, until) as lock:
+    with launching.alone(fakes.place, until) as lock:
         pid, _ = launching.launch(fakes.place, SCOPE, None, lock)
         assert not os.get_inheritable(lock)
     assert given == [lock]
     eventually(lambda: fakes.started == [pid])
-    with pytest.raises(BridgeDownError, match="another program"), launching._alone(fakes.place, 0):
+    with pytest.raises(BridgeDownError, match="another program"), launching.alone(fakes.place, 0):
         pytest.fail("whoever was killed here would have started a second one")
     fakes.end()
-    with launching._alone(fakes.place, until):
+    with launching.alone(fakes.place, until):
         pass
 
 
@@ -377,3 +377,26 @@ def test_the_command_line_says_what_the_bridge_is() -> None:
     assert json.dumps(words[5:]) == json.dumps(
         "--place /run --name x-1 --folder /c --config /a/servers.json --keep 0.123456789 --lock 7 -- /b/-.py:A".split()
     )
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS refuses them, as if nobody were there")
+def test_one_at_which_as_many_wait_as_can_is_busy_and_not_gone(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX) as busy, ExitStack() as waiting:
+        busy.bind(fakes.place.front)
+        busy.listen(0)
+        waiting.enter_context(closing(connection_to(fakes)))
+        monkeypatch.setattr(launching, "GREETING_PATIENCE", 0.05)
+        with pytest.raises(BridgeDownError, match="takes no connections; see "):
+            fakes.connect()
+        assert not fakes.started
+        monkeypatch.setattr(launching, "GREETING_PATIENCE", PATIENCE)
+        taking = threading.Timer(0.02, lambda: busy.accept()[0].close())
+        taking.start()
+        waiting.enter_context(closing(connection_to(fakes)))
+        taking.join()
+
+
+def connection_to(fakes: Fakes) -> socket.socket:
+    connection = connected(fakes.place)
+    assert connection is not None
+    return connection

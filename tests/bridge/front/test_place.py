@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.front import place as module
 from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, places, runtime_folder
 
@@ -217,3 +218,9 @@ def test_no_path_of_a_socket_is_longer_than_a_system_takes(short: Path, monkeypa
         longest = Place(folder, Scope(folder="/" + "y" * 100).name)
         assert len(os.fsencode(longest.front)) <= LONGEST_OF_MACOS
         assert len(os.fsencode(longest.http)) <= LONGEST_OF_MACOS
+
+
+def test_an_agent_that_ships_is_the_same_one_everywhere_whatever_a_folder_is_called(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    for name in SHIPPED_AGENTS:
+        assert Scope.of(None, [name], str(tmp_path)) == Scope("", [name])

@@ -34,6 +34,7 @@ class _NoChannel:
 
     cancelled = False
     is_asking = False
+    editor = None
 
     def wait_cancelled(self, timeout: float) -> bool:
         return threading.Event().wait(timeout)

@@ -37,6 +37,7 @@ class DuplexClient:
         channel: Carries everything that it is sent.
         cut: Ends the channel.
         asked: The largest id of a request that the client was sent before, by another process.
+        folder: The folder that it was started in, if it is a program of this user.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class DuplexClient:
         channel: Channel,
         cut: Callable[[], None] | None = None,
         asked: int = 0,
+        folder: str | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._channel = channel
-        self._handshake = Connection(channel, asked=asked)
-        self._modern = Connection(_NoQuestions(channel), PUBLISHED.latest)
+        self._handshake = Connection(channel, asked=asked, client_folder=folder)
+        self._modern = Connection(_NoQuestions(channel), PUBLISHED.latest, client_folder=folder)
         self._handshake.cut = self._modern.cut = cut
         self._era: Connection | None = None
         self._revisions = dispatcher.settings.revisions

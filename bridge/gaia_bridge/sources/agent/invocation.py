@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import threading
 from collections import deque
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -23,6 +24,9 @@ from gaia_bridge.results.conversion import jsonable
 from gaia_bridge.runtime.agent_runner import Job, LoopHandle, Outcome, resting
 from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
+
+if TYPE_CHECKING:
+    from gaia_bridge.calls.editor_access import EditorAccess
 
 __all__ = ["Invocation"]
 
@@ -56,6 +60,8 @@ class Invocation:
         self._cancelled = False
         self._cancel_waiters: list[threading.Event] = []
         self._reason = ""
+        self.editor: EditorAccess | None = None
+        """There is none."""
         self.job: Job | None = None
         self.outcome: Outcome | None = None
 

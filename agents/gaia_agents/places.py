@@ -1,0 +1,142 @@
+"""Which folder an agent works in: always the same, or that of the window whose request it works for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from gaia_agents.base import current_request
+from gaia_agents.workspace import WORKSPACE_VARIABLE, Workspace, home_in, open_workspace
+from gaia_bridge.calls.request_context import RequestContext
+from gaia_bridge.errors import AnswerError, ClientCapabilityError, ToolError
+
+__all__ = ["OnePlace", "Places", "WindowPlaces", "folder_told", "places_of"]
+
+_KEPT: Final = 64
+"""Folders that are remembered; one that is forgotten is opened again."""
+
+OwnFiles = Callable[[], Collection[Path]]
+
+
+class Places(Protocol):
+    """Where an agent works."""
+
+    fixed: Workspace | None
+    """The folder, where it is always the same."""
+
+    def workspace(self) -> Workspace:
+        """The folder for the request that is being worked on.
+
+        Raises:
+            ToolError: It is not known.
+        """
+        ...
+
+
+class OnePlace:
+    """One folder, whoever asks: implements `Places`.
+
+    Args:
+        root: The folder; as `open_workspace` has it.
+        own_files: Tells what the bridge itself loads.
+
+    Raises:
+        ValueError: It is no folder.
+    """
+
+    def __init__(self, root: Path | str | None, own_files: OwnFiles) -> None:
+        self._only = open_workspace(root, own_files)
+        self.fixed: Workspace | None = self._only
+
+    def workspace(self) -> Workspace:
+        """The folder."""
+        return self._only
+
+
+class WindowPlaces:
+    """The folder that is open in the window that asks, which no other window's requests reach: implements `Places`.
+
+    A window says which it is when it declares roots, and else by the folder that its program was started in. Both are
+    believed of programs of this user alone, which can read these folders anyway.
+
+    Args:
+        own_files: Tells what the bridge itself loads.
+    """
+
+    fixed: Workspace | None = None
+
+    def __init__(self, own_files: OwnFiles) -> None:
+        self._own_files = own_files
+        self._opened: dict[Path, Workspace] = {}
+
+    def workspace(self) -> Workspace:
+        """The folder of the window.
+
+        Raises:
+            ToolError: It has none that could be worked in.
+        """
+        request = current_request()
+        started = None if request is None else request.client_folder
+        if request is None or started is None:
+            raise ToolError(
+                "which folder to work in is not known: only of editors that start gaia-bridge connect is it known; "
+                "have yours do so (gaia-bridge install), or serve a folder by itself (gaia-bridge serve, started there)"
+            )
+        given = _roots(request)
+        folder = next((folder for text in (*given, started) if (folder := _usable(text)) is not None), None)
+        if folder is None:
+            told = ", ".join(map(repr, given)) if given else f"none; it was started in {started!r}"
+            raise ToolError(
+                f"this window has no folder to work in (it has {told:.300}): open the folder of a project in it; the "
+                "home folder, with all that is private in it, is none"
+            )
+        return self._at(folder)
+
+    def _at(self, folder: Path) -> Workspace:
+        found = self._opened.pop(folder, None) or open_workspace(folder, self._own_files)
+        self._opened[folder] = found
+        while len(self._opened) > _KEPT:
+            self._opened.pop(next(iter(self._opened)), None)
+        return found
+
+
+def places_of(root: Path | str | None, own_files: OwnFiles, *, in_windows: bool) -> Places:
+    """Where an agent works.
+
+    Args:
+        root: Its folder.
+        own_files: Tells what the bridge itself loads.
+        in_windows: Whether it works in the folder of each window instead, unless `GAIA_WORKSPACE` names one for all.
+    """
+    if in_windows and root is None and not os.environ.get(WORKSPACE_VARIABLE):
+        return WindowPlaces(own_files)
+    return OnePlace(root, own_files)
+
+
+def folder_told(places: Places) -> str:
+    """Where an agent works, in words."""
+    fixed = places.fixed
+    return "the folder that is open in your window" if fixed is None else f"the folder {fixed.root.name!r}"
+
+
+def _roots(request: RequestContext) -> list[str]:
+    """The folders that are open in the window, as far as it says."""
+    if request.hops or not request.has_capability("roots"):  # behind another bridge may be anybody
+        return []
+    try:
+        listed = request.list_roots()
+    except (AnswerError, ClientCapabilityError) as error:
+        raise ToolError(f"the editor did not tell which folders are open in it: {error}") from None
+    parsed = (urlsplit(str(root.get("uri"))) for root in listed)
+    return [unquote(parts.path) for parts in parsed if parts.scheme == "file" and parts.netloc in ("", "localhost")]
+
+
+def _usable(text: str) -> Path | None:
+    """The folder, if it is one that an agent may work in."""
+    if not os.path.isabs(text) or "\0" in text:
+        return None
+    folder = Path(os.path.realpath(text))
+    return folder if folder.is_dir() and home_in(folder) is None else None
