@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,33 +16,12 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.cli import main
 from gaia_bridge.protocol.json_types import JSON
-from tests.bridge.cli.running import running, write_agent
+from tests.bridge.cli.running import GLOBAL, Run, entries, running, write_agent
 from tests.support.waiting import eventually
 
 SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 COMMAND = f"{sys.executable} -S {SERVER}"
-GLOBAL = ".gaia/mcp_servers.json"
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
-
-
-def entries(file: str = GLOBAL) -> Any:
-    return json.loads(Path(file).read_text(encoding="utf-8"))["mcpServers"]
 
 
 def project(**servers: Any) -> Path:
