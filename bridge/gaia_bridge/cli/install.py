@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.config import current_folder
+from gaia_bridge.config.search_path import remember_search_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge.editors.finding import editor_called, file_of, is_here, own_program, usual_place
@@ -232,6 +234,8 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
         click.echo("nothing was changed", err=True)
         return
     backup = write(change, shared=place.scope is Scope.WORKSPACE)
+    if not remove:
+        remember_search_path(os.environ)  # which an editor that the desktop starts does not have
     done = "removed from" if remove else "installed in"
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)

@@ -15,7 +15,7 @@ import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -27,20 +27,22 @@ from gaia_bridge.client.transports.guardian import MARK, marked
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.command_lines import split_command
 from gaia_bridge.config.fingerprints import digest, fingerprint
+from gaia_bridge.config.search_path import search_path
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
-from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.pipe_end import PipeEnd
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = [
     "HARMLESS_ENVIRONMENT",
+    "OWN_PREFIX",
+    "PARTS_OF",
     "PROXY_ENVIRONMENT",
     "Child",
     "child_environment",
     "exit_text",
     "undisturbed",
-    "withheld_hint",
 ]
 
 logger = logging.getLogger(__name__)
@@ -58,10 +60,7 @@ PROXY_ENVIRONMENT: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"
 for whoever runs the bridge, and go to the children that are to have them, by `inherit_env`."""
 
 _USER_OF_PROXY: Final = re.compile(r"(?<=://)[^/]*@|^[^/:]+:[^/]*@")
-_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
-"""What in an error message may be the name of a variable."""
-
-_OURS: Final = "GAIA_BRIDGE_"
+OWN_PREFIX: Final = "GAIA_BRIDGE_"
 """How the names of our own variables begin; no child sees those of ours."""
 
 _LOOK: Final = 0.02
@@ -74,7 +73,7 @@ has much memory to clear; the server has no say in it, so that this is no settin
 _SWEEPS: Final = 3
 """How often descendants that left the group are looked for while some are found: they may be starting others."""
 
-_PARTS_OF: Final = {
+PARTS_OF: Final = {
     **dict.fromkeys(("uv", "uvx"), "uv: https://docs.astral.sh/uv/"),
     **dict.fromkeys(("node", "npm", "npx"), "Node.js: https://nodejs.org/"),
     "docker": "Docker: https://docs.docker.com/",
@@ -97,30 +96,10 @@ def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict
     """
     inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
     names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
-    seen = {name: environ[name] for name in names if name in environ and not name.startswith(_OURS)}
+    seen = {name: environ[name] for name in names if name in environ and not name.startswith(OWN_PREFIX)}
     proxies = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
     through = {name: _USER_OF_PROXY.sub("", environ[name]) for name in proxies if name in environ}
     return through | seen | dict(spec.env)
-
-
-def withheld_hint(spec: ServerSpec, said: Iterable[str], environ: Mapping[str, str]) -> str:
-    """What to do if a child says that it lacks a variable that we have; empty if it does not.
-
-    Args:
-        spec: Its entry.
-        said: Lines of its error output.
-        environ: Our own environment.
-    """
-    if not isinstance(spec, StdioServerSpec):
-        return ""
-    seen = child_environment(spec, environ)
-    for name in (name for line in said for name in _VARIABLE.findall(line)):
-        if name in environ and name not in seen and not name.startswith(_OURS):
-            return (
-                f"you have {name} set, and servers see only what is named: --env '{name}=${{env:{name}}}' with "
-                f'`gaia-bridge add`, or "inherit_env": ["{name}"] in the entry'
-            )
-    return ""
 
 
 def _lineage(spec: StdioServerSpec) -> dict[str, str]:
@@ -207,7 +186,8 @@ class Child:
 
     def __init__(self, spec: StdioServerSpec) -> None:
         self._identity = secrets.token_hex(8)
-        environment = child_environment(spec, os.environ) | _lineage(spec) | {MARK: self._identity}
+        environ = {**os.environ, "PATH": search_path(os.environ)}
+        environment = child_environment(spec, environ) | _lineage(spec) | {MARK: self._identity}
         self._loop = asyncio.get_running_loop()
         self._exited = anyio.Event()
         self._on_exit: list[Callable[[int], None]] = []
@@ -405,6 +385,6 @@ def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError
     text = f"cannot be started: {spec.command!r}: {problem}"
     if isinstance(error, FileNotFoundError):
         text += _as_list(spec) or "; is it installed, and on the PATH?"
-        if (source := _PARTS_OF.get(spec.command)) is not None:
+        if (source := PARTS_OF.get(os.path.basename(spec.command))) is not None:
             text += f" {spec.command} is a part of {source}"
     return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

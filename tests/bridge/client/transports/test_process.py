@@ -22,9 +22,8 @@ from gaia_bridge.client.transports.process import (
     PROXY_ENVIRONMENT,
     child_environment,
     exit_text,
-    withheld_hint,
 )
-from gaia_bridge.model import HttpServerSpec, StdioServerSpec
+from gaia_bridge.model import StdioServerSpec
 from tests.support.obedient_children import child, do, launched, liveness
 from tests.support.upstreams import no_more_files
 from tests.support.waiting import PATIENCE
@@ -335,20 +334,6 @@ def test_the_page_about_servers_lists_every_variable_that_children_get() -> None
     words = (Path(__file__).parents[4] / "docs" / "servers.md").read_text("utf-8")
     names = (*HARMLESS_ENVIRONMENT, *PROXY_ENVIRONMENT)
     assert [name for name in names if f"`{name}`" not in words] == []
-
-
-@pytest.mark.requirement("F-270")
-def test_a_variable_that_a_child_lacks_and_we_have_is_named() -> None:
-    ours = {"BRAVE_API_KEY": "k", "GAIA_BRIDGE_TOKEN": "t", "HOME": "/h", "OTHER_KEY": "o"}
-    said = ["starting", "Error: BRAVE_API_KEY environment variable is required", "OTHER_KEY too"]
-    spec = StdioServerSpec("x", "x")
-    hint = withheld_hint(spec, said, ours)
-    assert hint.startswith("you have BRAVE_API_KEY set, and servers see only what is named")
-    assert "--env 'BRAVE_API_KEY=${env:BRAVE_API_KEY}'" in hint
-    for lines in ([], ["MY_KEY is missing"], ["GAIA_BRIDGE_TOKEN is missing"], ["HOME"]):
-        assert withheld_hint(spec, lines, ours) == ""
-    assert withheld_hint(StdioServerSpec("x", "x", inherit_env=True), said, ours) == ""
-    assert withheld_hint(HttpServerSpec("x", "http://x"), said, ours) == ""
 
 
 async def test_a_child_works_where_it_was_told_to(tmp_path: Path) -> None:
