@@ -35,7 +35,6 @@ _MISSING_VARIABLE: Final = re.compile(
 )
 """A message that a variable is missing, whether we have it or not."""
 
-_OF_AUTHORITIES: Final = ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "PIP_CERT", "NODE_OPTIONS", "npm_config_cafile")
 _OF_REGISTRIES: Final = (
     *("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"),
     *("npm_config_registry", "NPM_CONFIG_REGISTRY", "npm_config_userconfig", "NPM_CONFIG_USERCONFIG", "NPM_TOKEN"),
@@ -123,19 +122,19 @@ _ROWS: Final = (
     _row(
         r"invalid peer certificate: .*(?:UnknownIssuer|CaUsedAsEndEntity)",
         f"{_AUTHORITY}: --env SSL_CERT_FILE=/path/of/its/authorities.pem",
-        _OF_AUTHORITIES,
+        ("UV_SYSTEM_CERTS", "UV_NATIVE_TLS"),
     ),
     _row(
         r"SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE"
         r"|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?",
         f"{_AUTHORITY}: --env NODE_EXTRA_CA_CERTS=/path/of/its/authorities.pem",
-        _OF_AUTHORITIES,
+        ("NODE_OPTIONS", "npm_config_cafile", "NPM_CONFIG_CAFILE"),
     ),
     _row(
         r"CERTIFICATE_VERIFY_FAILED.*(?:self[- ]signed|unable to get (?:local )?issuer)"
         r"|certificate signed by unknown authority",
         f"{_AUTHORITY}: --env SSL_CERT_FILE=/path/of/its/authorities.pem (REQUESTS_CA_BUNDLE for requests)",
-        _OF_AUTHORITIES,
+        ("PIP_CERT",),
     ),
     # another Python or Node.js
     _row(r"does not satisfy(?: Python|$)|incompatible with the project's Python requirement", _TOO_OLD),

@@ -23,6 +23,7 @@ from gaia_bridge.client.transports.process import (
     child_environment,
     exit_text,
 )
+from gaia_bridge.config.search_path import remember_search_path
 from gaia_bridge.model import StdioServerSpec
 from tests.support.obedient_children import child, do, launched, liveness
 from tests.support.upstreams import no_more_files
@@ -334,6 +335,21 @@ def test_the_page_about_servers_lists_every_variable_that_children_get() -> None
     words = (Path(__file__).parents[4] / "docs" / "servers.md").read_text("utf-8")
     names = (*HARMLESS_ENVIRONMENT, *PROXY_ENVIRONMENT)
     assert [name for name in names if f"`{name}`" not in words] == []
+
+
+async def test_a_program_is_found_where_a_terminal_found_it_unless_the_entry_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own-python").symlink_to(sys.executable)
+    remember_search_path({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    spec = StdioServerSpec("x", "own-python", child().args)
+    async with launched(spec) as link:
+        path = (await do(link, "reply({'path': os.environ['PATH']})"))["path"]
+    assert path.startswith(f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(LaunchError, match="'own-python': No such file"):
+        async with launched(StdioServerSpec("x", "own-python", child().args, {"PATH": "/usr/bin"})):
+            pass
 
 
 async def test_a_child_works_where_it_was_told_to(tmp_path: Path) -> None:
