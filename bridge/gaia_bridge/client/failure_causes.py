@@ -174,7 +174,8 @@ _ROWS: Final = (
         "(`uvx --from PACKAGE PROGRAM`, `npx -p PACKAGE PROGRAM`)?",
     ),
     _row(
-        r"(?:ENOTFOUND|EAI_AGAIN)\s+(\S+)$|dns error|Temporary failure in name resolution|Name or service not known",
+        r"(?:getaddrinfo|connect) (?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT) |tcp connect error|dns error|"
+        r"Temporary failure in name resolution|Name or service not known",
         "there is no way to where it downloads from; is the network there, and does it need a proxy (HTTPS_PROXY)?",
         _OF_REGISTRIES,
     ),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.config import load_servers
+from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import GLOBAL, Run, entries
 from tests.bridge.cli.terminals import terminal
 
@@ -141,3 +142,21 @@ def test_the_log_of_a_server_that_does_not_start_is_followed_by_what_to_do(run: 
     assert err.startswith(f"note: if it does not start: {new}; this Python does not have new")
     file.write_text(line.format(1, old) + line.format(2, "listening"), encoding="utf-8")
     assert run("logs", "x")[2] == ""
+
+
+def test_the_status_says_what_to_do_about_a_server_that_does_not_start(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cause = "SyntaxError: invalid syntax; " + 30 * "what to do "
+    source = {"name": "x", "kind": "server", "state": "failed", "tools": 0, "reason": "it exited with code 1"}
+    told: JSON = {
+        "sources": [{**source, "connection": {"cause": cause}}, {**source, "name": "y", "connection": {"cause": None}}]
+    }
+
+    def bridge_status(url: str) -> JSON:
+        return told
+
+    monkeypatch.setattr("gaia_bridge.cli.servers.running_bridge.bridge_status", bridge_status)
+    first, second = run("status")[1].splitlines()
+    assert first.endswith(f"it exited with code 1; {cause}".strip())
+    assert second.endswith("it exited with code 1")
