@@ -48,9 +48,10 @@ def search_path(environ: Mapping[str, str]) -> str:
     Args:
         environ: Our own environment.
     """
-    own, remembered = _folders(environ.get("PATH", "")), _remembered()
-    ordered = [*remembered, *own] if set(own) <= set(remembered) else [*own, *remembered]
-    return os.pathsep.join(dict.fromkeys((*ordered, *usual_folders())))
+    own, remembered = list(filter(None, environ.get("PATH", "").split(os.pathsep))), _remembered()
+    ordered = remembered if set(own) <= set(remembered) else own
+    further = dict.fromkeys(folder for folder in (*remembered, *usual_folders()) if folder not in ordered)
+    return os.pathsep.join((*ordered, *further))
 
 
 def remember_search_path(environ: Mapping[str, str]) -> bool:

@@ -37,7 +37,7 @@ def test_what_depends_on_the_folder_or_is_active_for_now_is_not_remembered() -> 
     environ = path("/work/.venv/bin", ".", "", "bin", "/usr/bin") | {"VIRTUAL_ENV": "/work/.venv"}
     remember_search_path(environ)
     assert search_path({}) == "/usr/bin"
-    assert search_path(path("relative", "/usr/bin")) == "/usr/bin"
+    assert search_path(path("own", "/usr/bin")) == "own:/usr/bin"
 
 
 def test_a_shorter_path_does_not_replace_what_is_remembered() -> None:
