@@ -116,7 +116,7 @@ def _published(name: str, agent: Publishable) -> Transport:
 
 def _explanation(spec: ServerSpec, error: UpstreamError, held: Sequence[str]) -> str:
     """Why it went wrong, as far as its error output, which is redacted, says that."""
-    from gaia_bridge.client.failure_causes import cause_for  # most servers do not fail
+    from gaia_bridge.config.failure_causes import cause_for  # most servers do not fail
 
     late = isinstance(error, StartTimeoutError)
     lines = [line.removeprefix(f"{spec.name}: ") for line in held]

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.client.transports.process import OWN_PREFIX, PARTS_OF, child_environment
+from gaia_bridge.config.child_environment import OWN_PREFIX, PARTS_OF, child_environment
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.sanitize.escaping import one_line
 
