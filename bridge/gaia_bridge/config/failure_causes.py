@@ -25,6 +25,11 @@ _SHOWN: Final = 300
 _FETCHING: Final = frozenset({"bun", "bunx", "docker", "npm", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx"})
 """Programs that download what they start."""
 
+_DOWNLOADING: Final = re.compile(
+    r"(?i)\b(?:build|download|fetch|install|prepar|pull|resolv)(?:ed|ing|e)?\b|Unable to find image"
+)
+"""What programs say that do so. npx says nothing, and complains when it is ended."""
+
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 """What in an error message may be the name of a variable."""
 
@@ -252,7 +257,7 @@ def _causes(failure: Failure) -> Iterator[Cause]:
     yield from _unset(lines, failure.seen)
     if failure.timed_out and failure.program in _FETCHING:
         yield Cause(
-            _short(lines[-1]) if lines else "",
+            _short(next(filter(_DOWNLOADING.search, reversed(lines)), "")),
             f"{failure.program} may still be downloading it: --startup-timeout 300 with `gaia-bridge add`, or "
             '"startup_timeout": 300 in the entry, gives it more time',
         )

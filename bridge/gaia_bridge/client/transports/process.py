@@ -25,7 +25,7 @@ from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.guardian import MARK, marked
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.child_environment import PARTS_OF, child_environment
-from gaia_bridge.config.command_lines import split_command
+from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.fingerprints import digest, fingerprint
 from gaia_bridge.config.search_path import search_path
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
@@ -342,6 +342,8 @@ def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError
     text = f"cannot be started: {spec.command!r}: {problem}"
     if isinstance(error, FileNotFoundError):
         text += _as_list(spec) or "; is it installed, and on the PATH?"
+        if spec.command == "python" and is_program("python3", search_path(os.environ)):
+            text += " There is a python3"
         if (source := PARTS_OF.get(os.path.basename(spec.command))) is not None:
             text += f" {spec.command} is a part of {source}"
     return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

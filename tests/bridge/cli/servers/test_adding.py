@@ -160,3 +160,14 @@ def test_the_status_says_what_to_do_about_a_server_that_does_not_start(
     first, second = run("status")[1].splitlines()
     assert first.endswith(f"it exited with code 1; {cause}".strip())
     assert second.endswith("it exited with code 1")
+
+
+def test_who_has_python3_alone_is_told_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gaia_bridge.config.search_path.usual_folders", lambda: ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "There is a python3" not in run("add", "x", "python -m server")[2]
+    (tmp_path / "python3").symlink_to(sys.executable)
+    assert (
+        "'python': No such file or directory; is it installed, and on the PATH? There is a python3"
+        in run("add", "x", "python -m server")[2]
+    )
