@@ -157,7 +157,7 @@ OWNERS = {
     ),
     "click": ("gaia_bridge.cli*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
-    "dotenv": ("gaia.environment", "gaia_bridge.cli.import_command"),
+    "dotenv": ("gaia.environment", "gaia_bridge.cli.servers.variable_files"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
     "docstring_parser": ("gaia_bridge.functions.docstrings",),

@@ -181,6 +181,7 @@ async def test_the_status_says_how_a_server_is_and_nothing_that_is_secret() -> N
             "otherEras": [],
             "errorLines": 2,
             "lastErrorLines": source["connection"]["lastErrorLines"],
+            "cause": None,
             "garbageLines": 5,
             "firstGarbage": source["connection"]["firstGarbage"],
         }

@@ -25,7 +25,7 @@ from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.cli import main
 from gaia_bridge.client.transports.guardian import MARK
-from gaia_bridge.client.transports.process import child_environment
+from gaia_bridge.config.child_environment import child_environment
 from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE_VARIABLE
 from gaia_bridge.model import StdioServerSpec

@@ -37,8 +37,9 @@ def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level
     set_up_logging(ctx, log_level, debug, default="critical")  # what is wrong with an agent stands in what is printed
     from gaia_bridge.cli.interrupts import ended_by_interrupt
     from gaia_bridge.cli.output import stdout_to_stderr
+    from gaia_bridge.config.showing import only_shown
 
-    with stdout_to_stderr(), ended_by_interrupt():
+    with stdout_to_stderr(), ended_by_interrupt(), only_shown():
         entries = _entries(agents)
     if as_json:
         click.echo(json.dumps({"agents": [entry.to_json() for entry in entries]}, indent=2, ensure_ascii=False))

@@ -18,6 +18,7 @@ from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.options import log_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
+from gaia_bridge.config.search_path import remember_search_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.front.greeting import KEEP, STATUS, STOP
@@ -152,6 +153,7 @@ def up(config: str | None, agents: tuple[str, ...], keep: float | None, at_login
         place, scope = _of(config, agents)
         if at_login and not _arranged(scope, remove, yes):
             return ExitCode.OK
+        remember_search_path(os.environ)  # for the login, and for whoever starts it again
         seconds = FOR_EVER if keep is None else 60 * keep
         if ask(place, KEEP, keep=seconds) is not None:
             click.echo(f"it runs already: {place.http}", err=True)

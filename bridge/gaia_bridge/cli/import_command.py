@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from io import StringIO
 from pathlib import Path
 
 import click
@@ -13,10 +12,13 @@ from msgspec.structs import replace
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.cli.install import complete_editor, known_editor
+from gaia_bridge.cli.servers.asked_secrets import keeper_for, sealed, secrets_option, with_asked
 from gaia_bridge.cli.servers.common import config_option
+from gaia_bridge.cli.servers.container_variables import with_container_variables
 from gaia_bridge.cli.servers.keeping import KeptIn, keep
-from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret, replaced, secrets_in
+from gaia_bridge.cli.servers.kept_secrets import replaced, secrets_in
 from gaia_bridge.cli.servers.pasted_entries import server_name
+from gaia_bridge.cli.servers.variable_files import with_variable_file
 from gaia_bridge.config import ServersConfig, current_folder, launch_line_text
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import home_folder
@@ -26,13 +28,11 @@ from gaia_bridge.editors.installing import MAX_BYTES, text_of
 from gaia_bridge.editors.jsonc import EditError
 from gaia_bridge.editors.reading import Found, Surroundings, servers_of_text
 from gaia_bridge.errors import BridgeError, ConfigError
-from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.sanitize.escaping import one_line, printable
 from gaia_bridge.sanitize.redaction import MASK
 
 __all__ = ["import_servers"]
 
-_IN_CLEAR = "clear"
 _WORKSPACE_FOLDERS = frozenset({".vscode", ".cursor", ".zed", ".codex", ".gemini", ".roo", ".devcontainer"})
 """Folders of a project whose files belong to the folder above."""
 
@@ -58,11 +58,7 @@ class _Source(Struct, frozen=True):
 @click.command("import", short_help="Take over the servers that an editor has.")
 @click.argument("source", required=False, metavar="[EDITOR|FILE|-]", shell_complete=complete_editor)
 @click.option("--only", multiple=True, metavar="NAME", help="Take this server alone; repeatable.")
-@click.option(
-    "--secrets",
-    type=click.Choice([*KEEPERS, _IN_CLEAR]),
-    help="Where passwords and tokens go: into files of ~/.gaia/secrets, the keyring, or as they are.  [default: asks]",
-)
+@secrets_option
 @click.option("--local/--global", "local", default=None, help="Into ./mcp_servers.json, or ~/.gaia/mcp_servers.json.")
 @click.option("--force", is_flag=True, help="Replace entries of the same name.")
 @click.option("--dry-run", is_flag=True, help="Show what would be taken, and change nothing.")
@@ -100,10 +96,10 @@ def import_servers(
     place = KeptIn(config, local, force, untried=True)
     if dry_run:
         for each, server in taken:
-            _show(server.name, _with_file(each, server).entry, server, dry=True)
+            _show(server.name, _prepared(each, server).entry, server, dry=True)
         return ExitCode.OK
-    prepared = [(each, _with_file(each, server)) for each, server in taken]
-    keeper = _keeper(secrets, [server for _, server in prepared])
+    prepared = [(each, _prepared(each, server)) for each, server in taken]
+    keeper = keeper_for(secrets, {server.name: server.entry for _, server in prepared}, "taken")
     return _keep_all(prepared, keeper, place)
 
 
@@ -113,7 +109,7 @@ def _keep_all(prepared: list[tuple[_Source, Found]], keeper: str, place: KeptIn)
     for each, server in prepared:
         name = server_name(server.name)
         try:
-            entry = _entry(name, server, keeper)
+            entry = with_asked(name, sealed(name, server.entry, keeper), server.inputs, keeper)
             _show(name, entry, server)
             keep(name, entry, replace(place, folder=each.folder), False)
         except BridgeError as error:
@@ -242,69 +238,7 @@ def _show(name: str, entry: Mapping[str, object], server: Found, *, dry: bool = 
             click.echo(printable(f"  note: set {variable}, which the editor asked for: {about}", None), err=not dry)
 
 
-def _with_file(source: _Source, server: Found) -> Found:
-    """A server with the variables of the file that it names; those of its own count more."""
-    if server.env_file is None:
-        return server
-    from dotenv import dotenv_values
-
-    path = Path(source.folder, server.env_file).expanduser()
-    if not path.is_file():
-        note = f"its file of variables, {path}, is not there"
-        return replace(server, notes=(*server.notes, note))
-    read = dotenv_values(stream=StringIO(_text(path)), interpolate=False)
-    values = {key: value for key, value in read.items() if value is not None}
-    own = server.entry.get("env")
-    return replace(server, entry={**server.entry, "env": {**values, **(own if is_object(own) else {})}})
-
-
-def _keeper(wanted: str | None, servers: list[Found]) -> str:
-    """Where secrets are to go, if there are any.
-
-    Raises:
-        click.UsageError: Nobody said so, and there is nobody to ask.
-    """
-    places = [f"{server.name}: {secret.label}" for server in servers for secret in secrets_in(server.entry)]
-    if wanted is not None or not places:
-        return wanted or _IN_CLEAR
-    shown = printable(", ".join(places), 400)
-    if not _on_terminal():
-        raise click.UsageError(
-            f"nothing was taken: there are secrets ({shown}), and no terminal to ask on where they are to go; "
-            "say --secrets file, --secrets keyring, or --secrets clear"
-        )
-    click.echo(f"these look like secrets: {shown}", err=True)
-    question = "Put them into files of ~/.gaia/secrets, the keyring, or write them as they are?"
-    answer: str = click.prompt(question, default="file", type=click.Choice([*KEEPERS, _IN_CLEAR]), err=True)
-    return answer
-
-
-def _entry(name: str, server: Found, keeper: str) -> dict[str, object]:
-    """The entry that is kept, its secrets where they are to go."""
-    entry = server.entry
-    if keeper != _IN_CLEAR:
-        for secret in secrets_in(entry):
-            entry = replaced(entry, secret, KEEPERS[keeper](name, secret))
-    for variable, about in server.inputs.items() if _on_terminal() else ():
-        answer: str = click.prompt(f"{name}: {about} (empty: {variable} is set later)", "", hide_input=True, err=True)
-        if answer:
-            reference = KEEPERS[keeper if keeper in KEEPERS else "file"](name, Secret((), variable, answer))
-            entry = _referring(entry, f"${{env:{variable}}}", reference)
-    return entry
-
-
-def _referring(entry: dict[str, object], old: str, new: str) -> dict[str, object]:
-    """The entry with one reference in the place of another."""
-
-    def changed(value: object) -> object:
-        if isinstance(value, str):
-            return value.replace(old, new)
-        if is_array(value):
-            return [changed(item) for item in value]
-        return {key: changed(item) for key, item in value.items()} if is_object(value) else value
-
-    return {key: changed(value) for key, value in entry.items()}
-
-
-def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+def _prepared(source: _Source, server: Found) -> Found:
+    """A server with the variables that it takes from elsewhere: from a file, or by name alone."""
+    found = with_variable_file(server, source.folder)
+    return replace(found, entry=with_container_variables(found.entry)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -14,6 +15,7 @@ from msgspec import Struct
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.config import ServersConfig, current_folder
 from gaia_bridge.config.paths import default_servers_path
+from gaia_bridge.config.search_path import remember_search_path
 from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.editors.entries import address_entry, program_entry, token_input
@@ -251,6 +253,8 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
         click.echo("nothing was changed", err=True)
         return
     backup = write(change, shared=place.scope is Scope.WORKSPACE)
+    if not remove:
+        remember_search_path(os.environ)  # which an editor that the desktop starts does not have
     done = "removed from" if remove else "installed in"
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)

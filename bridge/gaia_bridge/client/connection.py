@@ -18,7 +18,13 @@ from gaia_bridge.client.questions import answer_of
 from gaia_bridge.client.rounds import play
 from gaia_bridge.client.subscriptions import Subscriptions
 from gaia_bridge.client.tasks import Tasks
-from gaia_bridge.client.transport import ConnectionLostError, MisconfiguredError, Transport, UpstreamError
+from gaia_bridge.client.transport import (
+    ConnectionLostError,
+    MisconfiguredError,
+    StartTimeoutError,
+    Transport,
+    UpstreamError,
+)
 from gaia_bridge.client.types import ClientDelegate, Era, OnProgress, ServerHandshake
 from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -75,7 +81,7 @@ async def connect(
                 patience.deadline = math.inf
                 yield connection
                 return
-    raise UpstreamError(f"did not complete the handshake within {limits.connect_timeout:g} s (startup_timeout)")
+    raise StartTimeoutError(f"did not complete the handshake within {limits.connect_timeout:g} s (startup_timeout)")
 
 
 def _unanswered(error: ConnectionLostError) -> str:

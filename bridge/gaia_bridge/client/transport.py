@@ -26,6 +26,7 @@ __all__ = [
     "NotApprovedError",
     "Receiver",
     "SessionExpiredError",
+    "StartTimeoutError",
     "Transport",
     "UnreachableError",
     "UpstreamError",
@@ -58,6 +59,10 @@ class UpstreamError(RequestError):
 
 class LaunchError(UpstreamError):
     """The server cannot be reached as it is configured, so that trying again would change nothing."""
+
+
+class StartTimeoutError(UpstreamError):
+    """The server had not completed the handshake when the time for a start was over; it may be downloading itself."""
 
 
 class NotApprovedError(UpstreamError):

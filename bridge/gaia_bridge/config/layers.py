@@ -34,6 +34,7 @@ from gaia_bridge.config.paths import (
 )
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
+from gaia_bridge.config.showing import is_only_shown
 from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
@@ -364,12 +365,21 @@ class ServersConfig:
             change(entries)
             return None if json.dumps(entries) == before else to_text(document, file.text if file else "")
 
+        if is_only_shown():
+            return self._edit_in_memory(layer, change)
         place = next(place for place in self._places if place.kind is layer.kind)
         if (error := place.error or self._read_layer(place).error) is not None:
             raise error
         changed = edit_json(place.path, edited)
         self._layers = self._read()
         return changed
+
+    def _edit_in_memory(self, layer: Layer, change: Callable[[JSON], object]) -> bool:
+        entries = deepcopy(dict(layer.entries))
+        change(entries)
+        edited = replace(layer, entries=entries)
+        self._layers = tuple(edited if each.kind is layer.kind else each for each in self._layers)
+        return entries != layer.entries
 
 
 def _stacked(beside: tuple[Path, ...]) -> tuple[Layer, ...]:

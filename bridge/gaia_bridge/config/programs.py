@@ -16,7 +16,7 @@ from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.variables import changes_programs
 from gaia_bridge.protocol.json_types import JSON, is_object
 
-__all__ = ["program_files"]
+__all__ = ["program_files", "works_in_folder"]
 
 _MANIFESTS: Final = {
     **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), ("package.json",)),
@@ -29,8 +29,14 @@ _MANIFESTS: Final = {
 }
 """Where runners look up what to run."""
 
+_FETCHERS: Final = frozenset({"bunx", "node", "npx", "pipx", "pnpx", "uvx"})
+"""Of these, those that run packages of a registry, or files that are named, wherever they are started."""
+
 _IN_FOLDERS: Final = ("__main__.py", "package.json", "index.js")
 """What is run of a folder that is named."""
+
+_CHOOSING: Final = frozenset({"--directory", "--project", "--prefix", "--cwd", "-C", "--manifest-path", "--dir"})
+"""Options that name the folder that a runner works in."""
 
 _BETWEEN: Final = re.compile(r"[\s;|&=,:'\"]+")
 """What stands between the names of files in one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
@@ -60,6 +66,27 @@ def program_files(entry: JSON, folder: Path) -> list[Path]:
     looked_up = (path for name in {command, words[0]} for path in _looked_up(name, texts.get("PATH"), base))
     candidates = [*found, *manifests, *looked_up]
     return sorted({path for path in candidates if _lies_in(folder, path) and os.path.isfile(path)})
+
+
+def works_in_folder(entry: JSON, folder: Path) -> bool:
+    """Whether what an entry runs depends on the folder that it is started in, beside the paths that it names.
+
+    Args:
+        entry: An entry of a configuration file.
+        folder: The folder.
+    """
+    words = launch_words(entry)
+    if not words:
+        return False
+    program, args = _program(words[0]), words[1:]
+    if "-m" in args[:-1] and program.startswith("python"):
+        module = folder / args[args.index("-m") + 1].replace(".", "/")
+        return module.is_dir() or module.with_name(f"{module.name}.py").is_file()
+    if program in _FETCHERS or not _CHOOSING.isdisjoint(word.partition("=")[0] for word in args):
+        return False
+    if (program == "uv" and "run" not in args) or (program == "docker" and "compose" not in args):
+        return False
+    return any((folder / name).is_file() for name in _MANIFESTS.get(program, ()))
 
 
 def _names(words: Sequence[str], base: Path) -> Iterator[str]:

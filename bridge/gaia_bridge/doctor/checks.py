@@ -100,6 +100,17 @@ def search_path(at: Surroundings) -> str:
     return at.environ.get("PATH", os.defpath)
 
 
+def servers_path(path: str) -> str:
+    """Where a bridge looks for the programs of servers: also in what a terminal had, and where installers put them.
+
+    Args:
+        path: The `PATH` that it is started with.
+    """
+    from gaia_bridge.config.search_path import search_path as with_remembered
+
+    return with_remembered({"PATH": path})
+
+
 def editor_path(at: Surroundings) -> str:
     """Where an editor that is started from the desktop looks for programs."""
     return _DESKTOP.get(at.platform, _DESKTOP["linux"])

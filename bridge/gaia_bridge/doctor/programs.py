@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.doctor.checks import Said, Subject, editor_path, found_program, search_path, what_it_says
+from gaia_bridge.doctor.checks import Said, Subject, editor_path, found_program, search_path, servers_path, what_it_says
 from gaia_bridge.doctor.editor_entries import editor_entries
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import State, Surroundings
@@ -95,7 +95,7 @@ _OLDEST_NODE: Final = 18
 
 async def _check(at: Surroundings) -> list[Finding]:
     needed = _needed(at)
-    own = search_path(at)
+    own = servers_path(search_path(at))
     usual = {name: found_program(name, own) for name in _SOURCES}
     there = {name: path for name, path in usual.items() if path is not None}
     said = dict[str, Said]()
@@ -152,7 +152,7 @@ def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) 
 
 def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
     """Other programs of servers that are not there."""
-    path = search_path(at)
+    path = servers_path(search_path(at))
     for command, servers in needed.items():
         if command not in _SOURCES and found_program(command, path) is None:
             name = os.path.basename(command)
@@ -162,14 +162,14 @@ def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[F
 
 def _hidden(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
     """What an editor does not find, and the shell does; and what it finds elsewhere."""
-    own, looked_in = search_path(at), _paths_of_editors(at)
+    own, looked_in = servers_path(search_path(at)), {path: servers_path(path) for path in _paths_of_editors(at)}
     hidden: list[str] = []
     seen: list[str] = []
     for name in dict.fromkeys([*_SOURCES, *needed]):
         path = found_program(name, own)
         if path is None or os.sep in name:
             continue
-        elsewhere = {short: found_program(name, short) for short in looked_in}
+        elsewhere = {short: found_program(name, path) for short, path in looked_in.items()}
         missing = next((short for short, other in elsewhere.items() if other is None), None)
         (seen if missing is None else hidden).append(name)
         servers = ", ".join(sorted(needed.get(name, ())))

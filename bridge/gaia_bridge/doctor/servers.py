@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from gaia_bridge.client import ClientDelegate, Connection, connect
 from gaia_bridge.client.oauth.errors import LoginRequiredError
-from gaia_bridge.client.transport import LaunchError, UpstreamError
+from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.client.transports.process import withheld_hint
+from gaia_bridge.config.failure_causes import cause_for
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.crossing import CLIENTS, FEATURES, features_of
 from gaia_bridge.doctor.findings import Finding, Kind, Level
@@ -179,8 +179,10 @@ def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence
         text = str(error)
     else:
         raise error
-    remedy = withheld_hint(spec, said, at.environ) or (_PROGRAM if type(error) is LaunchError else again)
-    return _FAILS.found(_failure(entry.name, secretless(text), said), entry.name, remedy)
+    cause = cause_for(spec, said, at.environ, timed_out=isinstance(error, StartTimeoutError))
+    told = said if cause is None or not cause.line else [cause.line]
+    remedy = cause.remedy if cause is not None else (_PROGRAM if type(error) is LaunchError else again)
+    return _FAILS.found(_failure(entry.name, secretless(text), told), entry.name, remedy)
 
 
 async def _seen(

@@ -21,7 +21,15 @@ from gaia_bridge.editors.entries import is_ours
 from gaia_bridge.editors.shapes import Shape
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
-__all__ = ["Found", "Surroundings", "entry_of_ours", "servers_in", "servers_of_text", "variable_of_input"]
+__all__ = [
+    "Found",
+    "Surroundings",
+    "entry_of_ours",
+    "found_in",
+    "servers_in",
+    "servers_of_text",
+    "variable_of_input",
+]
 
 _PLACES: Final = (
     ("mcpServers",),
@@ -145,17 +153,29 @@ def servers_of_text(text: str, around: Surroundings, *, toml: bool = False) -> l
         EditError: It is neither.
     """
     document = toml_tables.read(text) if toml else jsonc.read(text)
+    servers = dict(servers_in(document) or {})
+    if around.project is not None and jsonc.holds(document, place := ("projects", around.project, "mcpServers")):
+        inner: Any = document
+        for key in place:
+            inner = inner[key]
+        servers |= inner if is_object(inner) else {}
+    return found_in(document, servers, around)
+
+
+def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]:
+    """Servers as their editor means them.
+
+    Args:
+        document: The document that lists them: it says what the editor asks for.
+        servers: Those of it that are meant, by name.
+        around: What its references stand for.
+    """
     asked = {
         str(item["id"]): str(item.get("description") or item["id"])
         for item in _inputs(document)
         if is_object(item) and "id" in item
     }
     around = replace(around, inputs=asked)
-    servers = dict(servers_in(document) or {})
-    if around.project is not None and jsonc.holds(document, place := ("projects", around.project, "mcpServers")):
-        for key in place:
-            document = document[key]
-        servers |= document if is_object(document) else {}
     return [_found(name, entry, around) for name, entry in servers.items()]
 
 

@@ -9,12 +9,18 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["INITIALIZE", "Running", "request", "run", "running", "write_agent"]
+__all__ = ["GLOBAL", "INITIALIZE", "Run", "Running", "entries", "request", "run", "running", "write_agent"]
+
+GLOBAL = ".gaia/mcp_servers.json"
+"""The user's own file of servers: a test runs in a home folder of its own."""
+
+Run = Callable[..., tuple[int, str, str]]
+"""What the fixture `run` gives: a command of this process; its exit code, what it printed and what it said."""
 
 DEADLINE = 30.0
 """Seconds for anything that a test waits for; only a broken program needs them."""
@@ -47,6 +53,11 @@ INITIALIZE: dict[str, Any] = {
         "clientInfo": {"name": "test", "version": "1"},
     },
 }
+
+
+def entries(file: str = GLOBAL) -> Any:
+    """The servers that a file lists."""
+    return json.loads(Path(file).read_text(encoding="utf-8"))["mcpServers"]
 
 
 def write_agent(folder: Path, name: str = "DemoAgent", file: str = "demo.py", before: str = "") -> Path:

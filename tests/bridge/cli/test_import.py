@@ -7,19 +7,17 @@ import json
 import stat
 import sys
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from gaia_bridge.cli import main
 from gaia_bridge.cli.servers.kept_secrets import secrets_in
 from gaia_bridge.config import load_servers
+from tests.bridge.cli.running import GLOBAL, Run, entries
 from tests.bridge.cli.terminals import terminal
 
-GLOBAL = ".gaia/mcp_servers.json"
 TOKEN = "ghp_0123456789abcdefghij"
 PASSWORD = "hunter-22-hunter"
 
@@ -35,25 +33,6 @@ VSCODE = """{
   },
 }
 """
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
-
-
-def entries() -> Any:
-    return json.loads(Path(GLOBAL).read_text(encoding="utf-8"))["mcpServers"]
 
 
 def write(path: str, content: Any) -> None:

@@ -5,36 +5,24 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from gaia_bridge.cli import main
 from gaia_bridge.front.place import Place, Scope, runtime_folder
-from tests.bridge.cli.running import write_agent
+from tests.bridge.cli.running import Run, write_agent
 from tests.bridge.cli.terminals import CTRL_C, terminal
 
 PROGRAM = "/opt/gaia/bin/gaia-bridge"
 CURSOR = ".cursor/mcp.json"
 
-Run = Callable[..., tuple[int, str, str]]
 
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
+@pytest.fixture(autouse=True)
+def own_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our program is in a place of which tests know."""
     monkeypatch.setattr("gaia_bridge.cli.install.own_program", lambda: [PROGRAM])
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
 
 
 def content(path: str) -> Any:

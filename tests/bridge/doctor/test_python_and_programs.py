@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.config import search_path as search_path_module
 from gaia_bridge.doctor import checks
 from gaia_bridge.doctor import python as python_module
 from gaia_bridge.doctor.programs import PROGRAMS
 from gaia_bridge.doctor.python import PYTHON
 from gaia_bridge.settings import DoctorLimits
 from tests.bridge.doctor.looking import bad, by_id, has_servers, look, program
+
+
+@pytest.fixture(autouse=True)
+def nothing_where_installers_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_path_module, "_USUAL", ())
 
 
 @pytest.fixture
@@ -140,3 +146,13 @@ def test_programs_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
     program(Path("bin"), "npx", f"touch {tmp_path}/ran")
     look(PROGRAMS, environ={"PATH": "bin:.:"})
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_a_terminal_had_is_not_hidden_from_an_editor(tmp_path: Path) -> None:
+    program(tmp_path / "shell", "our-npx", "echo 11")
+    has_servers({"a": {"command": "our-npx", "args": ["x"]}})
+    environ = {"PATH": str(tmp_path / "shell")}
+    assert "path.hidden" in by_id(look(PROGRAMS, environ=environ, platform="linux"))
+    search_path_module.remember_search_path(environ)
+    found = by_id(look(PROGRAMS, environ=environ, platform="linux"))
+    assert "path.hidden" not in found and "our-npx" in found["path.editor"].message

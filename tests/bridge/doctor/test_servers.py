@@ -90,7 +90,7 @@ def test_failures_are_told_with_their_cause_and_without_secrets(monkeypatch: pyt
     assert set(failed) == {"dies", "absent", "lacks", "nobody"}
     assert failed["dies"].remedy == "gaia-bridge test-client dies" and "code 3" in failed["dies"].message
     assert "install the program" in failed["absent"].remedy
-    assert "SOME_TOKEN=${env:SOME_TOKEN}" in failed["lacks"].remedy
+    assert "--env SOME_TOKEN" in failed["lacks"].remedy
     assert "127.0.0.1:9" in failed["nobody"].message
     assert [report["state"] for report in at.reports] == ["fails"] * 4 + ["works"]
     assert SECRET not in repr(found) + repr(at.reports)

@@ -6,27 +6,27 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
-from gaia_bridge.cli.servers.common import (
-    complete_server,
-    config_option,
-    configured,
-    entry_of_server,
-    json_option,
-)
+from gaia_bridge.cli.servers.asked_secrets import keeper_for, secrets_option, with_asked
+from gaia_bridge.cli.servers.common import complete_server, config_option, configured, entry_of_server, json_option
+from gaia_bridge.cli.servers.container_variables import with_container_variables
 from gaia_bridge.cli.servers.keeping import KeptIn, done, keep
 from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
 from gaia_bridge.cli.servers.registry_options import RegistryOptions, reference_in, registry_options
+from gaia_bridge.cli.servers.typed_entries import Typed, typed_entry
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sources.public_names import is_server_name, is_source_name
+from gaia_bridge.sources.public_names import is_source_name
 
 if TYPE_CHECKING:
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.editors.reading import Found
 
 __all__ = ["add", "disable", "enable", "remove"]
 
@@ -36,8 +36,8 @@ _NAME_AND_PROGRAM = 2
 class _WithCommandLine(click.Command):
     """A command whose last argument is a command line with options of its own.
 
-    The options that follow its first word are ours as long as they are known here; from the first word on that is not
-    one of them, everything is the program's, whatever it looks like.
+    Options before the command are ours, and those after one that is complete: a text with blanks, JSON, or a URL. What
+    follows a single word is ours if all of it is known here, to the end of the line. All else is the program's.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -53,12 +53,34 @@ class _WithCommandLine(click.Command):
             option, equals, _ = args[place].partition("=")
             if option in takes_value:
                 place += 1 + (takes_value[option] and not equals)
-            elif words == _NAME_AND_PROGRAM:
+                continue
+            words += 1
+            if words == _NAME_AND_PROGRAM:
+                if not _is_complete(args[place]) and not _are_options(args[place + 1 :], takes_value):
+                    args = [*args[:place], "--", *args[place:]]
+                    break
+            elif words > _NAME_AND_PROGRAM:
                 args = [*args[:place], "--", *args[place:]]
                 break
-            else:
-                place, words = place + 1, words + 1
+            place += 1
         return super().parse_args(ctx, args)
+
+
+def _is_complete(word: str) -> bool:
+    """Whether no word of a program can follow."""
+    return bool(re.search(r"\s|^[A-Za-z][A-Za-z0-9+.-]*://", word)) or is_pasted(word)
+
+
+def _are_options(words: list[str], takes_value: Mapping[str, bool]) -> bool:
+    """Whether all words, or those before `--`, are options of ours, by long names: many programs have an `-e`."""
+    words = words[: words.index("--")] if "--" in words else words
+    place = 0
+    while place < len(words):
+        option, equals, _ = words[place].partition("=")
+        if not option.startswith("--") or option not in takes_value:
+            return words[place] == "-h" and len(words) == 1
+        place += 1 + (takes_value[option] and not equals)
+    return place == len(words)
 
 
 @click.command(cls=_WithCommandLine, context_settings={"ignore_unknown_options": True})
@@ -66,21 +88,31 @@ class _WithCommandLine(click.Command):
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...|URL|JSON")
 @registry_options
 @click.option(
-    "--secrets",
-    type=click.Choice(["file", "keyring", "clear"]),
-    help="With registry: where passwords and tokens go.  [default: asks]",
+    "--env",
+    "-e",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="A variable that the program sees; without VALUE, it refers to yours; repeatable.",
 )
-@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable that the program sees; repeatable.")
-@click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of every request to URL; repeatable.")
+@click.option("--header", "-H", multiple=True, metavar="NAME:VALUE", help="A header of each request; repeatable.")
 @click.option("--sse", is_flag=True, help="URL speaks HTTP+SSE (MCP 2024-11-05).")
+@click.option("--transport", "-t", type=click.Choice(["stdio", "http", "sse"]), help="As other programs have it.")
 @click.option("--openapi", metavar="URL|FILE", help="An HTTP API by its OpenAPI document; COMMAND is its URL, if any.")
-@click.option("--cwd", help="Where the program is started.")
+@click.option("--cwd", metavar="FOLDER", help="Where the program is started.")
 @click.option("--inherit-env", is_flag=True, help="The program sees all of your variables.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
-    help="Seconds for one request, and for the start where that is more than it has anyway.",
+    metavar="SECONDS",
+    help="For one request, and for the start where that is more than it has anyway.",
 )
+@click.option(
+    "--startup-timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="For the start, which may have to download much.  [default: 30]",
+)
+@secrets_option
 @click.option("--local/--global", "local", default=None, help="Into ./mcp_servers.json, or ~/.gaia/mcp_servers.json.")
 @click.option("--no-connect", is_flag=True, help="Save it without trying it.")
 @click.option("--force", is_flag=True, help="Replace the entry of that name.")
@@ -92,23 +124,25 @@ def add(
     env: tuple[str, ...],
     header: tuple[str, ...],
     sse: bool,
+    transport: str | None,
     openapi: str | None,
     cwd: str | None,
     inherit_env: bool,
     timeout: float | None,
+    startup_timeout: float | None,
+    secrets: str | None,
     local: bool | None,
     no_connect: bool,
     force: bool,
     config: Path | None,
     as_json: bool,
-    secrets: str | None,
     from_registry: RegistryOptions,
 ) -> int:
     """Try a server, and keep it in the configuration if it works.
 
-    COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell. Options stand before
-    COMMAND or right after its first word; what comes after its second word, or after --, belongs to the program.
-    Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
+    COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell. Variables may stand
+    before it: FOO=bar npx -y some-server. Options stand before COMMAND, or after it if nothing else does; what comes
+    after --, or is not known here, belongs to the program. Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
 
     JSON from the documentation of a server is taken as it is, in place of NAME and COMMAND, or of COMMAND alone, or,
     for -, from standard input. registry:NAME[@VERSION] is what the public registry says of a server, which `search`
@@ -116,54 +150,82 @@ def add(
     """
     if name.startswith("-") and name != "-":
         raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
-    typed = _pairs("--env", "=", env), _pairs("--header", ":", header)
+    typed = Typed(env, header, sse or transport == "sse", openapi, cwd, inherit_env, timeout, startup_timeout)
     place = KeptIn(config, local, force, no_connect)
-    if (found := reference_in(name, command)) is not None:
-        if openapi or sse:
-            raise click.UsageError("--openapi and --sse do not go with registry:, which says itself what it is")
-        return _add_listed(*found, from_registry, typed, secrets, cwd, (inherit_env, timeout), place, as_json)
-    if from_registry.used or secrets:
-        raise click.UsageError(f"{(from_registry.used or ['--secrets'])[0]} goes with registry:NAME alone")
-    if openapi is not None:
-        api = _api_entry(name, openapi, command, *typed, sse or bool(cwd))
-        return keep(name, api | _further(api, inherit_env, timeout), place, as_json)
-    if is_pasted(name) or (len(command) == 1 and is_pasted(command[0])):
-        if any(typed) or sse or cwd or (is_pasted(name) and command):
+    if (listed := reference_in(name, command)) is not None:
+        return _add_listed(*listed, from_registry, typed, secrets, place, as_json)
+    if from_registry.used:
+        raise click.UsageError(f"{from_registry.used[0]} goes with registry:NAME alone")
+    pasted = openapi is None and (is_pasted(name) or (len(command) == 1 and is_pasted(command[0])))
+    if pasted:
+        if typed.says_how or (is_pasted(name) and command):
             raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")
-        return _add_pasted(name, *command, place=place, further=(inherit_env, timeout), as_json=as_json)
-    if not command and not is_source_name(name):
-        raise click.UsageError(f"NAME is missing: gaia-bridge add NAME {shlex.quote(name)}")
-    if not command:
+        found = _pasted(*command, name=name)
+    else:
+        found = {name: _typed(name, command, typed)}
+    keeper = keeper_for(secrets, {each: server.entry for each, server in found.items()}, "added")
+    return _keep_all(found, typed, replace(place, keeper=keeper), as_json, shown=pasted)
+
+
+def _typed(name: str, command: tuple[str, ...], typed: Typed) -> Found:
+    """What was typed, and the variables that it refers to and nobody set."""
+    from gaia_bridge.editors.reading import Found
+
+    if not command and typed.openapi is None:
+        if not is_source_name(name):
+            raise click.UsageError(f"NAME is missing: gaia-bridge add NAME {shlex.quote(name)}")
         raise click.UsageError("Missing argument 'COMMAND...|URL|JSON'.")
-    entry = _entry(command, *typed, sse, cwd)
-    return keep(name, entry | _further(entry, inherit_env, timeout), place, as_json)
+    entry, named = with_container_variables(typed_entry(name, command, typed))
+    referred = [*(word for word in typed.env if "=" not in word), *named]
+    return Found(name, entry, inputs={variable: variable for variable in referred if variable not in os.environ})
 
 
 def _add_listed(
     reference: str,
     called: str | None,
     options: RegistryOptions,
-    typed: tuple[dict[str, str], dict[str, str]],
+    typed: Typed,
     secrets: str | None,
-    cwd: str | None,
-    further: tuple[bool, float | None],
     place: KeptIn,
     as_json: bool,
 ) -> int:
     """Add what the public registry lists."""
     from gaia_bridge.cli.collection import imported_for_good
 
+    if typed.openapi or typed.sse:
+        raise click.UsageError("--openapi and --sse do not go with registry:, which says itself what it is")
     with imported_for_good():
         from gaia_bridge.cli.servers.registry_adding import Beside, add_from_registry
 
-    also = {**({"cwd": cwd} if cwd else {}), **_further({}, *further)}
-    return add_from_registry(reference, called, options, Beside(*typed, also, secrets), place, as_json)
+    also = typed.further({"cwd": typed.cwd} if typed.cwd else {})
+    beside = Beside(typed.variables(), typed.headers(), also, secrets)
+    return add_from_registry(reference, called, options, beside, place, as_json)
 
 
-def _add_pasted(
-    name: str, command: str | None = None, *, place: KeptIn, further: tuple[bool, float | None], as_json: bool
-) -> int:
-    """Show each server that was pasted, and keep those that work.
+def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
+    """What was pasted, with the variables of the files that it names."""
+    from gaia_bridge.cli.servers.variable_files import with_variable_file
+    from gaia_bridge.config.paths import current_folder, home_folder
+    from gaia_bridge.editors.reading import Surroundings
+
+    text, folder = command or name, current_folder()
+    around = Surroundings(str(home_folder()), str(folder))
+    try:
+        found = pasted_entries(sys.stdin.read() if text == "-" else text, around, name if command else None)
+    except PasteError as error:
+        raise click.UsageError(str(error)) from None
+    made: dict[str, Found] = {}
+    for each, server in found.items():
+        server = with_variable_file(server, folder)
+        entry, named = with_container_variables(server.entry)
+        inputs = {key: about for key, about in server.inputs.items() if key not in os.environ}
+        asked = inputs | {variable: variable for variable in named if variable not in os.environ}
+        made[each] = replace(server, entry=entry, inputs=asked)
+    return made
+
+
+def _keep_all(found: Mapping[str, Found], typed: Typed, place: KeptIn, as_json: bool, *, shown: bool) -> int:
+    """Keep each server that works, and show it first if somebody else wrote it.
 
     Returns:
         The exit code of the first that was not kept.
@@ -171,18 +233,19 @@ def _add_pasted(
     from gaia_bridge.config import launch_line_text
     from gaia_bridge.errors import BridgeError
 
-    text = command or name
-    try:
-        entries = pasted_entries(sys.stdin.read() if text == "-" else text, name if command else None)
-    except PasteError as error:
-        raise click.UsageError(str(error)) from None
     failed: BridgeError | None = None
-    for number, (each, entry) in enumerate(entries.items()):
-        click.echo(("\n" if number else "") + f"{printable(each)}: {launch_line_text(entry)}", err=True)
+    for number, (name, server) in enumerate(found.items()):
+        if shown:
+            click.echo(("\n" if number else "") + f"{printable(name)}: {launch_line_text(server.entry)}", err=True)
+            for note in server.notes:
+                click.echo(printable(f"note: {note}", None), err=True)
         try:
-            keep(each, entry | _further(entry, *further), place, as_json)
+            if server.problem is not None:
+                raise ConfigError(f"server {name!r}", server.problem)
+            entry = with_asked(name, server.entry, server.inputs, place.keeper)
+            keep(name, typed.further(entry) if shown else entry, place, as_json)
         except BridgeError as error:
-            if len(entries) == 1:
+            if len(found) == 1:
                 raise
             click.echo(f"error: {printable(one_line(str(error)), None)}", err=True)
             failed = failed or error
@@ -226,86 +289,3 @@ def _set_disabled(name: str, config: Path | None, disabled: bool, as_json: bool)
     entry_of_server(servers, name)
     path = servers.set_disabled(name, disabled)
     return done("disabled" if disabled else "enabled", name, [path], as_json)
-
-
-def _further(entry: JSON, inherit_env: bool, timeout: float | None) -> JSON:
-    """What the options say beside how the server is reached."""
-    from gaia_bridge.settings import UpstreamLimits
-
-    found: JSON = {}
-    if inherit_env:
-        if "url" in entry or "openapi" in entry:
-            raise click.UsageError("--inherit-env is for a COMMAND, and this is a URL")
-        found["inherit_env"] = True
-    if timeout is not None:
-        found["timeout"] = timeout
-        if timeout > UpstreamLimits().connect_timeout:
-            found["startup_timeout"] = timeout
-    return found
-
-
-def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], sse: bool, cwd: str | None) -> JSON:
-    from gaia_bridge.config import entry_of
-
-    first = command[0]
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", first) if len(command) == 1 else None
-    if scheme is not None:
-        if scheme[1].lower() not in ("http", "https"):
-            raise click.UsageError(
-                f"{first!r} is reached over {scheme[1]}; expected a URL of http or https, or a COMMAND"
-            )
-        if env or cwd:
-            raise click.UsageError("--env and --cwd are for a COMMAND, and this is a URL")
-        entry: JSON = {"url": first}
-        if headers:
-            entry["headers"] = headers
-        return entry | ({"type": "sse"} if sse else {})
-    if headers or sse:
-        raise click.UsageError("--header and --sse are for a URL, and this is a COMMAND")
-    if len(command) == 1:
-        _refuse_slip(first)
-    try:
-        made: dict[str, Any] = entry_of(first if len(command) == 1 else command, env or None, cwd)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    return made
-
-
-def _api_entry(
-    name: str, document: str, command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], others: bool
-) -> JSON:
-    """The entry of an HTTP API."""
-    if "://" in name or not is_server_name(name):
-        raise click.UsageError(f"NAME is missing: gaia-bridge add NAME --openapi {shlex.quote(document)}")
-    if env or others or len(command) > 1 or not all(re.match("https?://", word) for word in command):
-        raise click.UsageError("--openapi goes with NAME, --header and the URL of the API: nothing is started")
-    entry: JSON = {"openapi": document, **({"url": command[0]} if command else {})}
-    return entry | ({"headers": headers} if headers else {})
-
-
-def _refuse_slip(line: str) -> None:
-    """Say what was probably meant, where a command line is none at first sight.
-
-    Raises:
-        click.UsageError: It is none.
-    """
-    if variable := re.match(r"\s*([A-Za-z_][A-Za-z0-9_]*)=", line):
-        raise click.UsageError(f"no shell sees the command; {variable[1]} goes with --env {variable[1]}=VALUE")
-    if line.endswith(".py") and Path(line).is_file() and not os.access(line, os.X_OK):
-        file = shlex.quote(line)
-        raise click.UsageError(
-            f"{line!r} is no program; an agent in it is published by `gaia-bridge serve {file}`, "
-            f"and an MCP server is added by `gaia-bridge add NAME python {file}`"
-        )
-    if re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?", line) and not Path(line).exists():
-        raise click.UsageError(f"{line!r} is no program; did you mean https://{line}?")
-
-
-def _pairs(option: str, sign: str, words: tuple[str, ...]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for word in words:
-        key, found, value = word.partition(sign)
-        if not found or not key.strip():
-            raise click.UsageError(f"{option} {word!r}: expected NAME{sign}VALUE")
-        pairs[key.strip()] = value.strip() if sign == ":" else value
-    return pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.servers.asked_secrets import sealed
 from gaia_bridge.cli.servers.common import print_json
 from gaia_bridge.cli.servers.portable_entries import portable
 from gaia_bridge.sanitize.escaping import one_line, printable
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KeptIn", "done", "keep"]
 
+_LATER = "set it, or say --no-connect: then it may come later"
+
 
 class KeptIn(Struct, frozen=True):
     """Where an entry is to be kept, and how.
@@ -33,6 +37,7 @@ class KeptIn(Struct, frozen=True):
         force: Whether it may replace one of the same name.
         untried: Whether it is kept without being tried.
         folder: Where its relative paths begin; the current folder if not given.
+        keeper: Where its secrets go, once it is known to work: a place, or `clear`.
     """
 
     config: Path | None
@@ -40,6 +45,7 @@ class KeptIn(Struct, frozen=True):
     force: bool
     untried: bool
     folder: Path | None = None
+    keeper: str = "clear"
 
 
 def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
@@ -56,6 +62,7 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
         ServerUnavailableError: It does not work.
     """
     from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
+    from gaia_bridge.config.search_path import remember_search_path
     from gaia_bridge.errors import ConfigError
 
     config, local = place.config, place.local
@@ -73,9 +80,11 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
     for change in changed:
         click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
+    entry = sealed(name, entry, place.keeper)
     path = servers.add(name, entry, to=target.kind, replace=place.force)
     if target.kind is not LayerKind.GLOBAL:
         TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again
+    remember_search_path(os.environ)
     code = done("added", name, [path], as_json)
     if wants_login:
         where = f" --config {shlex.quote(str(config))}" if config else ""
@@ -164,7 +173,8 @@ def _understood(name: str, entry: JSON, folder: Path, *, later: bool) -> ServerS
         parsed = parse_entry(name, entry, folder)
     except EntryError as error:
         if not (later and isinstance(error, MissingReferenceError)):
-            raise ConfigError(f"server {name!r}", str(error)) from None
+            hint = _LATER if isinstance(error, MissingReferenceError) else ""
+            raise ConfigError(f"server {name!r}", str(error), hint) from None
         click.echo(printable(f"note: {error}", None), err=True)
         return None
     for warning in parsed.warnings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -23,6 +24,7 @@ from gaia_bridge.cli.servers.common import (
     print_rows,
 )
 from gaia_bridge.cli.servers.targets import TargetCommand, command_of
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
@@ -33,6 +35,12 @@ __all__ = ["list_servers", "logs"]
 
 _FOLLOW_INTERVAL = 0.5
 """Seconds between two looks for new lines."""
+
+_LATEST = 30
+"""Of the lines of a log, those that may say why a server does not start now."""
+
+_LOGGED = re.compile(r"\S+ \S+ \[(?P<process>\d+)\] (?P<said>.*)")
+"""A line as `server_logs` writes it."""
 
 
 @click.command("list", short_help="Show the configured servers.")
@@ -115,10 +123,27 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
         if not found:
             click.echo(f"{name} has written nothing so far", err=True)
         _echo_lines(found[-lines:])
+        _tell_cause(config, name, found)
         while follow:
             time.sleep(_FOLLOW_INTERVAL)
             _echo_lines(reader.read())
     return ExitCode.OK
+
+
+def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
+    """Say what to do, if the last that a server wrote says why it does not start."""
+    from gaia_bridge.config import EntryError, parse_entry
+    from gaia_bridge.config.failure_causes import cause_for
+
+    latest = [match for line in lines[-_LATEST:] if (match := _LOGGED.fullmatch(line))]
+    said = [match["said"] for match in latest if match["process"] == latest[-1]["process"]]
+    try:
+        layer, entry = entry_of_server(configured(config), name)
+        spec = parse_entry(name, entry, layer.path.parent).spec
+    except (ConfigError, EntryError):
+        return
+    if (cause := cause_for(spec, said, os.environ)) is not None:
+        click.echo(printable(f"note: if it does not start: {cause}", None), err=True)
 
 
 def _logged_name(target: str) -> str:

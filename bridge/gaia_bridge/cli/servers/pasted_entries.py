@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+import re
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from gaia_bridge.editors.jsonc import strict
-from gaia_bridge.editors.reading import entry_of_ours, servers_in
+from gaia_bridge.editors.reading import Found, Surroundings, found_in, servers_in
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sources.public_names import MAX_SERVER_NAME, is_server_name
@@ -15,6 +18,11 @@ __all__ = ["PasteError", "is_pasted", "pasted_entries", "server_name"]
 
 _ENTRY_KEYS: Final = frozenset({"command", "url", "agent", "serverUrl", "httpUrl"})
 """One of these makes an object an entry."""
+
+_PLACEHOLDER: Final = re.compile(
+    r"<[^<>]*>|\[[^\[\]]*\]|(?i:your[-_ ].*|(?:insert|replace|enter)[-_ ].*|.*[-_ ]here|change[-_ ]?me|x{3,}|\*{3,})"
+)
+"""What documentation has in place of a secret."""
 
 _SHAPES: Final = 'expected {"mcpServers": {NAME: {"command": ...}}}, as documentation of servers has it'
 
@@ -28,12 +36,13 @@ def is_pasted(text: str) -> bool:
     return text == "-" or text.lstrip().startswith(("{", '"'))
 
 
-def pasted_entries(text: str, name: str | None = None) -> dict[str, JSON]:
-    """The entries of a pasted text, by name.
+def pasted_entries(text: str, around: Surroundings, name: str | None = None) -> dict[str, Found]:
+    """The servers of a pasted text, by name.
 
     Args:
         text: A whole configuration, the servers of one, or one entry.
-        name: What to call a single entry.
+        around: What its references stand for.
+        name: What to call a single entry; one that has a name of its own needs none.
 
     Raises:
         PasteError: There are none.
@@ -41,6 +50,7 @@ def pasted_entries(text: str, name: str | None = None) -> dict[str, JSON]:
     document = _parsed(text)
     found = servers_in(document) or document
     if found is document and _ENTRY_KEYS & document.keys():
+        name = name or _own_name(document)
         if name is None:
             raise PasteError("that is one server without a name; expected gaia-bridge add NAME '{...}'")
         found = {name: document}
@@ -50,7 +60,27 @@ def pasted_entries(text: str, name: str | None = None) -> dict[str, JSON]:
         found = dict.fromkeys((name,), *found.values())
     elif name is not None:
         raise PasteError(f"that lists {len(found)} servers, which have names of their own: leave out {name!r}")
-    return {server_name(key): entry_of_ours(entry)[0] for key, entry in found.items()}
+    servers = found_in(document, found, around)
+    return {server_name(server.name): _as_typed(server, found[server.name]) for server in servers}
+
+
+def _own_name(document: JSON) -> str | None:
+    """The name in an entry, as `code --add-mcp` takes it."""
+    own = document.get("name")
+    return own if isinstance(own, str) and own.strip() else None
+
+
+def _as_typed(server: Found, pasted: Any) -> Found:
+    """A server as whoever pasted it means it: one line is split, and what stands for a secret is asked for."""
+    entry, inputs = dict(server.entry), dict(server.inputs)
+    if entry.get("args") == [] and isinstance(pasted.get("command"), str) and pasted.get("args") is None:
+        del entry["args"]
+    env = entry.get("env")
+    for variable, value in env.items() if is_object(env) else ():
+        if isinstance(value, str) and _PLACEHOLDER.fullmatch(value):
+            entry["env"] = {**entry["env"], variable: f"${{env:{variable}}}"}
+            inputs[variable] = f"{variable}, for which the text has {value}"
+    return replace(server, entry=entry, inputs=inputs)
 
 
 def _parsed(text: str) -> JSON:

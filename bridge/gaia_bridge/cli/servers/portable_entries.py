@@ -8,12 +8,16 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from gaia_bridge.config.programs import works_in_folder
 from gaia_bridge.protocol.json_types import JSON, is_array
 
 __all__ = ["portable"]
 
 _PYTHON: Final = re.compile(r"python[\d.]*")
 """A program that is another one, without the same packages, where another environment is active."""
+
+_WITH_FOLDER: Final = re.compile(r"-C|--(?:[a-z-]*-)?(?:cwd|dir|directory|folder|path|prefix|project|root)")
+"""Options that are followed by a folder."""
 
 _RELATIVE: Final = re.compile(r"\.{1,2}(/.*)?")
 """A word that can be nothing but a path; any other is one if there is such a file."""
@@ -30,32 +34,58 @@ def portable(entry: JSON, folder: Path) -> tuple[JSON, list[str]]:
         The entry, and what was changed, for people.
     """
     changed: list[str] = []
-
-    def whole(word: object) -> object:
-        if not isinstance(word, str) or os.path.isabs(word):
-            return word
-        if not (_RELATIVE.fullmatch(word) or (folder / word).is_file()):
-            return word
-        path = os.path.normpath(folder / word)
-        changed.append(f"{word} is kept as {path}")
-        return path
-
-    made = dict(entry)
-    document = entry.get("openapi")
-    if isinstance(document, str) and "://" not in document and not document.startswith(("~", "$", "/")):
-        made["openapi"] = os.path.normpath(folder / document)
-        changed.append(f"{document} is kept as {made['openapi']}")
-    command, args = entry.get("command"), entry.get("args")
-    if isinstance(command, str) and _PYTHON.fullmatch(command) and (found := shutil.which(command)) is not None:
-        made["command"] = os.path.abspath(found)
-        changed.append(f"{command} is kept as {made['command']}")
+    made = {**entry, **_document(entry, folder, changed), **_interpreter(entry, changed)}
+    command, args = made.get("command"), entry.get("args")
     if isinstance(cwd := entry.get("cwd"), str):
         if not cwd.startswith(("~", "$")) and not os.path.isabs(cwd):
             made["cwd"] = os.path.normpath(folder / cwd)
             changed.append(f"{cwd} is kept as {made['cwd']}")
         return made, changed
     if isinstance(command, str) and os.sep in command:
-        made["command"] = whole(command)
+        made["command"] = _whole(command, None, folder, changed)
     if is_array(args):
-        made["args"] = [whole(word) for word in args]
+        before = [None, *args]
+        made["args"] = [_whole(word, before[number], folder, changed) for number, word in enumerate(args)]
+    if works_in_folder(entry, folder):
+        made["cwd"] = str(folder)
+        changed.append(f"it is started in {folder}")
     return made, changed
+
+
+def _document(entry: JSON, folder: Path, changed: list[str]) -> JSON:
+    """The document of an API, if it is a file."""
+    document = entry.get("openapi")
+    if not isinstance(document, str) or "://" in document or document.startswith(("~", "$", "/")):
+        return {}
+    path = os.path.normpath(folder / document)
+    changed.append(f"{document} is kept as {path}")
+    return {"openapi": path}
+
+
+def _interpreter(entry: JSON, changed: list[str]) -> JSON:
+    """The Python of the environment that is active, if the entry leaves open which one."""
+    command = entry.get("command")
+    if not isinstance(command, str) or not _PYTHON.fullmatch(command) or (found := shutil.which(command)) is None:
+        return {}
+    path = os.path.abspath(found)
+    changed.append(f"{command} is kept as {path}")
+    return {"command": path}
+
+
+def _whole(word: object, before: object, folder: Path, changed: list[str]) -> object:
+    """A word with the path in it written whole, if there is one."""
+    if not isinstance(word, str):
+        return word
+    option, _, text = word.rpartition("=") if word.startswith("-") else ("", "", word)
+    if not text or os.path.isabs(text) or text.startswith(("~", "$")):
+        return word
+    if not (_RELATIVE.fullmatch(text) or (folder / text).is_file() or _is_folder(text, option or before, folder)):
+        return word
+    path = os.path.normpath(folder / text)
+    changed.append(f"{text} is kept as {path}")
+    return f"{option}={path}" if option else path
+
+
+def _is_folder(text: str, option: object, folder: Path) -> bool:
+    """Whether a word names a folder, because an option before it wants one: else it may be the name of anything."""
+    return isinstance(option, str) and _WITH_FOLDER.fullmatch(option) is not None and (folder / text).is_dir()

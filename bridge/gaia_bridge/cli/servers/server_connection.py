@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from gaia_bridge.cli.servers.common import Activity, activity
 from gaia_bridge.client.oauth.errors import LoginRequiredError
-from gaia_bridge.client.transport import Transport, UpstreamError
+from gaia_bridge.client.transport import StartTimeoutError, Transport, UpstreamError
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
-from gaia_bridge.client.transports.process import withheld_hint
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
@@ -97,11 +96,7 @@ def reach(
     except LoginRequiredError as error:
         raise LoginNeededError(spec.name, secretless(f"it {error}")) from None
     except UpstreamError as error:
-        said = (
-            f"; it was still saying: {held[-1].partition(': ')[2]}" if held and "startup_timeout" in str(error) else ""
-        )
-        hint = withheld_hint(spec, held, os.environ)
-        problem = "; ".join(filter(None, (secretless(f"it {error}{said}"), hint)))
+        problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, held))))
         raise ServerUnavailableError(spec.name, problem) from None
 
 
@@ -117,6 +112,17 @@ def _published(name: str, agent: Publishable) -> Transport:
 
         return SdkServerTransport(agent, name)
     return PublishedAgent(name, lambda: agent)
+
+
+def _explanation(spec: ServerSpec, error: UpstreamError, held: Sequence[str]) -> str:
+    """Why it went wrong, as far as its error output, which is redacted, says that."""
+    from gaia_bridge.config.failure_causes import cause_for  # most servers do not fail
+
+    late = isinstance(error, StartTimeoutError)
+    lines = [line.removeprefix(f"{spec.name}: ") for line in held]
+    if (cause := cause_for(spec, lines, os.environ, timed_out=late)) is not None:
+        return str(cause)
+    return f"it was still saying: {lines[-1]}" if late and lines else ""
 
 
 def _once(lines: list[str]) -> list[str]:

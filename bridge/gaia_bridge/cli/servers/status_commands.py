@@ -11,6 +11,9 @@ from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["completion", "status"]
 
+_WHY = 1_000
+"""Characters of a reason that are shown: what to do stands at its end."""
+
 
 @click.command(short_help="Show how a running bridge is.")
 @bridge_options
@@ -28,7 +31,8 @@ def status(host: str | None, port: int | None, url: str | None, as_json: bool) -
     rows: list[tuple[str, ...]] = []
     for source in found.get("sources", []):
         tools = f"{source['tools']} tool{'' if source['tools'] == 1 else 's'}"
-        rows.append((source["name"], source["kind"], source["state"], tools, one_line(source["reason"])))
+        why = "; ".join(filter(None, (source["reason"], source.get("connection", {}).get("cause"))))
+        rows.append((source["name"], source["kind"], source["state"], tools, one_line(why, _WHY)))
         rows += [
             ("", f"for {other['era']}", other["state"], "", one_line(other["reason"]))
             for other in source.get("connection", {}).get("otherEras", [])

@@ -185,13 +185,14 @@ def _agent(reference: str) -> Target:
         from gaia_bridge.cli.logs import keep_log
         from gaia_bridge.cli.output import stdout_to_stderr
         from gaia_bridge.cli.slow_imports import told_of_slow_imports
+        from gaia_bridge.config.showing import only_shown
         from gaia_bridge.contract import AgentLike
         from gaia_bridge.discovery import load_agent
         from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
         from gaia_bridge.model import AgentServerSpec
         from gaia_bridge.sources.agent.parts import parts_of
 
-    with stdout_to_stderr(), keep_log(), told_of_slow_imports():
+    with stdout_to_stderr(), keep_log(), told_of_slow_imports(), only_shown():
         found = load_agent(reference)
     if len(found) > 1:
         choices = ", ".join(

@@ -11,11 +11,10 @@ import errno
 import json
 import logging
 import os
-import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -25,44 +24,23 @@ import anyio.to_thread
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.guardian import MARK, marked
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
-from gaia_bridge.config.command_lines import split_command
+from gaia_bridge.config.child_environment import PARTS_OF, child_environment
+from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.fingerprints import digest, fingerprint
+from gaia_bridge.config.search_path import search_path
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
-from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.pipe_end import PipeEnd
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = [
-    "HARMLESS_ENVIRONMENT",
-    "PROXY_ENVIRONMENT",
     "Child",
-    "child_environment",
     "exit_text",
     "undisturbed",
-    "withheld_hint",
 ]
 
 logger = logging.getLogger(__name__)
-
-HARMLESS_ENVIRONMENT: Final = (
-    *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
-    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
-    *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
-)
-"""Variables that every child sees, beside those that begin with `LC_`: who runs it, where, in which language, and whose
-certificates are believed there. Not those that hold the credentials of other programs."""
-
-PROXY_ENVIRONMENT: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
-"""Variables that every child sees as well, in upper and lower case, without the user and password in them: those are
-for whoever runs the bridge, and go to the children that are to have them, by `inherit_env`."""
-
-_USER_OF_PROXY: Final = re.compile(r"(?<=://)[^/]*@|^[^/:]+:[^/]*@")
-_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
-"""What in an error message may be the name of a variable."""
-
-_OURS: Final = "GAIA_BRIDGE_"
-"""How the names of our own variables begin; no child sees those of ours."""
 
 _LOOK: Final = 0.02
 """Seconds between two looks whether a process group is empty; the system does not tell."""
@@ -74,53 +52,11 @@ has much memory to clear; the server has no say in it, so that this is no settin
 _SWEEPS: Final = 3
 """How often descendants that left the group are looked for while some are found: they may be starting others."""
 
-_PARTS_OF: Final = {
-    **dict.fromkeys(("uv", "uvx"), "uv: https://docs.astral.sh/uv/"),
-    **dict.fromkeys(("node", "npm", "npx"), "Node.js: https://nodejs.org/"),
-    "docker": "Docker: https://docs.docker.com/",
-}
-"""Where the programs come from that most servers are started with."""
-
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Reasons for a failed launch that may be gone next time."""
 
 _ThreePipes = tuple[PipeEnd, PipeEnd, PipeEnd]
 """Standard input, output and error output."""
-
-
-def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a child sees: the harmless variables, those that its entry asks for, and those that its entry sets.
-
-    Args:
-        spec: The entry.
-        environ: Our own environment.
-    """
-    inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
-    names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
-    seen = {name: environ[name] for name in names if name in environ and not name.startswith(_OURS)}
-    proxies = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
-    through = {name: _USER_OF_PROXY.sub("", environ[name]) for name in proxies if name in environ}
-    return through | seen | dict(spec.env)
-
-
-def withheld_hint(spec: ServerSpec, said: Iterable[str], environ: Mapping[str, str]) -> str:
-    """What to do if a child says that it lacks a variable that we have; empty if it does not.
-
-    Args:
-        spec: Its entry.
-        said: Lines of its error output.
-        environ: Our own environment.
-    """
-    if not isinstance(spec, StdioServerSpec):
-        return ""
-    seen = child_environment(spec, environ)
-    for name in (name for line in said for name in _VARIABLE.findall(line)):
-        if name in environ and name not in seen and not name.startswith(_OURS):
-            return (
-                f"you have {name} set, and servers see only what is named: --env '{name}=${{env:{name}}}' with "
-                f'`gaia-bridge add`, or "inherit_env": ["{name}"] in the entry'
-            )
-    return ""
 
 
 def _lineage(spec: StdioServerSpec) -> dict[str, str]:
@@ -207,7 +143,8 @@ class Child:
 
     def __init__(self, spec: StdioServerSpec) -> None:
         self._identity = secrets.token_hex(8)
-        environment = child_environment(spec, os.environ) | _lineage(spec) | {MARK: self._identity}
+        environ = {**os.environ, "PATH": search_path(os.environ)}
+        environment = child_environment(spec, environ) | _lineage(spec) | {MARK: self._identity}
         self._loop = asyncio.get_running_loop()
         self._exited = anyio.Event()
         self._on_exit: list[Callable[[int], None]] = []
@@ -405,6 +342,8 @@ def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError
     text = f"cannot be started: {spec.command!r}: {problem}"
     if isinstance(error, FileNotFoundError):
         text += _as_list(spec) or "; is it installed, and on the PATH?"
-        if (source := _PARTS_OF.get(spec.command)) is not None:
+        if spec.command == "python" and is_program("python3", search_path(os.environ)):
+            text += " There is a python3"
+        if (source := PARTS_OF.get(os.path.basename(spec.command))) is not None:
             text += f" {spec.command} is a part of {source}"
     return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

@@ -7,7 +7,6 @@ is started, the bridge publishes what the server offered last time; the real lis
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -29,7 +28,6 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.client.transport_factory import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.client.transports.foreign import ForeignTransport
-from gaia_bridge.client.transports.process import withheld_hint
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.model import (
@@ -208,6 +206,7 @@ class Upstream(AsksServer):
             **({} if self._private is None else {"sessions": len(self._private)}),
             "errorLines": self._errors.count,
             "lastErrorLines": list(self._errors.last),
+            "cause": self._errors.cause,
             "garbageLines": garbage,
             "firstGarbage": [self._redacted(line) for line in lines],
         }
@@ -513,12 +512,10 @@ class Upstream(AsksServer):
         """Whether a client is subscribed to a resource, or an agent of this process connected."""
         return len(self._interests) > 0 or self.lending.is_used
 
-    @property
-    def last_words(self) -> str:
-        """The last line of its error output, redacted, and a hint if a variable was not passed to it."""
+    def explained(self, error: UpstreamError) -> str:
+        """Why it failed, as its error output has it, redacted; its last line where that is not known."""
         words = self._connection.last_words if self._connection is not None else ""
-        hint = withheld_hint(self.lending.spec, self._errors.last, os.environ)
-        return "; ".join(filter(None, (words or next(reversed(self._errors.last), ""), hint)))
+        return self._errors.explained(self.lending.spec, error, words)
 
     def for_log(self, text: str) -> str:
         """Text of the server for a log or a status, without secrets that it was given."""
@@ -529,6 +526,7 @@ class Upstream(AsksServer):
         if status.state is SourceState.FAILED:
             self._tracker.withdraw()
         elif status.state is SourceState.READY:
+            self._errors.cause = None
             self._tracker.connected()
             for uri in self._interests:
                 self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile

@@ -74,9 +74,8 @@ class Life(Protocol[C]):
         """Whether the server must keep running without requests, such as for subscriptions."""
         ...
 
-    @property
-    def last_words(self) -> str:
-        """The last line of the server's error output, for the log; empty where there is none."""
+    def explained(self, error: UpstreamError) -> str:
+        """What its error output says of a failure, for the log, where secrets may be: empty where it says nothing."""
         ...
 
     def for_log(self, text: str) -> str:
@@ -388,7 +387,7 @@ class Supervisor(Generic[C]):
             return
         self._over.set()
         now = anyio.current_time()
-        said = self._life.last_words
+        said = self._life.explained(error)
         reason = self._failure = self._life.for_log(f"it {error}")
         if isinstance(error, NotApprovedError):
             logger.warning("upstream %r: %s", self._name, reason)
@@ -397,7 +396,7 @@ class Supervisor(Generic[C]):
             return
         pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
         # What a child said last stays local: it may hold what clients must not see.
-        note = f"{reason}; its last line of error output: {said}" if said else reason
+        note = f"{reason}; {said}" if said else reason
         if pause is not None:
             logger.warning("upstream %r failed: %s; it is tried again in %.1f s", self._name, note, pause)
             self._resume_at = now + pause

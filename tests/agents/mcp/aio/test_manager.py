@@ -154,7 +154,7 @@ async def test_an_environment_that_is_null_or_absent_is_ours(env: dict[str, Any]
     del entry["env"]
     async with made({"a": {**entry, **env}}) as manager:
         environment = json.loads((await manager.execute_tool("env"))["content"])
-    assert environment["PATH"] == os.environ["PATH"]
+    assert environment["PATH"].startswith(os.environ["PATH"])
 
 
 @pytest.mark.requirement("S2-5")

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,33 +16,12 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.cli import main
 from gaia_bridge.protocol.json_types import JSON
-from tests.bridge.cli.running import running, write_agent
+from tests.bridge.cli.running import GLOBAL, Run, entries, running, write_agent
 from tests.support.waiting import eventually
 
 SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 COMMAND = f"{sys.executable} -S {SERVER}"
-GLOBAL = ".gaia/mcp_servers.json"
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
-
-
-def entries(file: str = GLOBAL) -> Any:
-    return json.loads(Path(file).read_text(encoding="utf-8"))["mcpServers"]
 
 
 def project(**servers: Any) -> Path:
@@ -73,6 +52,7 @@ def test_who_lacks_a_program_that_servers_need_is_told_where_it_comes_from(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("gaia_bridge.config.search_path.usual_folders", lambda: ())
     assert "uvx is a part of uv: https://docs.astral.sh/uv/" in run("add", "x", "uvx server")[2]
 
 
@@ -172,7 +152,7 @@ def test_a_file_that_cannot_be_changed_is_told_before_anything_is_started(run: R
     [
         (["prog", "--header", "A: b"], "--header and --sse are for a URL"),
         (["http://x.example", "--env", "A=b"], "--env and --cwd are for a COMMAND"),
-        (["prog", "--env", "A"], "expected NAME=VALUE"),
+        (["prog", "--env", "1A"], "expected NAME=VALUE"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(run: Run, arguments: list[str], complaint: str) -> None:
@@ -199,7 +179,7 @@ def test_an_entry_goes_where_it_belongs_and_is_removed_where_it_is(run: Run) -> 
 
 @pytest.mark.requirement("S0-63")
 def test_the_list_says_where_each_server_comes_from_and_whether_it_is_used(run: Run) -> None:
-    run("add", "good", "prog --token sk-abcdefghijklmnop1234", "--no-connect")
+    run("add", "good", "prog --token sk-abcdefghijklmnop1234", "--no-connect", "--secrets", "clear")
     run("add", "off", "prog", "--no-connect")
     run("disable", "off")
     project(strange={"command": "other"})
@@ -383,7 +363,7 @@ def test_of_many_tools_some_are_named_to_somebody_who_named_none_of_them(run: Ru
 
 
 def test_what_the_permissions_of_a_file_give_away_is_told(run: Run) -> None:
-    run("add", "raw", "prog", "--env", "TOKEN=sk-abcdefghijklmnop1234", "--no-connect")
+    run("add", "raw", "prog", "--env", "TOKEN=sk-abcdefghijklmnop1234", "--no-connect", "--secrets", "clear")
     Path(GLOBAL).chmod(0o644)
     code, out, err = run("list")
     assert code == 0
@@ -624,12 +604,16 @@ def test_a_file_that_is_not_there_is_told_apart_from_one_without_the_server(run:
     ("words", "expected"),
     [
         (
-            ("docker", "run", "-i", "--rm", "-e", "TOKEN", "image"),
-            {"command": "docker", "args": ["run", "-i", "--rm", "-e", "TOKEN", "image"]},
+            ("docker", "run", "-i", "--rm", "-e", "HOME", "image"),
+            {
+                "command": "docker",
+                "args": ["run", "-i", "--rm", "-e", "HOME", "image"],
+                "env": {"HOME": "${env:HOME}"},
+            },
         ),
         (
-            ("docker", "run", "-e", "TOKEN=abc", "image"),
-            {"command": "docker", "args": ["run", "-e", "TOKEN=abc", "image"]},
+            ("docker", "run", "-e", "ZONE=UTC", "image"),
+            {"command": "docker", "args": ["run", "-e", "ZONE=UTC", "image"]},
         ),
         (
             ("thing", "-m", "thing", "--config", "x.json"),
@@ -637,7 +621,26 @@ def test_a_file_that_is_not_there_is_told_apart_from_one_without_the_server(run:
         ),
         (
             ("thing", "--env", "A=1", "--zone", "UTC"),
-            {"command": "thing", "args": ["--zone", "UTC"], "env": {"A": "1"}},
+            {"command": "thing", "args": ["--env", "A=1", "--zone", "UTC"]},
+        ),
+        (("thing", "--env", "A=1"), {"command": "thing", "args": [], "env": {"A": "1"}}),
+        (("thing", "-e", "code"), {"command": "thing", "args": ["-e", "code"]}),
+        (
+            ("A=1", "B=x y", "thing", "--json", "-v"),
+            {"command": "thing", "args": ["--json", "-v"], "env": {"A": "1", "B": "x y"}},
+        ),
+        (
+            ("A=1 B='x y' thing C=2", "--env", "A=2"),
+            {"command": "thing", "args": ["C=2"], "env": {"A": "2", "B": "x y"}},
+        ),
+        (
+            ("thing", "run", "--startup-timeout", "5"),
+            {"command": "thing", "args": ["run", "--startup-timeout", "5"]},
+        ),
+        (("thing run", "--startup-timeout", "5"), {"command": "thing", "args": ["run"], "startup_timeout": 5.0}),
+        (
+            ("--env", "HOME", "thing run", "--cwd", "/"),
+            {"command": "thing", "args": ["run"], "env": {"HOME": "${env:HOME}"}, "cwd": "/"},
         ),
         (
             ("--env=A=1", "thing", "--", "--env", "B=2"),
@@ -744,8 +747,8 @@ def test_a_variable_that_a_server_asks_for_and_that_was_withheld_is_named(
     code = "import os, sys; sys.exit('BRAVE_API_KEY is required' if 'BRAVE_API_KEY' not in os.environ else 'found')"
     _, _, err = run("add", "a", "--", sys.executable, "-c", code)
     assert "you have BRAVE_API_KEY set" in err
-    assert "--env 'BRAVE_API_KEY=${env:BRAVE_API_KEY}'" in err
-    _, _, err = run("add", "a", "--env", "BRAVE_API_KEY=${env:BRAVE_API_KEY}", "--", sys.executable, "-c", code)
+    assert "--env BRAVE_API_KEY with `gaia-bridge add`" in err
+    _, _, err = run("add", "a", "--env", "BRAVE_API_KEY", "--", sys.executable, "-c", code)
     assert "you have" not in err
 
 
@@ -755,15 +758,15 @@ def test_what_is_pasted_is_shown_tried_and_kept_and_what_does_not_work_is_not(
 ) -> None:
     raw = {"command": sys.executable, "args": ["-S", str(SERVER)], "env": {"API_KEY": "s3cr3t"}}
     text = json.dumps({"mcpServers": {"raw": raw, "bad": {"command": "no-such-program"}, "late": raw}})
-    code, out, err = run("add", text, "--timeout", "50")
+    code, out, err = run("add", text, "--timeout", "50", "--secrets", "clear")
     assert (code, "added raw to" in out, "added late to" in out) == (69, True, True)
     assert f"raw: {sys.executable} -S {SERVER}\nvariable: API_KEY=***\n" in err
     assert "error: server 'bad': it cannot be started" in err
     assert entries() == {name: {**raw, "timeout": 50, "startup_timeout": 50} for name in ("raw", "late")}
-    assert run("add", text)[0] == 78  # they are there already
+    assert run("add", text, "--secrets", "clear")[0] == 78  # they are there already
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"servers": {"in": {"type": "stdio", **raw}}})))
-    assert run("add", "-", "--no-connect")[0] == 0
-    assert run("add", "one", json.dumps(raw), "--no-connect", "--local")[0] == 0
+    assert run("add", "-", "--no-connect", "--secrets", "clear")[0] == 0
+    assert run("add", "one", json.dumps(raw), "--no-connect", "--local", "--secrets", "clear")[0] == 0
     assert (entries()["in"], entries("mcp_servers.json")) == (raw, {"one": raw})
     assert run("trust", "--list")[1] == "one: approved\n"
 
@@ -817,8 +820,9 @@ def test_a_bridge_that_wants_a_token_says_how_it_is_used(run: Run, tmp_path: Pat
     [
         (["x", "mcp.example.invalid/mcp"], "did you mean https://mcp.example.invalid/mcp?"),
         (["x", "localhost:8000/mcp"], "did you mean https://localhost:8000/mcp?"),
-        (["--transport", "http", "x", "https://x.org"], "no such option: --transport; a URL is recognised by itself"),
-        (["x", "FOO=bar npx server"], "FOO goes with --env FOO=VALUE"),
+        (["--scope", "user", "x", "https://x.org"], "no such option: --scope; a URL is recognised by itself"),
+        (["x", "FOO=bar"], "the command is missing after FOO"),
+        (["--env", "A b", "x", "y"], "expected NAME=VALUE, or NAME for a variable that you have"),
         (["https://x.org/mcp"], "NAME is missing: gaia-bridge add NAME https://x.org/mcp"),
         (["uvx server"], "NAME is missing: gaia-bridge add NAME 'uvx server'"),
     ],

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
-from gaia_bridge.cli import main
 from gaia_bridge.config import launch_line_text
+from tests.bridge.cli.running import GLOBAL, Run, entries
 from tests.support.http_apis import served_app
-
-GLOBAL = ".gaia/mcp_servers.json"
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +24,6 @@ def url() -> Generator[str]:
 
     with served_app(app) as found:
         yield found
-
-
-def entries() -> Any:
-    return json.loads(Path(GLOBAL).read_text(encoding="utf-8"))["mcpServers"]
 
 
 def test_an_api_is_added_listed_and_called(run: Run, url: str) -> None:

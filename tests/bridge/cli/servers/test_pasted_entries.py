@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
+from gaia_bridge.editors.reading import Found, Surroundings
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 REMOTE = {"type": "http", "url": "https://example.com/mcp"}
+
+
+def found_in(text: str, name: str | None = None) -> dict[str, Found]:
+    return pasted_entries(text, Surroundings("/home/me", "/work"), name)
+
+
+def entries_of(text: str, name: str | None = None) -> dict[str, Any]:
+    return {key: found.entry for key, found in found_in(text, name).items()}
 
 
 @pytest.mark.requirement("F-365")
@@ -27,15 +36,15 @@ REMOTE = {"type": "http", "url": "https://example.com/mcp"}
     ],
 )
 def test_each_programs_form_leads_to_the_same_entries(document: Any) -> None:
-    assert pasted_entries(json.dumps(document, indent=2)) == {"time": TIME, "far": REMOTE}
-    assert list(pasted_entries("\n" + json.dumps(document))) == ["time", "far"]
+    assert entries_of(json.dumps(document, indent=2)) == {"time": TIME, "far": REMOTE}
+    assert list(entries_of("\n" + json.dumps(document))) == ["time", "far"]
 
 
 @pytest.mark.requirement("F-365")
 @pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
 def test_one_entry_has_the_name_that_is_typed_and_an_address_that_is_called_otherwise(key: str) -> None:
-    assert pasted_entries(json.dumps({key: "https://x.org"}), "x") == {"x": {"url": "https://x.org"}}
-    assert pasted_entries(json.dumps({"mcpServers": {"other": TIME}}), "x") == {"x": TIME}
+    assert entries_of(json.dumps({key: "https://x.org"}), "x") == {"x": {"url": "https://x.org"}}
+    assert entries_of(json.dumps({"mcpServers": {"other": TIME}}), "x") == {"x": TIME}
 
 
 @pytest.mark.requirement("F-365")
@@ -43,14 +52,14 @@ def test_comments_and_trailing_commas_are_read_over() -> None:
     text = (
         '{ // servers\n "mcpServers": {"time": {"command": "uvx", /* its name */ "args": ["mcp-server-time",],},},\n}'
     )
-    assert pasted_entries(text) == {"time": TIME}
-    assert pasted_entries('"time": {"url": "https://x.org//*y*/",},') == {"time": {"url": "https://x.org//*y*/"}}
+    assert entries_of(text) == {"time": TIME}
+    assert entries_of('"time": {"url": "https://x.org//*y*/",},') == {"time": {"url": "https://x.org//*y*/"}}
 
 
 @pytest.mark.requirement("F-365")
 def test_a_line_of_a_file_and_a_name_with_blanks_will_do() -> None:
-    assert pasted_entries(f'"My server": {json.dumps(TIME)},') == {"My server": TIME}
-    assert pasted_entries('"-x": {"command": "y"}') == {"x": {"command": "y"}}
+    assert entries_of(f'"My server": {json.dumps(TIME)},') == {"My server": TIME}
+    assert entries_of('"-x": {"command": "y"}') == {"x": {"command": "y"}}
 
 
 @pytest.mark.requirement("F-365")
@@ -67,7 +76,7 @@ def test_a_line_of_a_file_and_a_name_with_blanks_will_do() -> None:
 )
 def test_what_lists_no_servers_is_refused_with_what_was_expected(text: str, name: str | None, reason: str) -> None:
     with pytest.raises(PasteError, match=reason):
-        pasted_entries(text, name)
+        entries_of(text, name)
 
 
 @pytest.mark.requirement("F-365")
@@ -76,13 +85,35 @@ def test_json_is_told_from_names_and_command_lines(word: str, pasted: bool) -> N
     assert is_pasted(word) is pasted
 
 
+def test_what_its_editor_would_fill_in_or_ask_for_is_found() -> None:
+    env = {"A": "${input:a-key}", "B": "${workspaceFolder}/b", "C": "$C_KEY", "D": "d"}
+    document = {"servers": {"x": {**TIME, "env": env}}, "inputs": [{"id": "a-key", "description": "Key of A"}]}
+    [server] = found_in(json.dumps(document)).values()
+    assert server.entry["env"] == {"A": "${env:A_KEY}", "B": "/work/b", "C": "${env:C_KEY}", "D": "d"}
+    assert server.inputs == {"A_KEY": "Key of A"}
+
+
+@pytest.mark.parametrize("value", ["<YOUR_TOKEN>", "your-api-key", "YOUR_KEY_HERE", "[token]", "xxxx", "change-me"])
+def test_what_stands_for_a_secret_is_asked_for(value: str) -> None:
+    [server] = found_in(json.dumps({"x": {**TIME, "env": {"KEY": value, "ZONE": "UTC"}}})).values()
+    assert server.entry["env"] == {"KEY": "${env:KEY}", "ZONE": "UTC"}
+    assert server.inputs == {"KEY": f"KEY, for which the text has {value}"}
+
+
+def test_an_entry_may_have_its_own_name_and_be_one_line() -> None:
+    assert entries_of('{"name": "clock", "command": "uvx mcp-server-time"}') == {
+        "clock": {"command": "uvx mcp-server-time"}
+    }
+    assert entries_of('{"name": "clock", "url": "https://x.org"}', "other") == {"other": {"url": "https://x.org"}}
+
+
 @given(
     st.recursive(st.none() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)),
     st.sampled_from((None, "x")),
 )
 def test_whatever_is_pasted_is_entries_or_an_error(document: Any, name: str | None) -> None:
     try:
-        found = pasted_entries(json.dumps(document), name)
+        found = entries_of(json.dumps(document), name)
     except PasteError:
         return
     assert found

@@ -44,6 +44,39 @@ def test_paths_are_written_whole_and_nothing_else_is_touched(tmp_path: Path, ent
     assert bool(changed) is (made != entry)
 
 
+@pytest.mark.parametrize(
+    ("words", "stays"),
+    [
+        ("uv run s.py", True),
+        ("uv run --project /other s.py", False),
+        ("uvx tool", False),
+        ("npm start", True),
+        ("npx -y tool", False),
+        ("docker run image", False),
+        ("python3.99 -m app", True),
+        ("python3.99 -m pack.inner", True),
+        ("python3.99 -m elsewhere", False),
+        ("python3.99 s.py", False),
+    ],
+)
+def test_what_looks_around_in_its_folder_is_started_there(tmp_path: Path, words: str, stays: bool) -> None:
+    names = ("s.py", "app.py", "pack/inner/__init__.py", "pyproject.toml", "package.json")
+    write_files(tmp_path, dict.fromkeys(names, ""))
+    command, *args = words.split()
+    made, _ = portable({"command": command, "args": args}, tmp_path)
+    assert made.get("cwd") == (str(tmp_path) if stays else None)
+    assert portable({"command": command, "args": args, "cwd": "/x"}, tmp_path)[0]["cwd"] == "/x"
+
+
+def test_the_paths_in_options_are_written_whole(tmp_path: Path) -> None:
+    write_files(tmp_path, {"s.json": "", "sub/run": ""})
+    args = ["--config=s.json", "--directory", "sub", "--name", "sub", "--data=./d", "--x=~/y", "-v", "./d:/data"]
+    made, changed = portable({"command": "tool", "args": args}, tmp_path)
+    whole = [f"--config={tmp_path}/s.json", "--directory", f"{tmp_path}/sub", "--name", "sub", f"--data={tmp_path}/d"]
+    assert made["args"] == [*whole, "--x=~/y", "-v", f"{tmp_path}/d:/data"]
+    assert len(changed) == 4
+
+
 @pytest.mark.requirement("F-369")
 def test_a_bare_python_is_the_one_of_the_environment_that_is_active(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

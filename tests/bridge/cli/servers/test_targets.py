@@ -7,14 +7,12 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli import main
 from gaia_bridge.cli.servers.asked_arguments import is_secret, prompt_schema
-from tests.bridge.cli.running import running
+from tests.bridge.cli.running import Run, running
 from tests.bridge.cli.terminals import CTRL_D, terminal
 
 SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
@@ -60,21 +58,6 @@ class GreeterAgent:
     def read_mcp_resource(self, uri):
         return {"note://text": "first\\nsecond", "note://bytes": b"\\x00\\xff"}.get(uri)
 '''
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(autouse=True)

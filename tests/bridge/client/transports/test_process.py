@@ -17,14 +17,10 @@ import anyio
 import pytest
 
 from gaia_bridge.client.transport import LaunchError, UpstreamError
-from gaia_bridge.client.transports.process import (
-    HARMLESS_ENVIRONMENT,
-    PROXY_ENVIRONMENT,
-    child_environment,
-    exit_text,
-    withheld_hint,
-)
-from gaia_bridge.model import HttpServerSpec, StdioServerSpec
+from gaia_bridge.client.transports.process import exit_text
+from gaia_bridge.config.child_environment import HARMLESS_ENVIRONMENT, PROXY_ENVIRONMENT, child_environment
+from gaia_bridge.config.search_path import remember_search_path
+from gaia_bridge.model import StdioServerSpec
 from tests.support.obedient_children import child, do, launched, liveness
 from tests.support.upstreams import no_more_files
 from tests.support.waiting import PATIENCE
@@ -337,18 +333,19 @@ def test_the_page_about_servers_lists_every_variable_that_children_get() -> None
     assert [name for name in names if f"`{name}`" not in words] == []
 
 
-@pytest.mark.requirement("F-270")
-def test_a_variable_that_a_child_lacks_and_we_have_is_named() -> None:
-    ours = {"BRAVE_API_KEY": "k", "GAIA_BRIDGE_TOKEN": "t", "HOME": "/h", "OTHER_KEY": "o"}
-    said = ["starting", "Error: BRAVE_API_KEY environment variable is required", "OTHER_KEY too"]
-    spec = StdioServerSpec("x", "x")
-    hint = withheld_hint(spec, said, ours)
-    assert hint.startswith("you have BRAVE_API_KEY set, and servers see only what is named")
-    assert "--env 'BRAVE_API_KEY=${env:BRAVE_API_KEY}'" in hint
-    for lines in ([], ["MY_KEY is missing"], ["GAIA_BRIDGE_TOKEN is missing"], ["HOME"]):
-        assert withheld_hint(spec, lines, ours) == ""
-    assert withheld_hint(StdioServerSpec("x", "x", inherit_env=True), said, ours) == ""
-    assert withheld_hint(HttpServerSpec("x", "http://x"), said, ours) == ""
+async def test_a_program_is_found_where_a_terminal_found_it_unless_the_entry_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own-python").symlink_to(sys.executable)
+    remember_search_path({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    spec = StdioServerSpec("x", "own-python", child().args)
+    async with launched(spec) as link:
+        path = (await do(link, "reply({'path': os.environ['PATH']})"))["path"]
+    assert path.startswith(f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(LaunchError, match="'own-python': No such file"):
+        async with launched(StdioServerSpec("x", "own-python", child().args, {"PATH": "/usr/bin"})):
+            pass
 
 
 async def test_a_child_works_where_it_was_told_to(tmp_path: Path) -> None:

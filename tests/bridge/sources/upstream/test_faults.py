@@ -78,6 +78,19 @@ async def test_the_last_lines_of_a_server_that_died_are_shown_in_its_status_and_
         assert "line" not in await say(upstream, "pid")
 
 
+async def test_why_a_server_does_not_start_is_in_the_log_and_in_its_status_and_told_to_no_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = "npm error code SELF_SIGNED_CERT_IN_CHAIN\\nnpm error A complete log of this run can be found in: /x"
+    spec = StdioServerSpec("up", sys.executable, ("-S", "-c", f"import sys; sys.exit('{said}')"))
+    async with running(spec, replace(LIMITS, crashes=2)) as upstream:
+        await in_state(upstream, SourceState.FAILED)
+        cause = upstream.details["cause"]
+        assert cause.startswith("npm error code SELF_SIGNED_CERT_IN_CHAIN; ") and "NODE_EXTRA_CA_CERTS" in cause
+        assert f"it exited with code 1 before it completed the handshake; {cause}" in caplog.text
+        assert "SELF_SIGNED" not in upstream.status.reason + await say(upstream, "pid")
+
+
 @pytest.mark.requirement("F-001")
 async def test_the_last_lines_are_those_of_one_start_also_where_an_attempt_takes_two() -> None:
     spec = StdioServerSpec("up", sys.executable, ("-S", "-c", "import sys; sys.exit('no such module')"))

@@ -61,7 +61,6 @@ class Server:
     """
 
     needed = False
-    last_words = ""
 
     def __init__(self, *outcomes: Exception | float) -> None:
         self._outcomes = list(outcomes)
@@ -94,6 +93,9 @@ class Server:
             await anyio.sleep_forever()
         finally:
             self.attending -= 1
+
+    def explained(self, error: UpstreamError) -> str:
+        return ""
 
     def for_log(self, text: str) -> str:
         return text.replace("s3cr3t", "***")

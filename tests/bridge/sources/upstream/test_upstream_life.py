@@ -530,6 +530,7 @@ async def test_what_is_known_of_it_for_people_has_no_secrets() -> None:
             "otherEras": [],
             "errorLines": 0,
             "lastErrorLines": [],
+            "cause": None,
             "garbageLines": 0,
             "firstGarbage": [],
         }

@@ -1,0 +1,50 @@
+"""What a program of the configuration sees of our environment, and where the usual ones come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from gaia_bridge.model import StdioServerSpec
+
+__all__ = ["HARMLESS_ENVIRONMENT", "OWN_PREFIX", "PARTS_OF", "PROXY_ENVIRONMENT", "child_environment"]
+
+HARMLESS_ENVIRONMENT: Final = (
+    *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
+    *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+"""Variables that every child sees, beside those that begin with `LC_`: who runs it, where, in which language, and whose
+certificates are believed there. Not those that hold the credentials of other programs."""
+
+PROXY_ENVIRONMENT: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+"""Variables that every child sees as well, in upper and lower case, without the user and password in them: those are
+for whoever runs the bridge, and go to the children that are to have them, by `inherit_env`."""
+
+_USER_OF_PROXY: Final = re.compile(r"(?<=://)[^/]*@|^[^/:]+:[^/]*@")
+
+OWN_PREFIX: Final = "GAIA_BRIDGE_"
+"""How the names of our own variables begin; no child sees those of ours."""
+
+PARTS_OF: Final = {
+    **dict.fromkeys(("uv", "uvx"), "uv: https://docs.astral.sh/uv/"),
+    **dict.fromkeys(("node", "npm", "npx"), "Node.js: https://nodejs.org/"),
+    "docker": "Docker: https://docs.docker.com/",
+}
+"""Where the programs come from that most servers are started with."""
+
+
+def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a child sees: the harmless variables, those that its entry asks for, and those that its entry sets.
+
+    Args:
+        spec: The entry.
+        environ: Our own environment.
+    """
+    inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
+    names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
+    seen = {name: environ[name] for name in names if name in environ and not name.startswith(OWN_PREFIX)}
+    proxies = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
+    through = {name: _USER_OF_PROXY.sub("", environ[name]) for name in proxies if name in environ}
+    return through | seen | dict(spec.env)
