@@ -15,7 +15,7 @@ from gaia_bridge.doctor.findings import Finding, Kind
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["Said", "Subject", "editor_path", "found_program", "search_path", "what_it_says"]
+__all__ = ["Said", "Subject", "editor_path", "found_program", "search_path", "servers_path", "what_it_says"]
 
 _SAID: Final = 4_096
 """Bytes of what a program says of its version; more is cut off, and the program ended."""

@@ -61,7 +61,8 @@ class GreeterAgent:
 
 
 @pytest.fixture(autouse=True)
-def agent() -> None:
+def agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "hello_agent", raising=False)  # that of another test
     Path("hello_agent.py").write_text(AGENT, "utf-8")
 
 
