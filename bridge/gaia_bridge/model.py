@@ -174,8 +174,8 @@ class LeftOut(Struct, frozen=True):
     """Something that is not published, and the reason."""
 
     kind: str
-    """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, a `change` of one, or all that a `file`
-    lists."""
+    """`tool`, `prompt`, `resource`, `resource template` or `skill`; a whole `server`, a `change` of one, or all that a
+    `file` lists."""
     name: str
     reason: str
 
@@ -239,6 +239,7 @@ class ServerFeatures(Struct, frozen=True):
     prompts: tuple[Mapping[str, Any], ...] = ()
     resources: tuple[Mapping[str, Any], ...] = ()
     templates: tuple[Mapping[str, Any], ...] = ()
+    skills: tuple[Mapping[str, Any], ...] = ()
     capabilities: frozenset[str] = frozenset()
     extras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Declared capabilities that are not in the core, unchanged: `tasks`, `extensions`, `experimental`."""
