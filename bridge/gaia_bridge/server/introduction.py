@@ -12,7 +12,7 @@ from typing import Any, Final
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
-from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
+from gaia_bridge.protocol.skills import SKILLS_EXTENSION
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 
@@ -54,13 +54,16 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
                 for ability in everything
                 if (catalog.merges and ability == "listChanged") or any(item.get(ability) is True for item in told)
             }
-    if any(features.skills for features in all_features):  # of which clients that know no skills have prompts
-        merged.setdefault("prompts", {"listChanged": True})
+    extras = _extras(all_features)
+    if any(source.features.skills_for(modern=modern) for source in catalog.sources):
+        merged.setdefault("prompts", {"listChanged": True})  # for clients that know no skills
+        # What is in their directories is known, whoever tells it.
+        extras["extensions"] = {**extras.get("extensions", {}), SKILLS_EXTENSION: {"directoryRead": True}}
     return {
         **merged,
         **{
             name: told
-            for name, told in _for_era(_with_directories(_extras(all_features)), modern=modern).items()
+            for name, told in _for_era(extras, modern=modern).items()
             if told
         },
     }
@@ -84,13 +87,6 @@ def _extras(all_features: Iterable[ServerFeatures]) -> JSON:
     if many and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
         declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
     return declared
-
-
-def _with_directories(extras: JSON) -> JSON:
-    """The same, where skills are merged: what is in their directories is known, whoever tells it."""
-    if not declares_skills(extras):
-        return extras
-    return {**extras, "extensions": {**extras["extensions"], SKILLS_EXTENSION: {"directoryRead": True}}}
 
 
 def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gaia_bridge.contract import JSON, Source
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
-from gaia_bridge.model import ServerFeatures, SourceKind
+from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.skills import (
@@ -66,7 +66,8 @@ class SkillMethods:
             return await server.forward(call.method, {"uri": uri, **page}, call)
         refusal = f"{uri} is not a directory resource"
         source, own = await self._found(call, refusal)
-        features = await _current(source, call)
+        await _look(source)
+        features = source.features.for_era(modern=call.modern)
         if source.kind is SourceKind.SERVER and reads_directories(features.declared or {}):
             try:
                 result = await source.forward(DIRECTORY_READ, {"uri": own, **page}, call)
@@ -79,7 +80,8 @@ class SkillMethods:
                 return self._outward(source, result)
         from gaia_bridge.skills.media_types import media_type
 
-        found = children(own, features.skills, features.resources, media_type)
+        skills = source.features.skills_for(modern=call.modern)
+        found = children(own, skills, features.resources, media_type)
         if found is None:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         items, following = Pager(self._settings.pages).page(found, cursor)
@@ -94,14 +96,14 @@ class SkillMethods:
             uri: What the source calls its `SKILL.md`.
             call: The request.
         """
-        read = partial(source.read_resource, uri)
-        result = await brought_to_an_end(read, call, self._settings.agent)
+        reading = call.with_params({"uri": uri}, "resources/read")
+        result = await brought_to_an_end(partial(source.read_resource, uri), reading, self._settings.agent)
         contents: list[JSON] = result.get("contents") or []
         text = next((item["text"] for item in contents if isinstance(item.get("text"), str)), None)
         if text is None:
             raise ProtocolError(INTERNAL_ERROR, f"{uri} is no text")
-        features = source.features.for_era(modern=call.modern)
-        entry = next((item for item in features.skills if item["uri"] == uri), None)
+        skills = source.features.skills_for(modern=call.modern)
+        entry = next((item for item in skills if item["uri"] == uri), None)
         texts = [text, *self._where_files_are(source, uri, entry)]
         return {
             "description": "" if entry is None else entry["frontmatter"]["description"],
@@ -136,14 +138,15 @@ class SkillMethods:
         except ResourceNotFoundError:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri}) from None
         call.served_by = source.name
-        features = source.features.for_era(modern=call.modern)
-        if not features.skills and not declares_skills(features.extras):
+        declared = source.features.for_era(modern=call.modern).extras
+        if not source.features.skills_for(modern=call.modern) and not declares_skills(declared):
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         return source, own
 
     async def _entry(self, source: Source, uri: str, call: Call) -> Mapping[str, Any] | None:
-        features = await _current(source, call)
-        listed = next((item for item in features.skills if item["uri"] == uri), None)
+        await _look(source)
+        skills = source.features.skills_for(modern=call.modern)
+        listed = next((item for item in skills if item["uri"] == uri), None)
         if source.kind is SourceKind.AGENT:
             return listed
         try:
@@ -175,11 +178,10 @@ class SkillMethods:
         return {"resources": shown, **({"nextCursor": following} if isinstance(following, str) else {})}
 
 
-async def _current(source: Source, call: Call) -> ServerFeatures:
-    """What a source offers now; an agent looks first."""
+async def _look(source: Source) -> None:
+    """Have an agent look at its folders; of servers, what they say now is asked."""
     if source.kind is SourceKind.AGENT:
         await source.refresh()
-    return source.features.for_era(modern=call.modern)
 
 
 def without_skill_prompts(prompts: list[JSON]) -> list[JSON]:
