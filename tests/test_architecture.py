@@ -55,6 +55,7 @@ LAYERS = {
     "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.sanitize": 1,
     "gaia_bridge.settings": 1,
+    "gaia_bridge.skills": 1,
     "gaia_bridge.sources.agent.announcer": 1,
     "gaia_bridge.sources.agent.registry": 1,
     "gaia_bridge.tool_search": 1,

@@ -16,7 +16,7 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
 from gaia_bridge.skills.walking import FileChangedError, Found, FoundFile, read_file, walk
 
-__all__ = ["Skills", "SkillFolders"]
+__all__ = ["SkillFolders", "Skills"]
 
 _SCHEME: Final = "skill://"
 _SAFE: Final = "!$&'()*+,;=~"
