@@ -211,6 +211,7 @@ PROVIDED_BY = {
     "mcp_types": "mcp",
     "pydantic_core": "pydantic",
     "opentelemetry": "opentelemetry_api",
+    "yaml": "pyyaml",
 }
 """Import names whose distribution is called otherwise."""
 

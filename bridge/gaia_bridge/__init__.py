@@ -44,9 +44,9 @@ __all__ = [
     "AgentLike", "AgentLimits", "AgentLoadError", "Bridge", "BridgeError", "Client", "Composition",
     "ConfigError", "Elicited", "HttpLimits", "HttpServerSpec", "NamingPolicy", "OpenApiServerSpec", "Progress",
     "ProtocolError", "PublishError", "Publisher", "RequestContext", "ResourceNotFoundError", "ServerOptions",
-    "ServerUnavailableError", "Settings", "SkillChangedError", "StdioServerSpec", "ToolError", "ToolResult", "ToolSearchPolicy",
-    "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource", "serve",
-    "source", "tool",
+    "ServerUnavailableError", "Settings", "SkillChangedError", "StdioServerSpec", "ToolError", "ToolResult",
+    "ToolSearchPolicy", "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource",
+    "serve", "source", "tool",
 ]  # fmt: skip
 
 

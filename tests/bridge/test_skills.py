@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import anyio
 import anyio.to_thread
 import pytest
 from msgspec.structs import replace

@@ -390,6 +390,9 @@ def _report(outcome: Outcome) -> None:
         click.echo(f"  silent  {scenario}: no check of it gave a verdict")
 
 
+_NAMES = [run.name for run in (*RUNS, SKILLS)]
+
+
 def _conclude(outcomes: Sequence[Outcome], *, complete: bool) -> bool:
     passed = sum(outcome.passed for outcome in outcomes)
     failed = sum(len(outcome.having("FAILURE")) for outcome in outcomes)
@@ -434,7 +437,7 @@ def _check_reachable(url: str) -> None:
 
 @click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
 @click.option("--url", help="Test a server that is already running, instead of starting ours.")
-@click.option("--only", multiple=True, type=click.Choice([run.name for run in (*RUNS, SKILLS)]), help="Only this run; repeatable.")
+@click.option("--only", multiple=True, type=click.Choice(_NAMES), help="Only this run; repeatable.")
 @click.option("--scenario", "scenarios", multiple=True, help="Only this scenario, for debugging; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep the raw results in this new folder.")
 def main(url: str | None, only: tuple[str, ...], scenarios: tuple[str, ...], out: Path | None) -> None:

@@ -269,7 +269,7 @@ class Client:
     async def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
         """A file of a skill, once it turned out to be what the entry says.
 
-        What it says comes from the server, as the entry does: not to be run, and not to be trusted more than its server.
+        What it says comes from the server, as the entry does: not to be run, nor trusted more than its server.
 
         Args:
             skill: The entry, as `list_skills` and `get_skill` return it.

@@ -61,11 +61,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
         extras["extensions"] = {**extras.get("extensions", {}), SKILLS_EXTENSION: {"directoryRead": True}}
     return {
         **merged,
-        **{
-            name: told
-            for name, told in _for_era(extras, modern=modern).items()
-            if told
-        },
+        **{name: told for name, told in _for_era(extras, modern=modern).items() if told},
     }
 
 
