@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gaia_bridge import Bridge, Client, ProtocolError, Settings, SkillChangedError, StdioServerSpec, source
 from gaia_bridge.contract import JSON
+from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.skills import SKILL_KEY, SKILLS_EXTENSION, SOURCE_KEY
 from tests.support.agents import ScriptedAgent, one_tool
@@ -227,6 +228,55 @@ async def test_a_skill_that_a_filter_takes_away_can_neither_be_listed_nor_read(f
         with pytest.raises(ProtocolError):
             await client.request("resources/read", {"uri": "skill://refunds/templates/mail.md"})
         await client.get_skill("skill://acme/disputes/SKILL.md")
+        await client.read_resource("skill://acme/disputes/SKILL.md")
+
+
+async def test_a_filter_of_resources_is_about_the_files_of_skills_as_well(folder: Path) -> None:
+    kept = source(desk(folder), "desk").filtered(deny=["*.png", OURS], kinds=["resource"])
+    async with Bridge(kept) as bridge, Client(bridge) as client:
+        await client.read_resource("skill://refunds/templates/mail.md")
+        for uri in ("skill://refunds/logo.png", OURS):
+            with pytest.raises(ProtocolError):
+                await client.read_resource(uri)
+
+
+async def test_skills_pass_a_chain_of_bridges_with_one_prompt_each(folder: Path) -> None:
+    async with Bridge(desk(folder)) as inner, Bridge(desk(folder)) as outer:
+        await outer.add(inner, "inner")
+        await until_ready(*outer.sources)
+        async with Client(outer) as client:
+            skills = {skill["uri"]: skill for skill in await client.list_skills()}
+            assert {OURS, "skill://inner/refunds/SKILL.md"} < set(skills)
+            assert b"Ours" in await client.read_skill(skills["skill://inner/refunds/SKILL.md"])
+            prompts = {prompt["name"]: prompt["_meta"][SKILL_KEY] for prompt in await client.list_prompts()}
+            assert prompts == {
+                "refunds": OURS,
+                "disputes": "skill://acme/disputes/SKILL.md",
+                "inner__refunds": "skill://inner/refunds/SKILL.md",
+                "inner__disputes": "skill://inner/acme/disputes/SKILL.md",
+            }
+            [message, _] = (await client.get_prompt("inner__refunds"))["messages"]
+            assert "Ours" in message["content"]["text"]
+
+
+async def test_middleware_is_around_the_methods_of_skills(folder: Path) -> None:
+    class Seen(Middleware):
+        def __init__(self) -> None:
+            self.methods: list[str] = []
+
+        async def on_request(self, request: McpRequest, call_next: CallNext) -> JSON:
+            self.methods.append(request.method)
+            return await call_next(request)
+
+        async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
+            return {**await call_next(request), "skills": []}
+
+    seen = Seen()
+    async with Bridge(desk(folder), middleware=[seen]) as bridge, Client(bridge) as client:
+        assert await client.list_skills() == []
+        await client.get_skill(OURS)
+        await client.request("resources/directory/read", {"uri": "skill://refunds"})
+        assert seen.methods[-3:] == ["skills/list", "skills/get", "resources/directory/read"]
 
 
 async def test_an_agent_can_make_its_skills_itself() -> None:

@@ -1,4 +1,4 @@
-"""A client of FastMCP uses the skills of an agent and of FastMCP's own server through the bridge, on pipes and over HTTP."""
+"""A client of FastMCP uses skills of an agent, and of a FastMCP server, through the bridge, on pipes and over HTTP."""
 
 from __future__ import annotations
 

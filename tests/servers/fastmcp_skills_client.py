@@ -29,7 +29,7 @@ async def main() -> None:
                 data = content.text.encode() if hasattr(content, "text") else base64.b64decode(content.blob)
                 files[file.uri] = [file.digest, f"sha256:{hashlib.sha256(data).hexdigest()}"]
         prompts = [prompt.name for prompt in await client.list_prompts()]
-    print(json.dumps({"skills": found, "prompts": prompts}))
+    sys.stdout.write(json.dumps({"skills": found, "prompts": prompts}))
 
 
 asyncio.run(main())

@@ -143,11 +143,11 @@ class Offer:
         Without a filter of resources, the source decides. Otherwise what it lists is read if it is still listed, and
         what it does not list if a template that is still listed describes it and no filter is against its URI.
         """
-        if self._reading is None or uri in self._reading.resources or uri in self._reading.of_skills:
+        if self._reading is None or uri in self._reading.resources:
             return True
         if uri in self._reading.gone or not all(step.permits("resource", uri) for step in self._filters):
             return False
-        return self._reading.describes(uri)
+        return uri in self._reading.of_skills or self._reading.describes(uri)
 
     def resource(self, uri: str) -> str:
         """The same URI.
@@ -215,7 +215,8 @@ class _Reading:
         self.resources = frozenset(item["uri"] for item in features.resources)
         self.of_skills = _files(features)
         """The files of skills that are offered."""
-        self.gone = (frozenset(item["uri"] for item in own.resources) | _files(own)) - self.resources - self.of_skills
+        listed = frozenset(item["uri"] for item in own.resources)
+        self.gone = (listed - self.resources) | (_files(own) - self.of_skills - self.resources)
         self.templates = frozenset(item["uriTemplate"] for item in features.templates)
         self._parsed = [
             _Template(pattern, _literal(text), text in self.templates)

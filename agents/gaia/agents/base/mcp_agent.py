@@ -46,8 +46,8 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
     - `complete_mcp_argument(ref, argument, value, context)`: suggest values for an argument being typed.
     - `get_mcp_skills()`: skills that the agent makes itself, as entries of SEP-2640.
 
-    The folder `skills/` beside the agent's file is published as skills. `mcp_skills` in the class names another folder, or
-    several; `False` is none.
+    The folder `skills/` beside the agent's file is published as skills. `mcp_skills` in the class names another folder,
+    or several; `False` is none.
 
     While a call runs, `get_request_context()` reports progress, logs to the client and asks its user. When what the
     agent offers changes, it says so with `notify_mcp_tools_changed()` and its siblings, from any thread.

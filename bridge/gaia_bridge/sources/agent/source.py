@@ -69,6 +69,9 @@ __all__ = ["AgentSource"]
 
 logger = logging.getLogger(__name__)
 
+_IDLE = 100
+"""How many times as long as a look at the folders of skills takes nothing is done until the next: they may be large."""
+
 _Runners = tuple[AgentRunner, AgentRunner, AgentRunner]
 
 
@@ -244,9 +247,13 @@ class AgentSource:
 
     async def _watch_skills(self) -> None:
         """Announce changes of the folders, for clients that do not list again by themselves."""
+        took = 0.0
         while True:
-            await anyio.sleep(self._limits.skill_interval)
-            if await self._skills_changed():
+            await anyio.sleep(max(self._limits.skill_interval, _IDLE * took))
+            began = time.monotonic()
+            changed = await self._skills_changed()
+            took = time.monotonic() - began
+            if changed:
                 await self._read_anew()
 
     @property
