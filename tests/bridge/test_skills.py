@@ -286,7 +286,12 @@ async def test_an_agent_can_make_its_skills_itself() -> None:
         "resources": "dynamic",
     }
     text = "---\nname: daily\ndescription: Of today\n---\nnow\n"
-    agent = desk(None, get_mcp_skills=lambda: [entry, {"uri": "skill://x"}], read_mcp_resource=lambda uri: text)
+
+    def read(uri: str) -> str:
+        assert uri == entry["uri"]
+        return text
+
+    agent = desk(None, get_mcp_skills=lambda: [entry, {"uri": "skill://x"}], read_mcp_resource=read)
     async with Bridge(agent) as bridge, Client(bridge) as client:
         assert await client.list_skills() == [entry]
         assert await client.read_skill(entry) == text.encode()

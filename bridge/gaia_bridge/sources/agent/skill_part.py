@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.protocol.json_types import JSON
@@ -40,11 +40,11 @@ def skill_folders(agent: object) -> tuple[Path, ...]:
     if said is None or said is True:
         folder = None if beside is None else beside / _FOLDER
         return (folder,) if folder is not None and (said is True or folder.is_dir()) else ()
-    several = (said,) if isinstance(said, str | Path) else said
+    several: Any = (said,) if isinstance(said, str | Path) else said
     if isinstance(several, bytes) or not isinstance(several, Iterable):
         raise TypeError(f"{_ATTRIBUTE} of {type(agent).__name__} is {said!r}; {_EXPECTED}")
     folders: list[Path] = []
-    for one in several:
+    for one in cast("Iterable[object]", several):
         if not isinstance(one, str | Path):
             raise TypeError(f"{_ATTRIBUTE} of {type(agent).__name__} has {one!r} in it; {_EXPECTED}")
         folders.append((beside or Path()) / one)
