@@ -198,9 +198,11 @@ async def test_a_change_in_the_folder_is_announced_and_listed(folder: Path) -> N
     settings = Settings(agent=replace(Settings().agent, skill_interval=0.01))
     async with Bridge(desk(folder), settings=settings) as bridge, Client(bridge, on_change=heard.hear) as client:
         before = await client.get_skill(OURS)
+        await client.subscribe(OURS)
         write(folder, "refunds", "Ours, but new")
         await heard.until(lambda: "notifications/resources/list_changed" in heard.methods)
         await heard.until(lambda: "notifications/prompts/list_changed" in heard.methods)
+        await heard.until(lambda: "notifications/resources/updated" in heard.methods)
         after = await client.get_skill(OURS)
         assert after["frontmatter"]["description"] == "Ours, but new"
         assert before != after

@@ -23,6 +23,7 @@ __all__ = [
     "SKILL_FILE",
     "SKILL_KEY",
     "SOURCE_KEY",
+    "changed_files",
     "children",
     "declares_skills",
     "files_of",
@@ -81,6 +82,12 @@ def root_of(uri: str) -> str:
 def skill_labels(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     """Where skills are, their names and descriptions: all that a prompt says of each."""
     return [(entry["uri"], entry["frontmatter"]["name"], entry["frontmatter"]["description"]) for entry in entries]
+
+
+def changed_files(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The URIs of files of skills whose content is another than before, or is gone."""
+    old, new = ({file["uri"]: file["digest"] for entry in of for file in files_of(entry)} for of in (before, after))
+    return [uri for uri, digest in old.items() if new.get(uri) != digest]
 
 
 def files_of(entry: Mapping[str, Any]) -> tuple[JSON, ...]:

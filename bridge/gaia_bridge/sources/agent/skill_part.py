@@ -33,7 +33,9 @@ def skill_folders(agent: object) -> tuple[Path, ...]:
     Raises:
         TypeError: It says something else.
     """
-    said: Any = getattr(agent, _ATTRIBUTE, None)
+    # Not what an agent makes up for any name that it is asked for.
+    is_said = inspect.getattr_static(agent, _ATTRIBUTE, None) is not None
+    said: Any = getattr(agent, _ATTRIBUTE) if is_said else None
     if said is False:
         return ()
     beside = _place_of(agent)

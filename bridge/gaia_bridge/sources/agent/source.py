@@ -44,7 +44,7 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import copied
-from gaia_bridge.protocol.skills import skill_labels
+from gaia_bridge.protocol.skills import changed_files, skill_labels
 from gaia_bridge.results.conversion import (
     completion_result,
     error_result,
@@ -284,6 +284,9 @@ class AgentSource:
         ):
             if old != new:
                 self._emit(Change(kind))
+        if before.skills != self.features.skills:
+            for uri in changed_files(before.skills, self.features.skills):
+                self._emit(Change(ChangeKind.RESOURCE_UPDATED, uri))
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
         """Validate the arguments, run the tool, and return its result or a defined failure.
