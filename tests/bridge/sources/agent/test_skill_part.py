@@ -17,6 +17,18 @@ class Silent:
     """Says nothing, and has no folder."""
 
 
+class Parent:
+    """Says it for its children as well."""
+
+    mcp_skills = "x"
+
+
+class Child(Parent):
+    """Written elsewhere."""
+
+    __module__ = "builtins"
+
+
 def saying(said: object) -> Any:
     return type("Saying", (Silent,), {"mcp_skills": said, "__module__": __name__})()
 
@@ -32,7 +44,7 @@ def saying(said: object) -> Any:
         (saying("more/skills"), (HERE / "more/skills",)),
         (saying(Path("/skills")), (Path("/skills"),)),
         (saying(("a", Path("b"))), (HERE / "a", HERE / "b")),
-        (type("Child", (type(saying("x")),), {"__module__": "builtins"})(), (HERE / "x",)),
+        (Child(), (HERE / "x",)),
     ],
 )
 def test_paths_begin_at_the_file_of_the_class_that_says_them(agent: object, folders: tuple[Path, ...]) -> None:
