@@ -55,6 +55,7 @@ LAYERS = {
     "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.sanitize": 1,
     "gaia_bridge.settings": 1,
+    "gaia_bridge.skills": 1,
     "gaia_bridge.sources.agent.announcer": 1,
     "gaia_bridge.sources.agent.registry": 1,
     "gaia_bridge.tool_search": 1,
@@ -213,6 +214,7 @@ PROVIDED_BY = {
     "mcp_types": "mcp",
     "pydantic_core": "pydantic",
     "opentelemetry": "opentelemetry_api",
+    "yaml": "pyyaml",
 }
 """Import names whose distribution is called otherwise."""
 

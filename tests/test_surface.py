@@ -107,6 +107,7 @@ SURFACES = {
         "ServerOptions",
         "ServerUnavailableError",
         "Settings",
+        "SkillChangedError",
         "StdioServerSpec",
         "ToolError",
         "ToolResult",

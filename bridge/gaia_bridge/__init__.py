@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         PublishError,
         ResourceNotFoundError,
         ServerUnavailableError,
+        SkillChangedError,
         ToolError,
     )
     from gaia_bridge.functions.marks import completion, prompt, resource, tool
@@ -43,9 +44,9 @@ __all__ = [
     "AgentLike", "AgentLimits", "AgentLoadError", "Bridge", "BridgeError", "Client", "Composition",
     "ConfigError", "Elicited", "HttpLimits", "HttpServerSpec", "NamingPolicy", "OpenApiServerSpec", "Progress",
     "ProtocolError", "PublishError", "Publisher", "RequestContext", "ResourceNotFoundError", "ServerOptions",
-    "ServerUnavailableError", "Settings", "StdioServerSpec", "ToolError", "ToolResult", "ToolSearchPolicy",
-    "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource", "serve",
-    "source", "tool",
+    "ServerUnavailableError", "Settings", "SkillChangedError", "StdioServerSpec", "ToolError", "ToolResult",
+    "ToolSearchPolicy", "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource",
+    "serve", "source", "tool",
 ]  # fmt: skip
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "KnowsItsEnd",
     "KnowsPublisher",
     "ListsResourceTemplates",
+    "ListsSkills",
     "Publishable",
     "Publisher",
     "ReadsResources",
@@ -89,6 +90,18 @@ class ListsResourceTemplates(Protocol):
 
     def get_mcp_resource_templates(self) -> list[JSON]:
         """Return MCP resource template definitions: `uriTemplate`, `name`, and any other MCP field."""
+        ...
+
+
+@runtime_checkable
+class ListsSkills(Protocol):
+    """Optional hook: skills that the agent makes itself. Those in its `skills/` folder are published without it."""
+
+    def get_mcp_skills(self) -> list[JSON]:
+        """Return entries of SEP-2640: `uri`, `frontmatter`, and `resources`: its files, or "dynamic".
+
+        What is at these URIs, `read_mcp_resource` reads.
+        """
         ...
 
 

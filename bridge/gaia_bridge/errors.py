@@ -17,6 +17,7 @@
         │   └── ModelBusyError   ContextOverflowError
         ├── SessionLimitError    the limit of chat sessions is reached: end some
         ├── UnknownSessionError  there is no such chat session: begin one
+        ├── SkillChangedError    a skill's file is not what its entry says: get the entry anew
         ├── AnswerError          the client's user declined or cancelled, or the client failed to answer
         └── RequestCancelledError   the client, a deadline or a shutdown ended the request
 
@@ -53,6 +54,7 @@ __all__ = [
     "ResourceNotFoundError",
     "ServerUnavailableError",
     "SessionLimitError",
+    "SkillChangedError",
     "ToolError",
     "UnknownSessionError",
 ]
@@ -184,6 +186,20 @@ class ResourceNotFoundError(ProtocolError):
         self.uri = uri
         self.own_words = message
         self.said = said
+
+
+class SkillChangedError(RequestError):
+    """A file of a skill is not what the skill's entry says. It must not be used (SEP-2640, "Verification on Read").
+
+    Args:
+        uri: The file.
+        reason: How it differs.
+    """
+
+    def __init__(self, uri: str, reason: str) -> None:
+        super().__init__(f"{uri}: {reason}; get the skill's entry anew")
+        self.uri = uri
+        self.reason = reason
 
 
 class ClientCapabilityError(ProtocolError):

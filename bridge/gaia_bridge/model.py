@@ -174,8 +174,8 @@ class LeftOut(Struct, frozen=True):
     """Something that is not published, and the reason."""
 
     kind: str
-    """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, a `change` of one, or all that a `file`
-    lists."""
+    """`tool`, `prompt`, `resource`, `resource template` or `skill`; a whole `server`, a `change` of one, or all that a
+    `file` lists."""
     name: str
     reason: str
 
@@ -239,6 +239,7 @@ class ServerFeatures(Struct, frozen=True):
     prompts: tuple[Mapping[str, Any], ...] = ()
     resources: tuple[Mapping[str, Any], ...] = ()
     templates: tuple[Mapping[str, Any], ...] = ()
+    skills: tuple[Mapping[str, Any], ...] = ()
     capabilities: frozenset[str] = frozenset()
     extras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Declared capabilities that are not in the core, unchanged: `tasks`, `extensions`, `experimental`."""
@@ -264,6 +265,16 @@ class ServerFeatures(Struct, frozen=True):
         """
         return self.other if self.other is not None and self.other.modern is modern else self
 
+    def skills_for(self, *, modern: bool) -> tuple[Mapping[str, Any], ...]:
+        """The skills of the source, for clients of one era: files, which can be read in both. Where the source lists
+        none there, those that it lists in the other era.
+
+        Args:
+            modern: Whether they speak 2026-07-28 or later.
+        """
+        told = self.for_era(modern=modern).skills
+        return told or self.for_era(modern=not modern).skills
+
     def listed(self, field: str, key: str) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
         """The definitions of a list as clients of 2026-07-28 are shown them, and those of the handshake era; `None` for
         those who are not shown one.
@@ -272,7 +283,10 @@ class ServerFeatures(Struct, frozen=True):
             field: The list, as it is called here.
             key: What tells two of its definitions apart.
         """
-        new, old = (getattr(self.for_era(modern=modern), field) for modern in (True, False))
+        if field == "skills":
+            new, old = self.skills_for(modern=True), self.skills_for(modern=False)
+        else:
+            new, old = (getattr(self.for_era(modern=modern), field) for modern in (True, False))
         if new is old:
             yield from zip(new, old, strict=True)
             return

@@ -104,6 +104,18 @@ class AgentLimits(Limits, frozen=True):
     """One log message; more belongs in a resource."""
     notes: int = 1_000
     """Progress and log messages that wait for a slow client; beyond it the oldest is dropped."""
+    skills: int = 1_000
+    """Skills of one agent; what comes after them is left out."""
+    skill_files: int = 512
+    """Files of one skill. What every host takes (SEP-2640, "Limits"); one with more is left out."""
+    skill_bytes: int = 16 * MIB
+    """All files of one skill together, for the same reason."""
+    skill_frontmatter_bytes: int = 64 * KIB
+    """The frontmatter of one skill: its description has 1,024 characters at most."""
+    skill_folder_entries: int = 20_000
+    """Files and folders that are looked at below one `skills/` folder. It may have been laid where a whole disk is."""
+    skill_interval: float = 2.0
+    """Seconds between two looks at whether a `skills/` folder has changed, for clients that wait to be told."""
 
 
 class HttpLimits(Limits, frozen=True):

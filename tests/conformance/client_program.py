@@ -111,6 +111,20 @@ async def echo_schema(connection: Connection, _: JSON) -> None:
     await call(connection, "json_schema_echo", {"schema": tool["inputSchema"]})
 
 
+async def list_skills(connection: Connection, _: JSON) -> None:
+    await connection.list_all("skill")
+
+
+async def use_skills(connection: Connection, _: JSON) -> None:
+    """Read all files of all skills, each skill's `SKILL.md` first, for as long as they are what their entries say."""
+    from gaia_bridge.skills.verification import verified
+
+    for skill in await connection.list_all("skill"):
+        for file in sorted(skill["resources"], key=lambda file: str(file["uri"]) != skill["uri"]):
+            result = await connection.request("resources/read", {"uri": file["uri"]})
+            verified(skill, file["uri"], result["contents"])
+
+
 PLAYS: Final[dict[str, Play]] = {
     "initialize": list_tools,
     "json-schema-ref-no-deref": list_tools,
@@ -119,6 +133,8 @@ PLAYS: Final[dict[str, Play]] = {
     "http-custom-headers": replay_calls,
     "http-invalid-tool-headers": call_all_tools,
     "sep-2322-client-request-state": call_all_tools,
+    "sep-2640-client-no-prefetch": list_skills,
+    **{f"sep-2640-client-verify-{what}": use_skills for what in ("digest", "frontmatter", "size")},
 }
 """Scenarios that ask for more, or less, than listing the tools and calling the first."""
 

@@ -2,7 +2,7 @@
 
 Two pinned releases of `@modelcontextprotocol/conformance` look at one server, which publishes `fixture_agent.py`. A
 check counts when its verdict is SUCCESS. Ratios mislead, because a server that lacks a feature is asked fewer
-questions, so every run has to reach its absolute number: 340 over all runs.
+questions, so every run has to reach its absolute number: 340 over all revisions, and 45 of skills.
 
 Exit status: 0 every expected check passed and none failed; 1 not so; 2 the suite could not run.
 """
@@ -35,6 +35,7 @@ __all__ = [
     "HERE",
     "HOST",
     "RUNS",
+    "SKILLS",
     "CannotRunError",
     "Check",
     "Outcome",
@@ -82,12 +83,14 @@ class Run:
         package: The npm alias that `package.json` gives the release.
         version: The protocol revision whose scenarios are run; the older release knows no choice.
         expected: How many checks a conforming server passes.
+        scenarios: The only scenarios of it; all if empty.
     """
 
     name: str
     package: str
     version: str | None
     expected: int
+    scenarios: tuple[str, ...] = ()
 
 
 RUNS = (
@@ -97,6 +100,14 @@ RUNS = (
     Run("2025-11-25", "conformance-alpha", "2025-11-25", 83),
     Run("2026-07-28", "conformance-alpha", "2026-07-28", 152),
 )
+SKILLS = Run(
+    "skills",
+    "conformance-alpha",
+    None,
+    45,
+    tuple(f"sep-2640-skills-{part}" for part in ("directory", "enumeration", "manifest")),
+)
+"""An extension that few servers have (SEP-2640): the suite runs its scenarios only when they are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +390,9 @@ def _report(outcome: Outcome) -> None:
         click.echo(f"  silent  {scenario}: no check of it gave a verdict")
 
 
+_NAMES = [run.name for run in (*RUNS, SKILLS)]
+
+
 def _conclude(outcomes: Sequence[Outcome], *, complete: bool) -> bool:
     passed = sum(outcome.passed for outcome in outcomes)
     failed = sum(len(outcome.having("FAILURE")) for outcome in outcomes)
@@ -405,8 +419,9 @@ def run_all(url: str, runs: Sequence[Run], scenarios: Sequence[str], folder: Pat
     node = node_binary(HERE)
     outcomes: list[Outcome] = []
     for run in runs:
-        wanted = sorted(scenarios_of(node, run).intersection(scenarios))
-        if scenarios and not wanted:
+        known = scenarios_of(node, run).intersection(run.scenarios or scenarios)
+        wanted = sorted(known.intersection(scenarios) if scenarios else known)
+        if (scenarios or run.scenarios) and not wanted:
             continue
         outcomes.append(run_suite(node, run, url, folder / run.name, wanted))
     if not outcomes:
@@ -422,12 +437,12 @@ def _check_reachable(url: str) -> None:
 
 @click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
 @click.option("--url", help="Test a server that is already running, instead of starting ours.")
-@click.option("--only", multiple=True, type=click.Choice([run.name for run in RUNS]), help="Only this run; repeatable.")
+@click.option("--only", multiple=True, type=click.Choice(_NAMES), help="Only this run; repeatable.")
 @click.option("--scenario", "scenarios", multiple=True, help="Only this scenario, for debugging; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep the raw results in this new folder.")
 def main(url: str | None, only: tuple[str, ...], scenarios: tuple[str, ...], out: Path | None) -> None:
     """Run the suite, print what failed and exit with the verdict."""
-    runs = [run for run in RUNS if not only or run.name in only]
+    runs = [run for run in (*RUNS, SKILLS) if not only or run.name in only]
     with tempfile.TemporaryDirectory(prefix="conformance-") as temporary:
         folder = (out or Path(temporary) / "results").absolute()
         try:

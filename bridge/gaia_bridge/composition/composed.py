@@ -12,8 +12,10 @@ from anyio.abc import TaskStatus
 from gaia_bridge.composition.offer import Offer, Offers
 from gaia_bridge.composition.steps import KINDS, Kind, Step
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, FollowsRoots, Introducible, Source, Starts
-from gaia_bridge.errors import ProtocolError, ResourceNotFoundError, ToolError
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceKind, SourceStatus
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.sanitize.escaping import printable
@@ -162,7 +164,11 @@ class ComposedSource:
         Raises:
             ProtocolError: It is about a resource that is not offered, or as the source raises it.
         """
-        if method.startswith("resources/") and isinstance(uri := params.get("uri"), str):
+        if method == DIRECTORY_READ and self._offer(request).filters_resources:
+            raise ProtocolError(METHOD_NOT_FOUND, "of what is left of it, its lists tell")
+        if method == SKILLS_GET and params.get("uri") not in self._offer(request).skills:
+            raise ProtocolError(INVALID_PARAMS, f"No skill is served at {params.get('uri')}")
+        if method != DIRECTORY_READ and method.startswith("resources/") and isinstance(uri := params.get("uri"), str):
             await self._found(lambda: self._offer(request).resource(uri))
         result = await self.wrapped.forward(method, params, request)
         kind = _LISTED_BY.get(method)

@@ -70,8 +70,8 @@ class Composition(Struct, frozen=True, eq=False):
             allow: Patterns, one of which fits what is kept: its name, or the URI of a resource or template. `*` is any
                 text, `?` any character, `[ab]` one of some; case matters.
             deny: Patterns, none of which fits what is kept.
-            kinds: What to look at, of `tool`, `prompt`, `resource` and `resource template`; all if `None`. Other kinds
-                are kept.
+            kinds: What to look at, of `tool`, `prompt`, `resource`, `resource template` and `skill`; all if `None`.
+                Other kinds are kept.
             tags: What is kept has one of these tags: of `@tool(tags=...)`, or of FastMCP.
             when: Told the kind and the definition, as they are at this step; returns whether it is kept. Called on the
                 event loop whenever the source changes: it must be quick, and always say the same of the same.

@@ -12,6 +12,7 @@ from gaia_bridge.composition.steps import KINDS, Filtered, Kind, Layer, Step
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import LeftOut, ServerFeatures, SourceKind
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.skills import files_of
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.sources.agent.envelope import without_envelope
@@ -126,6 +127,16 @@ class Offer:
             name = layer.prompts.get(name, name)
         return name
 
+    @property
+    def filters_resources(self) -> bool:
+        """Whether some of what can be read may have been taken away."""
+        return self._reading is not None
+
+    @property
+    def skills(self) -> frozenset[str]:
+        """The URIs of the skills that are offered."""
+        return frozenset(entry["uri"] for entry in self._features.skills)
+
     def reads(self, uri: str) -> bool:
         """Whether clients can read a resource.
 
@@ -136,7 +147,7 @@ class Offer:
             return True
         if uri in self._reading.gone or not all(step.permits("resource", uri) for step in self._filters):
             return False
-        return self._reading.describes(uri)
+        return uri in self._reading.of_skills or self._reading.describes(uri)
 
     def resource(self, uri: str) -> str:
         """The same URI.
@@ -187,7 +198,7 @@ class Offer:
         return found
 
 
-_READ_BY_URI: frozenset[Kind] = frozenset({"resource", "resource template"})
+_READ_BY_URI: frozenset[Kind] = frozenset({"resource", "resource template", "skill"})
 
 
 class _Template(Struct, frozen=True):
@@ -202,7 +213,10 @@ class _Reading:
 
     def __init__(self, own: ServerFeatures, features: ServerFeatures) -> None:
         self.resources = frozenset(item["uri"] for item in features.resources)
-        self.gone = frozenset(item["uri"] for item in own.resources) - self.resources
+        self.of_skills = _files(features)
+        """The files of skills that are offered."""
+        listed = frozenset(item["uri"] for item in own.resources)
+        self.gone = (listed - self.resources) | (_files(own) - self.of_skills - self.resources)
         self.templates = frozenset(item["uriTemplate"] for item in features.templates)
         self._parsed = [
             _Template(pattern, _literal(text), text in self.templates)
@@ -215,6 +229,10 @@ class _Reading:
         found = [template for template in self._parsed if template.pattern.matches(uri)]
         most = max((template.literal for template in found), default=0)
         return bool(found) and all(template.is_offered for template in found if template.literal == most)
+
+
+def _files(features: ServerFeatures) -> frozenset[str]:
+    return frozenset(file["uri"] for entry in features.skills for file in files_of(entry))
 
 
 def _parsed(text: str) -> UriTemplate | None:

@@ -33,7 +33,7 @@ __all__ = [
     "WithDefaults",
 ]
 
-Kind = Literal["tool", "prompt", "resource", "resource template"]
+Kind = Literal["tool", "prompt", "resource", "resource template", "skill"]
 """What a definition is of, as elsewhere: a key of `protocol.vocabulary.LIST_FIELDS`."""
 
 Predicate = Callable[[Kind, Mapping[str, Any]], bool]
@@ -59,6 +59,7 @@ KINDS: Final[Mapping[Kind, Listed]] = {
     "prompt": Listed("prompts", "name"),
     "resource": Listed("resources", "uri"),
     "resource template": Listed("templates", "uriTemplate"),
+    "skill": Listed("skills", "uri"),
 }
 """Every list that a source may have."""
 

@@ -28,6 +28,7 @@ from gaia_bridge.embedding.targets import loaded_agent, reached
 from gaia_bridge.errors import ServerUnavailableError, ToolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET, declares_skills
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["Client", "ToolResult"]
@@ -244,6 +245,45 @@ class Client:
             ServerUnavailableError: There is no answer.
         """
         return _objects((await self.request("resources/read", {"uri": uri})).get("contents"))
+
+    async def list_skills(self) -> list[JSON]:
+        """All skills (SEP-2640), to the last page: what each is, and the digests of its files; none are fetched."""
+        if not declares_skills(self.capabilities):
+            return []
+        with self._failures():
+            return _objects(await self.connection.list_all("skill"))
+
+    async def get_skill(self, uri: str) -> JSON:
+        """What one skill is now: its entry, with the digests of its files.
+
+        Args:
+            uri: The URI of its `SKILL.md`.
+
+        Raises:
+            ProtocolError: There is no such skill.
+            ServerUnavailableError: There is no answer.
+        """
+        entry = (await self.request(SKILLS_GET, {"uri": uri})).get("skill")
+        return entry if is_object(entry) else {}
+
+    async def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
+        """A file of a skill, once it turned out to be what the entry says.
+
+        What it says comes from the server, as the entry does: not to be run, nor trusted more than its server.
+
+        Args:
+            skill: The entry, as `list_skills` and `get_skill` return it.
+            path: The path of the file in the skill.
+
+        Raises:
+            SkillChangedError: It is another file now, or none that the entry lists. `get_skill` has the new entry.
+            ProtocolError: The server refused.
+            ServerUnavailableError: There is no answer.
+        """
+        from gaia_bridge.skills.verification import uri_of, verified
+
+        uri = uri_of(skill, path)
+        return verified(skill, uri, await self.read_resource(uri))
 
     async def complete(
         self,

@@ -27,11 +27,14 @@ _REPEATABLE = frozenset(
         "logging/setLevel",
         "ping",
         "prompts/list",
+        "resources/directory/read",
         "resources/list",
         "resources/subscribe",
         "resources/templates/list",
         "resources/unsubscribe",
         "server/discover",
+        "skills/get",
+        "skills/list",
         "tools/list",
     )
 )

@@ -174,6 +174,9 @@ class ModuleFunctions(DecoratedFunctions):
     def __init__(self, owner: ModuleType | Callable[..., Any]) -> None:
         super().__init__(decorated_members(owner))
         self.name = _name_of(owner)
+        names: Mapping[str, Any] = vars(owner) if isinstance(owner, ModuleType) else getattr(owner, "__globals__", {})
+        self.source_file: str | None = names.get("__file__")
+        self.mcp_skills: object = names.get("mcp_skills")
         self._documentation = inspect.getdoc(owner) or "" if isinstance(owner, ModuleType) else ""
 
     def get_mcp_server_info(self) -> JSON:

@@ -132,7 +132,8 @@ class Middleware:
         return await call_next(request)
 
     async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Around `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`."""
+        """Around `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list` and
+        `skills/list`."""
         return await call_next(request)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gaia_bridge.protocol.shapes import (
+    ANYTHING,
     FLAG,
     FRACTION,
     OBJECT,
@@ -115,11 +116,20 @@ _DESCRIBED: Final = (
 _RESOURCE: Final = Record(*_DESCRIBED, required("uri", TEXT), Field("size", WHOLE))
 _TEMPLATE: Final = Record(*_DESCRIBED, required("uriTemplate", TEXT))
 
+_SKILL: Final = Record(
+    required("uri", TEXT),
+    required("frontmatter", Record(required("name", TEXT), required("description", TEXT))),
+    required("resources", ANYTHING),
+    _META,
+)
+"""What an entry is beyond that, `protocol.skills` knows."""
+
 HANDSHAKE_DEFINITIONS: Final[Mapping[str, Record]] = {
     "tool": _HANDSHAKE_TOOL,
     "prompt": _PROMPT,
     "resource": _RESOURCE,
     "resource template": _TEMPLATE,
+    "skill": _SKILL,
 }
 """The definitions that clients up to 2025-11-25 accept in lists, by kind."""
 

@@ -29,8 +29,16 @@ from gaia_bridge.protocol.shapes import (
     optional,
     required,
 )
+from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, SKILLS_LIST
 
-__all__ = ["HANDSHAKE_METHODS", "METHODS", "MODERN_METHODS", "check_parameters", "parameter_problem"]
+__all__ = [
+    "EXTENSION_METHODS",
+    "HANDSHAKE_METHODS",
+    "METHODS",
+    "MODERN_METHODS",
+    "check_parameters",
+    "parameter_problem",
+]
 
 _SHOWN: Final = 3
 """The most invalid parameters that one error message describes."""
@@ -95,6 +103,11 @@ _BOTH: Final[Mapping[str, tuple[Field, ...]]] = {
     "tools/call": (required("name", TEXT), Field("arguments", OBJECT)),
     "tools/list": _PAGE,
 }
+_OF_EXTENSIONS: Final[Mapping[str, tuple[Field, ...]]] = {
+    DIRECTORY_READ: (*_URI, *_PAGE),
+    SKILLS_GET: _URI,
+    SKILLS_LIST: _PAGE,
+}
 _ONLY_HANDSHAKE: Final[Mapping[str, tuple[Field, ...]]] = {
     "initialize": (
         required("protocolVersion", TEXT),
@@ -116,13 +129,20 @@ _ONLY_MODERN: Final[Mapping[str, tuple[Field, ...]]] = {
     "server/discover": (),
     "subscriptions/listen": (required("notifications", _NEWS),),
 }
-_OF_HANDSHAKE: Final = {method: Record(*fields, _META) for method, fields in {**_BOTH, **_ONLY_HANDSHAKE}.items()}
-_OF_MODERN: Final = {method: Record(*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN}.items()}
+_OF_HANDSHAKE: Final = {
+    method: Record(*fields, _META) for method, fields in {**_BOTH, **_ONLY_HANDSHAKE, **_OF_EXTENSIONS}.items()
+}
+_OF_MODERN: Final = {
+    method: Record(*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN, **_OF_EXTENSIONS}.items()
+}
 
-HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE)
+EXTENSION_METHODS: Final = frozenset(_OF_EXTENSIONS)
+"""The request methods of the extensions that the bridge knows, in either era."""
+
+HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE) - EXTENSION_METHODS
 """The request methods of the core protocol in the handshake era, without extensions."""
 
-MODERN_METHODS: Final = frozenset(_OF_MODERN)
+MODERN_METHODS: Final = frozenset(_OF_MODERN) - EXTENSION_METHODS
 """The request methods of the core protocol since 2026-07-28, without extensions."""
 
 METHODS: Final = HANDSHAKE_METHODS | MODERN_METHODS
@@ -135,7 +155,7 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
     """Check the parameters of a request.
 
     Args:
-        method: One of `HANDSHAKE_METHODS` or `MODERN_METHODS`; other methods are not checked.
+        method: One of `HANDSHAKE_METHODS`, `MODERN_METHODS` or `EXTENSION_METHODS`; other methods are not checked.
         params: The parameters.
         modern: Whether the client speaks 2026-07-28 or later.
 

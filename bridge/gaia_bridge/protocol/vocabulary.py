@@ -16,6 +16,7 @@ from gaia_bridge.protocol.headers import annotation_problem
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
 from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
+from gaia_bridge.protocol.skills import SKILLS_LIST, skill_problem
 
 __all__ = [
     "CAPABILITY_OF",
@@ -45,6 +46,7 @@ LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "prompt": ("prompts/list", "prompts"),
     "resource": ("resources/list", "resources"),
     "resource template": ("resources/templates/list", "resourceTemplates"),
+    "skill": (SKILLS_LIST, "skills"),
 }
 """For each kind of definition, the method that lists it and the field that holds the list."""
 
@@ -97,6 +99,8 @@ def definition_problem(kind: str, definition: Mapping[str, Any], *, modern: bool
         modern: Whether to check it for 2026-07-28 and later, or for the handshake era.
     """
     problem = first_problem((MODERN_DEFINITIONS if modern else HANDSHAKE_DEFINITIONS)[kind], definition)
+    if problem is None and kind == "skill":
+        return skill_problem(definition)
     if problem is None and kind == "tool" and modern:
         return annotation_problem(definition["inputSchema"])
     return problem

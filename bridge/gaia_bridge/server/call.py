@@ -127,10 +127,11 @@ class Call:
         again.input_responses, again.request_state = input_responses, request_state
         return again
 
-    def with_params(self, params: Mapping[str, Any]) -> Call:
-        """The same request with other parameters."""
+    def with_params(self, params: Mapping[str, Any], method: str | None = None) -> Call:
+        """The same request with other parameters; of another method, where one is made for its sake."""
         other = copy.copy(self)
         other.params = params
+        other.method = method or self.method
         return other
 
     def runs_in(self, task: asyncio.Task[Any]) -> None:

@@ -26,6 +26,7 @@ from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
+from gaia_bridge.server.skill_prompts import skill_prompts
 from gaia_bridge.sources.public_names import (
     MAX_NAME,
     SERVER_NAME_RULE,
@@ -60,6 +61,8 @@ class _Target(Struct, frozen=True, dict=True):
     kind: str
     as_listed: bool
     """Whether it is shown as the source lists it, but for its name."""
+    skill: str = ""
+    """What the source calls the `SKILL.md` of the skill that a prompt stands for."""
 
     @cached_property
     def definition(self) -> JSON:
@@ -141,7 +144,14 @@ class _View:
     @cached_property
     def prompts(self) -> Mapping[str, _Target]:
         """Where the names of prompts lead."""
-        return self._named("prompt", "prompts", lambda _, listed: listed)
+        addresses = self.addresses
+
+        def with_public_skill(source: Source, listed: _Listed) -> _Listed:
+            new, old = listed
+            modern = None if new is None else addresses.with_public_skill(source, new)
+            return modern, modern if old is new else None if old is None else addresses.with_public_skill(source, old)
+
+        return self._named("prompt", "prompts", with_public_skill)
 
     @cached_property
     def addresses(self) -> ResourceUris:
@@ -173,6 +183,8 @@ class _View:
             shown = ((target.modern if modern else target.legacy) for target in targets)
             return [definition for definition in shown if definition is not None]
         addresses = self.addresses
+        if kind == "skill":
+            return addresses.skills.entries(modern=modern)
         definitions = (addresses.resources if kind == "resource" else addresses.templates)(modern=modern)
         if modern:
             return definitions
@@ -184,6 +196,11 @@ class _View:
             for listed in source.features.listed(field, "name"):
                 name: str = (listed[0] or listed[1] or {})["name"]
                 declared[SourceName(source.name, source.kind, name)] = (source, published(source, listed))
+        skills = dict[SourceName, str]()
+        if kind == "prompt" and not self._as_listed:
+            for source in self._sources:
+                for item, uri, listed in skill_prompts(source):
+                    declared[item], skills[item] = (source, published(source, listed)), uri
         assigned, collided = assign_names(declared, self._policy, self.prefixes)
         warnings = [
             f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
@@ -195,7 +212,7 @@ class _View:
             source, listed = declared[item]
             target = known.get(public)
             if target is None or target.source is not source or not _is_same(target.declared, listed):
-                target = _Target(source, item.name, public, listed, kind, self._as_listed)
+                target = _Target(source, item.name, public, listed, kind, self._as_listed, skills.get(item, ""))
             found[public] = target
         self._known[kind] = found
         return found
@@ -377,7 +394,7 @@ class Catalog:
         """The definitions to list.
 
         Args:
-            kind: `tool`, `prompt`, `resource` or `resource template`.
+            kind: `tool`, `prompt`, `resource`, `resource template` or `skill`.
             modern: Whether for a client of 2026-07-28 or later.
             marked: Whether for another bridge, which is told what came through which bridges.
         """
@@ -418,6 +435,11 @@ class Catalog:
             if not (reason := _likeness(self._view.prompts, name)):
                 raise
             raise ProtocolError(error.code, f"{error.message}; {reason}") from None
+
+    def skill_prompt(self, name: str) -> tuple[Source, str] | None:
+        """The source of the skill that a prompt stands for, and what it calls its `SKILL.md`; `None` for others."""
+        target = self._view.prompts.get(name)
+        return (target.source, target.skill) if target is not None and target.skill else None
 
     def resource(self, uri: str) -> tuple[Source, str]:
         """The source that can read a URI, and what it calls it.
@@ -484,8 +506,8 @@ class Catalog:
         self._view = self._compiled()
         features, changed = source.features, before ^ self.capabilities
         for kind, lists in (
-            (ChangeKind.PROMPTS, features.prompts),
-            (ChangeKind.RESOURCES, features.resources + features.templates),
+            (ChangeKind.PROMPTS, features.prompts + features.skills),
+            (ChangeKind.RESOURCES, features.resources + features.templates + features.skills),
         ):
             if lists or kind.value in changed:
                 self._emit(Change(kind))

@@ -24,9 +24,10 @@ from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.encoding import encoded_error, encoded_result
 from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.protocol.json_types import is_object
-from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
+from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
+from gaia_bridge.protocol.skills import SKILLS_GET, SKILLS_LIST, declares_skills
 from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.results.conversion import is_input_required, jsonable, words
@@ -40,7 +41,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of
-from gaia_bridge.server.introduction import discover_result, initialize_result, instructions_room
+from gaia_bridge.server.introduction import capabilities_of, discover_result, initialize_result, instructions_room
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -62,7 +63,16 @@ _OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
 """What the results of earlier revisions do not have."""
 
 _CACHEABLE: Final = frozenset(
-    ("prompts/list", "resources/list", "resources/read", "resources/templates/list", "server/discover", "tools/list")
+    (
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "server/discover",
+        SKILLS_GET,
+        SKILLS_LIST,
+        "tools/list",
+    )
 )
 """The requests whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
 
@@ -253,7 +263,7 @@ class Dispatcher:
         return {key: result[key] for key in result if key not in _OF_MODERN_RESULTS}
 
     async def _handshake(self, call: Call) -> JSON:
-        if call.method not in HANDSHAKE_METHODS:
+        if call.method not in HANDSHAKE_METHODS and not self._is_of_skills(call):
             return await self._forward(call)
         check_parameters(call.method, call.params, modern=False)
         if call.method == "initialize":
@@ -266,7 +276,7 @@ class Dispatcher:
         return await self._methods.serve(call)
 
     async def _modern(self, call: Call) -> JSON:
-        if call.method not in MODERN_METHODS:
+        if call.method not in MODERN_METHODS and not self._is_of_skills(call):
             if call.method in HANDSHAKE_METHODS:
                 raise _unknown(call)
             return await self._forward(call)
@@ -285,6 +295,18 @@ class Dispatcher:
         if "requestState" in result and is_input_required(result) and isinstance(state := result["requestState"], str):
             return {**result, "requestState": self._seal.seal(state, call.method, call.params)}
         return result
+
+    def _is_of_skills(self, call: Call) -> bool:
+        """Whether a request is about skills, and these are not another server's to answer.
+
+        Raises:
+            ProtocolError: Nobody here has skills, so that there is no such method.
+        """
+        if call.method not in EXTENSION_METHODS:
+            return False
+        if self.catalog.server is None and not declares_skills(capabilities_of(self.catalog, modern=call.modern)):
+            raise _unknown(call)
+        return True
 
     async def _initialize(self, call: Call) -> JSON:
         connection = call.connection

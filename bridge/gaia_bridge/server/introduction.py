@@ -12,6 +12,7 @@ from typing import Any, Final
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
+from gaia_bridge.protocol.skills import SKILLS_EXTENSION
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.instructions import fitted, fitted_alone
@@ -63,9 +64,14 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
                 for ability in everything
                 if (catalog.merges and ability == "listChanged") or any(item.get(ability) is True for item in told)
             }
+    extras = _extras(all_features)
+    if any(source.features.skills_for(modern=modern) for source in catalog.sources):
+        merged.setdefault("prompts", {"listChanged": True})  # for clients that know no skills
+        # What is in their directories is known, whoever tells it.
+        extras["extensions"] = {**extras.get("extensions", {}), SKILLS_EXTENSION: {"directoryRead": True}}
     return {
         **merged,
-        **{name: told for name, told in _for_era(_extras(all_features), modern=modern).items() if told},
+        **{name: told for name, told in _for_era(extras, modern=modern).items() if told},
     }
 
 

@@ -19,6 +19,7 @@ from gaia_bridge.errors import (
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
 from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_skills
 from gaia_bridge.protocol.task_ids import made_task, with_public_task
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
@@ -29,6 +30,7 @@ from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_ur
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
 from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import brought_to_an_end
+from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.settings import Settings
@@ -69,6 +71,7 @@ class Methods:
         self._subscriptions = subscriptions
         self._own = own
         self._pagers = {key: Pager(settings.pages) for key in product(_KINDS, (False, True), (False, True))}
+        self._skills = SkillMethods(catalog, settings)
         methods: Mapping[str, Handler] = {
             "completion/complete": self._complete,
             "logging/setLevel": self._set_level,
@@ -78,6 +81,8 @@ class Methods:
             "resources/unsubscribe": self._unsubscribe,
             "subscriptions/listen": subscriptions.listen,
             "tools/call": self._call_tool,
+            SKILLS_GET: self._skills.get,
+            DIRECTORY_READ: self._skills.read_directory,
             **dict.fromkeys(_KINDS, self._list),
         }
         self._methods = {method: chain.around(method, handler) for method, handler in methods.items()}
@@ -97,10 +102,14 @@ class Methods:
         kind, field = _KINDS[call.method]
         cursor, bridge = call.params.get("cursor"), HOPS_META_KEY in call.meta
         definitions = shown = self._catalog.definitions(kind, modern=call.modern, marked=bridge)
+        if kind == "prompt" and declares_skills(call.client_capabilities):
+            shown = without_skill_prompts(definitions)
         if kind == "tool":
             shown = self._search.visible_tools(definitions, str(call.client_info.get("name", "")), bridge=bridge)
             shown = self._results.with_reader(call, shown)
         server = self._catalog.server
+        if server is not None and kind == "skill":  # nothing says when what it has is another, as its files are
+            return await server.forward(call.method, {} if cursor is None else {"cursor": cursor}, call)
         page: JSON
         if server is not None and shown is definitions and server.features.implementation is not None:
             page = await page_of_server(server, kind, cursor, definitions, call)
@@ -147,6 +156,8 @@ class Methods:
         name: str = call.params["name"]
         source, own = await self._catalog.sought(lambda: self._catalog.prompt(name), name)
         call.served_by = source.name
+        if (skill := self._catalog.skill_prompt(name)) is not None:
+            return await self._skills.prompt(*skill, call)
         ask = partial(source.get_prompt, own, call.params.get("arguments") or {})
         return self._catalog.addresses.outward(source, await brought_to_an_end(ask, call, self._settings.agent))
 

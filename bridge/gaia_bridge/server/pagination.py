@@ -14,7 +14,7 @@ from gaia_bridge.settings import PageLimits
 
 __all__ = ["Pager", "page_of_server"]
 
-_KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+_KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
 """What tells two definitions of a kind apart."""
 
 _MARK = "from-"

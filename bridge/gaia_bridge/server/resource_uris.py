@@ -17,7 +17,9 @@ from msgspec import Struct
 from gaia_bridge.contract import JSON, Source
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.protocol.skills import SKILL_KEY
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+from gaia_bridge.server.skill_uris import SkillRoots
 
 __all__ = ["ResourceUris"]
 
@@ -65,11 +67,16 @@ class ResourceUris:
     def __init__(self, sources: Iterable[Source] = ()) -> None:
         self._sources = {_quoted(source): source for source in sources}
         self._readers = [source for source in self._sources.values() if "resources" in source.features.capabilities]
+        self.skills = SkillRoots(
+            {quoted: source for quoted, source in self._sources.items() if source in self._readers},
+            lambda source, uri: _ways(source, uri, len(self._sources)),
+        )
+        """Where skills are."""
         self._resources: dict[str, _Listed] = {}
         self._templates: dict[str, _Listed] = {}
         self._schemes: Mapping[str, list[Source]] = {}
         """Which sources list URIs that begin alike; what they do not list may be theirs, too."""
-        self.rewritten: list[tuple[Source, str]] = []
+        self.rewritten: list[tuple[Source, str]] = list(self.skills.rewritten)
         """What could not keep its URI."""
         for source in self._readers:
             for listed in source.features.listed("resources", "uri"):
@@ -118,6 +125,8 @@ class ResourceUris:
         """
         if len(self._sources) < 2 or source not in self._readers:
             return uri
+        if (known := self.skills.public(source, uri)) is not None:
+            return known
         if self._find(uri) == (source, uri) and not self._is_of_another(source, uri):
             return uri
         if _scheme(uri) in _WEB and self._find(uri) is None:
@@ -156,20 +165,33 @@ class ResourceUris:
 
         return _changed(definition, "_meta", meta)
 
+    def with_public_skill(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The definition of a prompt that stands for a skill, with the URI that clients know."""
+        if len(self._sources) < 2 or not is_object(meta := definition.get("_meta")) or SKILL_KEY not in meta:
+            return definition
+        uri = meta[SKILL_KEY]
+        return {**definition, "_meta": {**meta, SKILL_KEY: self.public(source, uri) if isinstance(uri, str) else uri}}
+
     def _add_resource(self, source: Source, listed: _Definitions) -> None:
         uri = _key(listed, "uri")
-        public = self._free(source, uri, self._resources, taken=self._is_of_another(source, uri))
+        if (public := self.skills.public(source, uri)) is None:
+            taken = self._is_of_another(source, uri) or self.skills.find(uri) is not None
+            public = self._free(source, uri, self._resources, taken=taken)
         self._resources[public] = _Listed(source, uri, _for_both_eras(listed, "uri", public))
 
     def _add_template(self, source: Source, listed: _Definitions) -> None:
         uri = _key(listed, "uriTemplate")
-        sample = _sample(_parsed(uri))
-        taken = self._captures(source, uri)
-        taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
-        public = self._free(source, uri, self._templates, taken=taken)
+        if (public := self.skills.public(source, uri)) is None:
+            public = self._free_template(source, uri)
         self._templates[public] = _Listed(
             source, uri, _for_both_eras(listed, "uriTemplate", public), _parsed(public), public.partition("{")[0]
         )
+
+    def _free_template(self, source: Source, uri: str) -> str:
+        sample = _sample(_parsed(uri))
+        taken = self._captures(source, uri)
+        taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
+        return self._free(source, uri, self._templates, taken=taken)
 
     def _is_of_another(self, source: Source, uri: str) -> bool:
         """Whether a URI, or how a template begins, names another source than the one that lists it."""
@@ -196,6 +218,8 @@ class ResourceUris:
     def _find(self, uri: str) -> tuple[Source, str] | None:
         if (listed := self._resources.get(uri)) is not None:
             return listed.source, listed.uri
+        if (of_skill := self.skills.find(uri)) is not None:
+            return of_skill
         if (named := self._named(uri)) is not None:
             return named
         for listed in self._templates.values():

@@ -57,6 +57,7 @@ SHOWING = [
     "ps",
     "ps --json",
     "read raw raw://nothing",
+    "skills raw",
     "search nothing --registry http://127.0.0.1:9",
     "status",
     "test-client raw",

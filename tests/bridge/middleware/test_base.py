@@ -145,7 +145,7 @@ async def test_what_nobody_wants_is_no_step_on_the_way() -> None:
     def handlers(*middleware: Middleware) -> Mapping[str, object]:
         catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
         methods = Dispatcher(catalog, Settings(), "/", middleware=middleware)._methods
-        own = (methods, methods._subscriptions)
+        own = (methods, methods._skills, methods._subscriptions)
         return {method: getattr(handler, "__self__", None) in own for method, handler in methods._methods.items()}
 
     assert all(handlers().values())

@@ -40,7 +40,7 @@ fields = st.sampled_from(
 )
 schemas = st.fixed_dictionaries({"type": st.just("object")}, optional={"properties": json_values, "$defs": json_values})
 odd_definitions = st.dictionaries(fields, json_values | schemas, max_size=6)
-kinds = st.sampled_from(sorted(LIST_FIELDS))
+kinds = st.sampled_from(sorted(LIST_FIELDS.keys() - {"skill"}))  # of an extension, which the SDK does not know
 
 
 def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:

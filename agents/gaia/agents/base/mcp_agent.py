@@ -35,7 +35,7 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
 
     An agent that can also be used as a chat model is a `class X(MCPAgent, ApiAgent, Agent)`.
 
-    Four more methods are recognised, each of them sync or async. They are not defined here, because a client is told
+    Five more methods are recognised, each of them sync or async. They are not defined here, because a client is told
     that an agent can do these things exactly when the agent has the method (`gaia_bridge.contract`):
 
     - `get_mcp_prompt(name, arguments)`: fill in a prompt that `get_mcp_prompts` lists. Text, a list of messages, or
@@ -44,6 +44,10 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
       `ResourceNotFoundError` if there is none.
     - `get_mcp_resource_templates()`: the URI templates that `read_mcp_resource` understands.
     - `complete_mcp_argument(ref, argument, value, context)`: suggest values for an argument being typed.
+    - `get_mcp_skills()`: skills that the agent makes itself, as entries of SEP-2640.
+
+    The folder `skills/` beside the agent's file is published as skills. `mcp_skills` in the class names another folder,
+    or several; `False` is none.
 
     While a call runs, `get_request_context()` reports progress, logs to the client and asks its user. When what the
     agent offers changes, it says so with `notify_mcp_tools_changed()` and its siblings, from any thread.

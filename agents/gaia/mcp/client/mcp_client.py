@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Self
 from gaia.mcp.client.change_watcher import ChangeWatcher
 from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia.mcp.client.server_config import configured_server
+from gaia.mcp.client.skills import read_skill_file, read_skills
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia.mcp.client.validation import validation_message
@@ -21,6 +22,7 @@ from gaia_bridge.errors import INVALID_PARAMS
 from gaia_bridge.json_schema.output_schemas import OutputSchemas
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import UNDATED_REVISION, is_dated
+from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.public_names import source_prefix
@@ -256,6 +258,60 @@ class MCPClient:
         if is_object(error) and error.get("code") == INVALID_PARAMS:
             message = self.explain_refusal(tool_name, message, arguments)
         return {"error": message}
+
+    def list_skills(self) -> list[dict[str, Any]]:
+        """The skills of the server (SEP-2640): entries with `uri`, `frontmatter` and the digests of files.
+
+        Returns:
+            The entries, to the last page.
+
+        Raises:
+            RuntimeError: It is not connected, or answered with an error.
+            TimeoutError: It did not answer in time.
+        """
+        return read_skills(self._asked)
+
+    def get_skill(self, uri: str) -> dict[str, Any]:
+        """What one skill is now.
+
+        Args:
+            uri: The URI of its `SKILL.md`.
+
+        Raises:
+            RuntimeError: There is no such skill, or no connection.
+            TimeoutError: It did not answer in time.
+        """
+        entry = self._asked(SKILLS_GET, {"uri": uri}).get("skill")
+        return entry if is_object(entry) else {}
+
+    def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
+        """A file of a skill, once it turned out to be what the entry says.
+
+        Args:
+            skill: The entry, as `list_skills` and `get_skill` return it.
+            path: The path of the file in the skill.
+
+        Raises:
+            SkillChangedError: It is another file now, or none that the entry lists. `get_skill` has the new entry.
+            RuntimeError: The server refused, or there is no connection.
+            TimeoutError: It did not answer in time.
+        """
+        return read_skill_file(self._asked, skill, path)
+
+    def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The result of a request.
+
+        Raises:
+            RuntimeError: The client is not connected, or the server answered with an error.
+            TimeoutError: It did not answer in time.
+        """
+        if not self.is_connected():
+            raise RuntimeError(f"Not connected to MCP server '{self.name}'")
+        response = self.transport.send_request(method, params)
+        if (error := response.get("error")) is not None:
+            raise RuntimeError(f"MCP server '{self.name}' refused {method}: {_message_of(error)}")
+        result: object = response.get("result")
+        return result if is_object(result) else {}
 
     def explain_refusal(self, tool_name: str, details: str, arguments: Mapping[str, Any]) -> str:
         """What to tell a model whose arguments the server refused.

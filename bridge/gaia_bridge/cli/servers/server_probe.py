@@ -16,6 +16,7 @@ from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, ServerOptions, ToolTransform
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.skills import declares_skills
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
@@ -41,6 +42,11 @@ _LOG_LEVEL = "info"
 """From where on log messages of a called tool are shown; a server of the handshake era has a level of its own."""
 
 _DECLARED_AS = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
+
+
+def _is_declared(kind: str, capabilities: JSON) -> bool:
+    """Whether a server says that it has such definitions."""
+    return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
 
 
 class UnknownNameError(Exception):
@@ -108,7 +114,7 @@ async def probe(
         started = anyio.current_time()
         for kind in LIST_FIELDS:
             activity.connected(f"reading its {kind}s")
-            if _DECLARED_AS[kind] in connection.handshake.capabilities:
+            if _is_declared(kind, connection.handshake.capabilities):
                 await _read(connection, kind, definitions, problems)
         listed = anyio.current_time() - started
         activity.connected("asking whether it is there")

@@ -10,35 +10,39 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
+from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ListsSkills, ReadsResources
 from gaia_bridge.errors import AgentLoadError, BusyError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import repaired
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.skills import SKILLS_EXTENSION
 from gaia_bridge.protocol.vocabulary import definition_problem, info_problem
 from gaia_bridge.results.conversion import failure_text, jsonable
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.agent.skill_part import SkillPart
 
 __all__ = ["CompiledTool", "Definitions", "ask_agent", "read_definitions"]
 
 logger = logging.getLogger(__name__)
 
-_KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+_KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
 _METHODS = {
     "tool": "get_mcp_tool_definitions",
     "prompt": "get_mcp_prompts",
     "resource": "get_mcp_resources",
     "resource template": "get_mcp_resource_templates",
+    "skill": "get_mcp_skills",
 }
+_WITH_SKILLS: Final[Mapping[str, JSON]] = {"extensions": {SKILLS_EXTENSION: {"directoryRead": True}}}
 _SHOWN_NAME = 100
 _DEFAULT_VERSION = "2.0.0"
 """Document 001, `get_mcp_server_info`."""
@@ -94,6 +98,7 @@ async def read_definitions(
     known = known or ServerFeatures(info)
     tools = await reader.compiled_tools(known.tools, is_chosen)
     prompts = await reader.definitions("prompt", known.prompts)
+    skills = await reader.skills(known.skills)
     resources = await reader.definitions("resource", known.resources)
     templates = await reader.definitions("resource template", known.templates)
     capabilities = {"tools", "logging"}
@@ -101,6 +106,8 @@ async def read_definitions(
         capabilities.add("prompts")
     if resources or templates or any(isinstance(item, ReadsResources | ListsResourceTemplates) for item in agents):
         capabilities.add("resources")
+    if skills:  # which are resources, and prompts for clients that know no skills
+        capabilities |= {"prompts", "resources"}
     if any(isinstance(item, CompletesArguments) for item in agents):
         capabilities.add("completions")
     features = ServerFeatures(
@@ -109,7 +116,9 @@ async def read_definitions(
         prompts=tuple(prompts),
         resources=tuple(resources),
         templates=tuple(templates),
+        skills=tuple(skills),
         capabilities=frozenset(capabilities),
+        extras=_WITH_SKILLS if skills or isinstance(agent, ListsSkills) else {},
         left_out=tuple(reader.left_out),
     )
     return Definitions(features, tools, reader.owners, tuple(reader.tool_names))
@@ -180,6 +189,15 @@ class _Reader:
             except SchemaError as error:
                 self._leave_out("tool", definition["name"], str(error))
         return compiled
+
+    async def skills(self, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
+        """The valid entries of skills; what a part of the agent found, and cannot publish, is left out, too."""
+        entries = await self.definitions("skill", known)
+        for part in self._parts:
+            if isinstance(part, SkillPart):
+                for name, reason in part.left_out:
+                    self._leave_out("skill", name, reason)
+        return entries
 
     async def definitions(self, kind: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
         """The valid definitions of a kind: none if their method is missing, the `known` ones if it fails."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsItsEnd, KnowsPublisher, Publishable
@@ -43,6 +44,7 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import copied
+from gaia_bridge.protocol.skills import changed_files, skill_labels
 from gaia_bridge.results.conversion import (
     completion_result,
     error_result,
@@ -60,11 +62,15 @@ from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask
 from gaia_bridge.sources.agent.envelope import without_envelope
 from gaia_bridge.sources.agent.invoker import AgentInvoker
 from gaia_bridge.sources.agent.parts import ToolChoice, parts_of, unmet
+from gaia_bridge.sources.agent.skill_part import SkillPart, skill_folders
 from gaia_bridge.sources.change_queue import ChangeQueue
 
 __all__ = ["AgentSource"]
 
 logger = logging.getLogger(__name__)
+
+_IDLE = 100
+"""How many times as long as a look at the folders of skills takes nothing is done until the next: they may be large."""
 
 _Runners = tuple[AgentRunner, AgentRunner, AgentRunner]
 
@@ -92,12 +98,12 @@ class AgentSource:
     ) -> None:
         self.agent: Any = agent
         self._offer = offer
+        self._limits = limits
         self._checks = checks
-        self._parts = parts_of(agent, offer)
+        self._parts = self._parts_of(agent)
         self._choice = ToolChoice(agent, offer)
         self.name = name
         self.kind = SourceKind.AGENT
-        self._limits = limits
         self._own_files = own_files
         self._runner, self._reader, self._chats = self._runners(agent)
         self._definitions = Definitions(ServerFeatures(ServerInfo(name, "")))
@@ -158,6 +164,8 @@ class AgentSource:
                 self._emit(Change(kind))
             await self._tell_agent("on_mcp_published", self._publisher)
             async with anyio.create_task_group() as self._retiring:
+                if self._skills is not None:
+                    self._retiring.start_soon(self._watch_skills)
                 task_status.started()
                 while True:
                     change = await announcements.get()
@@ -185,7 +193,7 @@ class AgentSource:
         retiring = self._retiring
         if retiring is None:
             raise PublishError(self.name, "it is not published, so that nothing can take its place")
-        parts, choice, runners = parts_of(agent, self._offer), ToolChoice(agent, self._offer), self._runners(agent)
+        parts, choice, runners = self._parts_of(agent), ToolChoice(agent, self._offer), self._runners(agent)
         try:
             async with self._reading:
                 definitions = await read_definitions(agent, runners[1], self._limits, None, parts, choice.has)
@@ -222,24 +230,63 @@ class AgentSource:
 
     async def refresh(self) -> None:
         """Read the definitions again if they are older than `definitions_max_age`, and announce what changed."""
-        if time.monotonic() - self._read_at < self._limits.definitions_max_age or self._reading.locked():
+        fresh = time.monotonic() - self._read_at < self._limits.definitions_max_age
+        if self._reading.locked() or (fresh and not await self._skills_changed()):
             return
+        await self._read_anew()
+
+    async def _read_anew(self) -> None:
         before = self.features
         await self._read()
         self._emit_differences(before)
 
+    async def _skills_changed(self) -> bool:
+        """Whether a folder of skills is otherwise than it is published."""
+        skills = self._skills
+        return skills is not None and await anyio.to_thread.run_sync(skills.is_changed)
+
+    async def _watch_skills(self) -> None:
+        """Announce changes of the folders, for clients that do not list again by themselves."""
+        took = 0.0
+        while True:
+            await anyio.sleep(max(self._limits.skill_interval, _IDLE * took))
+            began = time.monotonic()
+            changed = await self._skills_changed()
+            took = time.monotonic() - began
+            if changed:
+                await self._read_anew()
+
+    @property
+    def _skills(self) -> SkillPart | None:
+        """The skills that lie in folders."""
+        return next((part for part in self._parts if isinstance(part, SkillPart)), None)
+
+    def _parts_of(self, agent: Publishable) -> tuple[Any, ...]:
+        """The objects that are published beside the agent."""
+        folders = skill_folders(agent)
+        parts = parts_of(agent, self._offer)
+        return (*parts, SkillPart(folders, self._limits)) if folders else parts
+
     def _emit_differences(self, before: ServerFeatures) -> None:
         for kind, old, new in (
             (ChangeKind.TOOLS, before.tools, self.features.tools),
-            (ChangeKind.PROMPTS, before.prompts, self.features.prompts),
+            (
+                ChangeKind.PROMPTS,
+                (before.prompts, skill_labels(before.skills)),
+                (self.features.prompts, skill_labels(self.features.skills)),
+            ),
             (
                 ChangeKind.RESOURCES,
-                (before.resources, before.templates),
-                (self.features.resources, self.features.templates),
+                (before.resources, before.templates, before.skills),
+                (self.features.resources, self.features.templates, self.features.skills),
             ),
+            (ChangeKind.INTRODUCTION, before.extras, self.features.extras),
         ):
             if old != new:
                 self._emit(Change(kind))
+        if before.skills != self.features.skills:
+            for uri in changed_files(before.skills, self.features.skills):
+                self._emit(Change(ChangeKind.RESOURCE_UPDATED, uri))
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
         """Validate the arguments, run the tool, and return its result or a defined failure.
@@ -303,6 +350,8 @@ class AgentSource:
             ProtocolError: The agent failed.
         """
         agent = self._agent_of("resource", uri)
+        if (skills := self._skills) is not None and (agent is skills or (not self._lists(uri) and skills.has(uri))):
+            return await self._read_skill(skills, uri, request)
         hook = getattr(agent, "read_mcp_resource", None)
         hooks = [read for part in self._parts if (read := getattr(part, "read_mcp_resource", None)) is not None]
         if agent is self.agent and hooks and not self._lists(uri):
@@ -317,6 +366,20 @@ class AgentSource:
                 f"resource '{uri}'",
                 lambda value: resource_result(value, uri, mime_type, self._limits.result_bytes),
             )
+
+    async def _read_skill(self, skills: SkillPart, uri: str, request: ClientRequest) -> JSON:
+        """Read a file of a skill. What is listed is what is read: if it changed just now, it is listed anew first."""
+        most = 2 * self._limits.skill_bytes  # in Base64
+        with _failures_as_protocol_errors():
+            result = await self._invoker.perform(
+                partial(skills.read_mcp_resource, uri),
+                request,
+                f"resource '{uri}'",
+                lambda value: resource_result(value, uri, None, most),
+            )
+        if skills is self._skills and skills.is_ahead:
+            await self._read_anew()
+        return result
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Refuse: agents have no methods beyond the core."""

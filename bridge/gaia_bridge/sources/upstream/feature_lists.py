@@ -20,6 +20,7 @@ from gaia_bridge.protocol.definition_repairs import repaired
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
+from gaia_bridge.protocol.skills import SKILLS_EXTENSION, skill_labels
 from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
 from gaia_bridge.sanitize.escaping import one_line, without_hidden
 
@@ -29,6 +30,7 @@ __all__ = [
     "LISTS",
     "ListedKind",
     "changes",
+    "has_list",
     "introduced",
     "is_permitted",
     "no_features",
@@ -46,7 +48,7 @@ class ListedKind(Struct, frozen=True):
     kind: str
     """A key of `vocabulary.LIST_FIELDS`."""
     capability: str
-    """The capability that a server with this list declares."""
+    """The capability, or the extension, that a server with this list declares."""
     field: str
     """The field of `ServerFeatures` that holds the list."""
     key: str
@@ -59,6 +61,7 @@ LISTS: Final = (
     ListedKind("prompt", "prompts", "prompts", "name", ChangeKind.PROMPTS),
     ListedKind("resource", "resources", "resources", "uri", ChangeKind.RESOURCES),
     ListedKind("resource template", "resources", "templates", "uriTemplate", ChangeKind.RESOURCES),
+    ListedKind("skill", SKILLS_EXTENSION, "skills", "uri", ChangeKind.RESOURCES),
 )
 """Every list that a server may have."""
 
@@ -68,6 +71,9 @@ _TEXTS: Final = ("title", "description")
 _DEFINITION_BYTES: Final = 256 * 1024
 """The largest definition that is published."""
 
+_SKILL_BYTES: Final = 1024 * 1024
+"""The same for a skill, which lists up to 512 files."""
+
 _REASON: Final = 500
 """Characters of a reason that a server gives."""
 
@@ -76,6 +82,16 @@ CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging"
 
 EXTRAS: Final = ("tasks", "extensions", "experimental")
 """The capabilities that `ServerFeatures.extras` may contain."""
+
+
+def has_list(features: ServerFeatures, listed: ListedKind) -> bool:
+    """Whether a server declares that it has a list.
+
+    Args:
+        features: What it offers.
+        listed: Which list.
+    """
+    return listed.capability in features.capabilities or listed.capability in features.extras.get("extensions", {})
 
 
 def no_features(name: str) -> ServerFeatures:
@@ -142,13 +158,11 @@ def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatur
         features: The new features.
         old: The features that the lists are taken from.
     """
-    kept: dict[str, Any] = {
-        listed.field: getattr(old, listed.field) for listed in LISTS if listed.capability in features.capabilities
-    }
+    kept: dict[str, Any] = {listed.field: getattr(old, listed.field) for listed in LISTS if has_list(features, listed)}
     pages = {
         listed.kind: old.pages[listed.kind]
         for listed in LISTS
-        if listed.kind in old.pages and listed.capability in features.capabilities
+        if listed.kind in old.pages and has_list(features, listed)
     }
     return replace(features, left_out=old.left_out, pages=pages, **kept)
 
@@ -193,7 +207,8 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         if problem is None and key in found:
             problem = f"another {listed.kind} has the same {listed.key}"
         if problem is None:
-            found[key] = _described_openly(definition)
+            # What a skill says of itself is compared with its file, to the last character.
+            found[key] = definition if listed.kind == "skill" else _described_openly(definition)
         else:
             left_out.append(LeftOut(listed.kind, key, problem))
     lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
@@ -267,8 +282,9 @@ def _refused(item: JSON) -> str | None:
 def _problem(kind: str, definition: JSON) -> str | None:
     """Why a definition is left out, or `None`. The shape is checked first: it keeps the other checks cheap."""
     problem = shape_problem(definition) or definition_problem(kind, definition)
-    if problem is None and (size := len(to_json(definition))) > _DEFINITION_BYTES:
-        problem = f"it has {size:,} bytes; at most {_DEFINITION_BYTES:,} are published"
+    most = _SKILL_BYTES if kind == "skill" else _DEFINITION_BYTES
+    if problem is None and (size := len(to_json(definition))) > most:
+        problem = f"it has {size:,} bytes; at most {most:,} are published"
     if problem is None and kind == "tool":
         schemas = ((field, definition.get(field)) for field in ("inputSchema", "outputSchema"))
         found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
@@ -297,9 +313,10 @@ def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]
     kinds = {
         listed.change: None
         for listed in LISTS
-        if getattr(old, listed.field) != getattr(new, listed.field)
-        or (listed.capability in old.capabilities) != (listed.capability in new.capabilities)
+        if getattr(old, listed.field) != getattr(new, listed.field) or has_list(old, listed) != has_list(new, listed)
     }
+    if skill_labels(old.skills) != skill_labels(new.skills):  # of which clients that know no skills have prompts
+        kinds[ChangeKind.PROMPTS] = None
     return kinds if _introduction(old) == _introduction(new) else {**kinds, ChangeKind.INTRODUCTION: None}
 
 

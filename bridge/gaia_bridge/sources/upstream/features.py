@@ -34,6 +34,7 @@ from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
 from gaia_bridge.sources.upstream.feature_lists import (
     LISTS,
     changes,
+    has_list,
     introduced,
     no_features,
     with_lists_of,
@@ -259,7 +260,7 @@ class FeatureTracker:
             ConnectionLostError: The connection ended.
         """
         for listed in LISTS:
-            if listed.change not in stale or listed.capability not in features.capabilities:
+            if listed.change not in stale or not has_list(features, listed):
                 continue
             try:
                 features = with_pages(features, listed, await connection.list_pages(listed.kind), self._own)

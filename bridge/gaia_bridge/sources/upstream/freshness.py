@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import is_object
-from gaia_bridge.sources.upstream.feature_lists import LISTS
+from gaia_bridge.sources.upstream.feature_lists import LISTS, has_list
 
 __all__ = ["outdated"]
 
@@ -27,7 +27,9 @@ def outdated(
     found: set[ChangeKind] = set()
     for listed in LISTS:
         declared = (features.declared or {}).get(listed.capability)
-        if not is_object(declared) or declared.get("listChanged") is True:
+        announced = not is_object(declared) or declared.get("listChanged") is True
+        # Of skills, nothing says that changes are announced.
+        if announced and not (listed.kind == "skill" and has_list(features, listed)):
             continue
         said = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
         trusted = at_least if usual <= at_least else max(at_least, min(said, default=usual))

@@ -1,0 +1,249 @@
+"""Skills over MCP (the extension `io.modelcontextprotocol/skills`, SEP-2640): its names, and what its entries are.
+
+An entry says of one skill where its `SKILL.md` is, what the frontmatter of that file says, and which files there are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+
+__all__ = [
+    "DIRECTORY_READ",
+    "DIRECTORY_TYPE",
+    "DYNAMIC",
+    "SKILLS_EXTENSION",
+    "SKILLS_GET",
+    "SKILLS_LIST",
+    "SKILL_FILE",
+    "SKILL_KEY",
+    "SOURCE_KEY",
+    "changed_files",
+    "children",
+    "declares_skills",
+    "files_of",
+    "frontmatter_problem",
+    "name_problem",
+    "reads_directories",
+    "root_of",
+    "skill_labels",
+    "skill_problem",
+]
+
+SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
+SKILLS_LIST: Final = "skills/list"
+SKILLS_GET: Final = "skills/get"
+DIRECTORY_READ: Final = "resources/directory/read"
+
+SKILL_FILE: Final = "SKILL.md"
+"""The file that makes a directory a skill."""
+
+DIRECTORY_TYPE: Final = "inode/directory"
+"""The MIME type of a directory."""
+
+DYNAMIC: Final = "dynamic"
+"""Stands for the files of a skill that is made anew whenever it is read."""
+
+SKILL_KEY: Final = "io.gaia-mcp-bridge/skill"
+"""Ours, in the `_meta` of a prompt: the URI of the skill that it is there for, for clients that know no skills."""
+
+SOURCE_KEY: Final = "io.gaia-mcp-bridge/source"
+"""Ours, in the `_meta` of a skill, where several sources share an endpoint: whose it is."""
+
+_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_NAME_LENGTH: Final = 64
+_DESCRIPTION_LENGTH: Final = 1_024
+_COMPATIBILITY_LENGTH: Final = 500
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+_END: Final = f"/{SKILL_FILE}"
+
+
+def declares_skills(capabilities: Mapping[str, Any]) -> bool:
+    """Whether capabilities, of a server or of a client, have the extension."""
+    extensions = capabilities.get("extensions")
+    return is_object(extensions) and is_object(extensions.get(SKILLS_EXTENSION))
+
+
+def reads_directories(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a server has `resources/directory/read`."""
+    return declares_skills(capabilities) and capabilities["extensions"][SKILLS_EXTENSION].get("directoryRead") is True
+
+
+def root_of(uri: str) -> str:
+    """The directory of a skill, by the URI of its `SKILL.md`; without a slash at its end."""
+    return uri.removesuffix(_END)
+
+
+def skill_labels(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """Where skills are, their names and descriptions: all that a prompt says of each."""
+    return [(entry["uri"], entry["frontmatter"]["name"], entry["frontmatter"]["description"]) for entry in entries]
+
+
+def changed_files(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The URIs of files of skills whose content is another than before, or is gone."""
+    old, new = ({file["uri"]: file["digest"] for entry in of for file in files_of(entry)} for of in (before, after))
+    return [uri for uri, digest in old.items() if new.get(uri) != digest]
+
+
+def files_of(entry: Mapping[str, Any]) -> tuple[JSON, ...]:
+    """The files that an entry lists; none of a skill that is `dynamic`."""
+    resources = entry["resources"]
+    return tuple(resources) if is_array(resources) else ()
+
+
+def children(
+    uri: str,
+    entries: Iterable[Mapping[str, Any]],
+    resources: Iterable[Mapping[str, Any]],
+    kind_of: Callable[[str], str | None],
+) -> list[JSON] | None:
+    """What is in a directory, as `resources/directory/read` lists it.
+
+    Args:
+        uri: The directory.
+        entries: All skills, whose files are known.
+        resources: All resources that are listed: how those are described that are among them.
+        kind_of: The MIME type that a file has by its name, if that says something.
+
+    Returns:
+        `None` if there is no such directory.
+    """
+    described = {item["uri"]: item for item in resources}
+    beginning = f"{uri}/"
+    found: dict[str, JSON] = {}
+    for file in _all_files(entries, described):
+        path: str = file["uri"]
+        if not path.startswith(beginning):
+            continue
+        part, slash, _ = path.removeprefix(beginning).partition("/")
+        child, name = beginning + part, unquote(part)
+        if not part or child in found:
+            continue
+        if slash:
+            found[child] = {"uri": child, "name": name, "mimeType": DIRECTORY_TYPE}
+        elif child in described:
+            found[child] = dict(described[child])
+        else:
+            about = {"mimeType": kind_of(name), "size": file.get("size")}
+            told = {key: value for key, value in about.items() if value is not None}
+            found[child] = {"uri": child, "name": name, **told}
+    return list(found.values()) or None
+
+
+def _all_files(entries: Iterable[Mapping[str, Any]], described: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    """All files of skills; of those that are `dynamic`, what is listed of them."""
+    for entry in entries:
+        files = files_of(entry)
+        yield from files
+        if not files:
+            root = f"{root_of(entry['uri'])}/"
+            yield {"uri": entry["uri"]}
+            yield from ({"uri": uri} for uri in described if uri.startswith(root))
+
+
+def name_problem(name: object) -> str | None:
+    """Why a skill cannot have a name, or `None` if it can."""
+    if isinstance(name, str) and len(name) <= _NAME_LENGTH and _NAME.fullmatch(name):
+        return None
+    return f"its name is {_short(name)}; expected 1 to {_NAME_LENGTH} of a-z 0-9, with single hyphens in between"
+
+
+def frontmatter_problem(frontmatter: Mapping[str, Any]) -> str | None:
+    """Why the frontmatter of a skill is not what the Agent Skills specification wants, or `None` if it is.
+
+    Args:
+        frontmatter: The frontmatter, as JSON.
+    """
+    if (problem := name_problem(frontmatter.get("name"))) is not None:
+        return problem
+    for field, most in (("description", _DESCRIPTION_LENGTH), ("compatibility", _COMPATIBILITY_LENGTH)):
+        value = frontmatter.get(field)
+        if value is None and field == "compatibility" and field not in frontmatter:
+            continue
+        if not isinstance(value, str) or not value.strip() or len(value) > most:
+            said = f"has {len(value):,} characters" if isinstance(value, str) else f"is {_short(value)}"
+            return f"its {field} {said}; expected a text of 1 to {most:,} characters"
+    for field in ("license", "allowed-tools"):
+        if field in frontmatter and not isinstance(frontmatter[field], str):
+            return f"its {field} is {_short(frontmatter[field])}; expected a text"
+    metadata = frontmatter.get("metadata", {})
+    if not is_object(metadata):
+        return f"its metadata is {_short(metadata)}; expected texts by their names"
+    for key, value in metadata.items():
+        if not isinstance(value, str):
+            return f"{key} in its metadata is {_short(value)}; expected a text: write it in quotes"
+    return _json_problem(frontmatter)
+
+
+def skill_problem(entry: Mapping[str, Any]) -> str | None:
+    """Why an entry is not what the extension wants, or `None` if it is.
+
+    Args:
+        entry: The entry, with a `uri`, and a `frontmatter` that is an object.
+    """
+    uri: str = entry["uri"]
+    frontmatter: JSON = entry["frontmatter"]
+    if (problem := frontmatter_problem(frontmatter)) is not None:
+        return problem
+    root = root_of(uri)
+    if root == uri or "://" not in root:
+        return f"its uri is {uri!r}; expected that of its {SKILL_FILE}"
+    if unquote(root.rpartition("/")[2]) != frontmatter["name"]:
+        return f"its uri is {uri!r}, and its name {frontmatter['name']!r}; expected that name before {_END}"
+    resources = entry["resources"]
+    return None if resources == DYNAMIC else _files_problem(uri, f"{root}/", resources)
+
+
+def _files_problem(uri: str, beginning: str, resources: object) -> str | None:
+    if not is_array(resources):
+        return f"its resources are {_short(resources)}; expected a list of its files, or {DYNAMIC!r}"
+    known: set[str] = set()
+    for file in resources:
+        if (problem := _file_problem(file, beginning)) is not None:
+            return problem
+        if file["uri"] in known:
+            return f"it lists {file['uri']!r} twice"
+        known.add(file["uri"])
+    return None if uri in known else f"its resources lack its own {SKILL_FILE}"
+
+
+def _file_problem(file: object, beginning: str) -> str | None:
+    uri = file.get("uri") if is_object(file) else None
+    if not is_object(file) or not isinstance(uri, str):
+        return "one of its resources has no uri"
+    rest = uri.removeprefix(beginning)
+    if rest == uri or not rest or any(unquote(part) in ("", ".", "..") for part in rest.split("/")):
+        return f"{uri!r} is no file below {beginning!r}"
+    digest, size = file.get("digest"), file.get("size")
+    if not isinstance(digest, str) or _DIGEST.fullmatch(digest) is None:
+        return f"the digest of {uri!r} is {_short(digest)}; expected sha256: and 64 hexadecimal digits"
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        return f"the size of {uri!r} is {_short(size)}; expected a number of bytes"
+    return None
+
+
+def _json_problem(value: object, place: str = "") -> str | None:
+    """Why a value of frontmatter is no JSON, or `None` if it is."""
+    if is_object(value):
+        for key, inner in value.items():
+            if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] # YAML has others
+                return f"a key of its frontmatter is {_short(key)}; expected a text: write it in quotes"
+            if (problem := _json_problem(inner, f"{place}.{key}" if place else key)) is not None:
+                return problem
+    elif is_array(value):
+        return next(filter(None, (_json_problem(inner, place) for inner in value)), None)
+    elif isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is no finite number; write it in quotes"
+    elif not (value is None or isinstance(value, bool | int | float | str)):
+        return f"{place} is a {type(value).__name__}, which JSON does not have: write it in quotes"
+    return None
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"

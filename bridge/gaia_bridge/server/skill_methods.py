@@ -1,0 +1,189 @@
+"""What `skills/get` and `resources/directory/read` mean for a catalog, and what clients see that know no skills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from gaia_bridge.contract import JSON, Source
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
+from gaia_bridge.model import SourceKind
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.protocol.skills import (
+    DIRECTORY_READ,
+    SKILL_KEY,
+    SKILLS_GET,
+    children,
+    declares_skills,
+    files_of,
+    reads_directories,
+    root_of,
+)
+from gaia_bridge.protocol.vocabulary import definition_problem
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.pagination import Pager
+from gaia_bridge.server.rounds import brought_to_an_end
+from gaia_bridge.settings import Settings
+
+__all__ = ["SkillMethods", "without_skill_prompts"]
+
+_NAMED_FILES: Final = 50
+"""Of a skill, in the prompt that stands for it."""
+
+
+class SkillMethods:
+    """Skills of a catalog. Parameters were looked at before.
+
+    Args:
+        catalog: What is published.
+        settings: Limits.
+    """
+
+    def __init__(self, catalog: Catalog, settings: Settings) -> None:
+        self._catalog = catalog
+        self._settings = settings
+
+    async def get(self, call: Call) -> JSON:
+        """The entry of one skill as it is now, asked of its server anew."""
+        uri: str = call.params["uri"]
+        if (server := self._catalog.server) is not None:
+            return await server.forward(call.method, {"uri": uri}, call)
+        source, own = await self._found(call, f"No skill is served at {uri}")
+        entry = await self._entry(source, own, call)
+        if entry is None:
+            raise ProtocolError(INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
+        return {"skill": self._catalog.addresses.skills.entry(source, entry)}
+
+    async def read_directory(self, call: Call) -> JSON:
+        """What is directly in a directory of a skill."""
+        uri: str = call.params["uri"]
+        cursor = call.params.get("cursor")
+        page: JSON = {} if cursor is None else {"cursor": cursor}
+        if (server := self._catalog.server) is not None:
+            return await server.forward(call.method, {"uri": uri, **page}, call)
+        refusal = f"{uri} is not a directory resource"
+        source, own = await self._found(call, refusal)
+        await _look(source)
+        features = source.features.for_era(modern=call.modern)
+        if source.kind is SourceKind.SERVER and reads_directories(features.declared or {}):
+            try:
+                result = await source.forward(DIRECTORY_READ, {"uri": own, **page}, call)
+            except ProtocolError as error:
+                if error.code == INVALID_PARAMS:
+                    raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri}) from None
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+            else:
+                return self._outward(source, result)
+        from gaia_bridge.skills.media_types import media_type
+
+        skills = source.features.skills_for(modern=call.modern)
+        found = children(own, skills, features.resources, media_type)
+        if found is None:
+            raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
+        items, following = Pager(self._settings.pages).page(found, cursor)
+        more = {} if following is None else {"nextCursor": following}
+        return self._outward(source, {"resources": list(items), **more})
+
+    async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
+        """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
+
+        Args:
+            source: Whose skill it is.
+            uri: What the source calls its `SKILL.md`.
+            call: The request.
+        """
+        reading = call.with_params({"uri": uri}, "resources/read")
+        result = await brought_to_an_end(partial(source.read_resource, uri), reading, self._settings.agent)
+        contents: list[JSON] = result.get("contents") or []
+        text = next((item["text"] for item in contents if isinstance(item.get("text"), str)), None)
+        if text is None:
+            raise ProtocolError(INTERNAL_ERROR, f"{uri} is no text")
+        skills = source.features.skills_for(modern=call.modern)
+        entry = next((item for item in skills if item["uri"] == uri), None)
+        texts = [text, *self._where_files_are(source, uri, entry)]
+        return {
+            "description": "" if entry is None else entry["frontmatter"]["description"],
+            "messages": [{"role": "user", "content": {"type": "text", "text": item}} for item in texts],
+        }
+
+    def _where_files_are(self, source: Source, uri: str, entry: Mapping[str, Any] | None) -> Iterable[str]:
+        """In words, for a model that finds paths of files in a `SKILL.md`."""
+        further = [file["uri"] for file in files_of(entry or {"resources": ()}) if file["uri"] != uri]
+        public = partial(self._catalog.addresses.public, source)
+        whose = f"This skill comes from the MCP server {source.name!r}"
+        if not further:
+            yield f"{whose}."
+            return
+        shown = [f"- {public(file)}" for file in further[:_NAMED_FILES]]
+        if len(further) > len(shown):
+            shown.append(f"- and {len(further) - len(shown)} more")
+        yield (
+            f"{whose}. Paths in it begin at {public(root_of(uri))}/; "
+            "its other files are resources of that server:\n" + "\n".join(shown)
+        )
+
+    async def _found(self, call: Call, refusal: str) -> tuple[Source, str]:
+        """Whose a file or directory of a skill is, and what the source calls it.
+
+        Raises:
+            ProtocolError: Nobody's that has skills; in the words of the refusal.
+        """
+        uri: str = call.params["uri"]
+        try:
+            source, own = await self._catalog.sought(lambda: self._catalog.resource(uri))
+        except ResourceNotFoundError:
+            raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri}) from None
+        call.served_by = source.name
+        declared = source.features.for_era(modern=call.modern).extras
+        if not source.features.skills_for(modern=call.modern) and not declares_skills(declared):
+            raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
+        return source, own
+
+    async def _entry(self, source: Source, uri: str, call: Call) -> Mapping[str, Any] | None:
+        await _look(source)
+        skills = source.features.skills_for(modern=call.modern)
+        listed = next((item for item in skills if item["uri"] == uri), None)
+        if source.kind is SourceKind.AGENT:
+            return listed
+        try:
+            result = await source.forward(SKILLS_GET, {"uri": uri}, call)
+        except ProtocolError as error:
+            if error.code == INVALID_PARAMS:
+                return None
+            if error.code == METHOD_NOT_FOUND:  # in the era of this client
+                return listed
+            raise
+        entry = result.get("skill")
+        problem = definition_problem("skill", entry) if is_object(entry) else "it is not an object"
+        if problem is not None or not is_object(entry):
+            words = f"upstream {source.name!r} answered {SKILLS_GET} with a skill that is none: {problem}"
+            raise ProtocolError(INTERNAL_ERROR, words)
+        return entry
+
+    def _outward(self, source: Source, result: JSON) -> JSON:
+        """A list of a directory under the URIs that clients know."""
+        resources, addresses = result.get("resources"), self._catalog.addresses
+        if not is_array(resources):
+            raise ProtocolError(INTERNAL_ERROR, f"{source.name!r} answered {DIRECTORY_READ} with no list")
+        shown = [
+            {**item, "uri": addresses.public(source, item["uri"])} if isinstance(item.get("uri"), str) else item
+            for item in resources
+            if is_object(item)
+        ]
+        following = result.get("nextCursor")
+        return {"resources": shown, **({"nextCursor": following} if isinstance(following, str) else {})}
+
+
+async def _look(source: Source) -> None:
+    """Have an agent look at its folders; of servers, what they say now is asked."""
+    if source.kind is SourceKind.AGENT:
+        await source.refresh()
+
+
+def without_skill_prompts(prompts: list[JSON]) -> list[JSON]:
+    """Prompts without those that stand for skills, for clients that know skills."""
+    return [prompt for prompt in prompts if SKILL_KEY not in (prompt.get("_meta") or {})]

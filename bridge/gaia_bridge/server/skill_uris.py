@@ -1,0 +1,121 @@
+"""Where the skills of several sources are, on one endpoint: each directory of a skill is as a whole under one URI.
+
+Two servers may have a skill at `skill://refunds/SKILL.md`. The first keeps it; the other's is at
+`skill://NAME/refunds/SKILL.md`, with all of its files: the last part of the directory is the skill's name as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from gaia_bridge.contract import JSON, Source
+from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.protocol.skills import SOURCE_KEY, root_of
+
+__all__ = ["SkillRoots"]
+
+_SCHEME: Final = "skill://"
+
+Ways = Callable[[Source, str], Iterator[str]]
+"""How a URI can be written with the name of its source, the best first."""
+
+
+class SkillRoots:
+    """The directories of all skills at one moment.
+
+    Args:
+        sources: In the order in which they were added, by their names as parts of URIs; the first keeps its URIs.
+        ways: How a URI can be written otherwise.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], ways: Ways) -> None:
+        self._merges = len(sources) > 1
+        self._sources = tuple(sources.values())
+        self._owners: dict[str, tuple[Source, str]] = {}
+        self._public: dict[tuple[str, str], str] = {}
+        self.rewritten: list[tuple[Source, str]] = []
+        """The directories that could not keep their URIs."""
+        moved: list[tuple[str, Source, str]] = []
+        for quoted, source in sources.items():
+            for root in _outermost(root_of(_uri(listed)) for listed in source.features.listed("skills", "uri")):
+                if self._is_free(root):
+                    self._take(source, root, root)
+                else:
+                    moved.append((quoted, source, root))
+        for quoted, source, root in moved:
+            self.rewritten.append((source, root))
+            prefixed = f"{_SCHEME}{quoted}/{root.removeprefix(_SCHEME)}"
+            first = (prefixed,) if root.startswith(_SCHEME) else ()
+            public = next((way for way in (*first, *ways(source, root)) if self._is_free(way)), root)
+            self._take(source, root, public)
+
+    def find(self, uri: str) -> tuple[Source, str] | None:
+        """Whose skill a file or directory belongs to, and what the source calls it."""
+        for directory in _ancestors(uri):
+            if (found := self._owners.get(directory)) is not None:
+                source, own = found
+                return source, own + uri[len(directory) :]
+        return None
+
+    def public(self, source: Source, uri: str) -> str | None:
+        """What clients call a file or directory of a skill of a source; `None` if it is in none."""
+        for directory in _ancestors(uri):
+            if (public := self._public.get((source.name, directory))) is not None:
+                return public + uri[len(directory) :]
+        return None
+
+    def entries(self, *, modern: bool) -> list[JSON]:
+        """All skills, as clients of one era are shown them."""
+        listed = ((source, item) for source in self._sources for item in source.features.listed("skills", "uri"))
+        shown = ((source, item[0 if modern else 1]) for source, item in listed)
+        return [self.entry(source, item) for source, item in shown if item is not None]
+
+    def entry(self, source: Source, entry: Mapping[str, Any]) -> JSON:
+        """A skill under the URIs that clients know, with the name of its source; its digests are as they were."""
+        if not self._merges:
+            return dict(entry)
+        shown: JSON = {**entry, "_meta": {**(entry.get("_meta") or {}), SOURCE_KEY: source.name}}
+        uri: str = entry["uri"]
+        public = self.public(source, uri) or uri
+        if public == uri:
+            return shown
+        resources = entry["resources"]
+        own, root = root_of(uri), root_of(public)
+        if is_array(resources):
+            resources = [{**file, "uri": root + file["uri"].removeprefix(own)} for file in resources]
+        return {**shown, "uri": public, "resources": resources}
+
+    def _take(self, source: Source, root: str, public: str) -> None:
+        self._owners[public] = source, root
+        self._public[source.name, root] = public
+
+    def _is_free(self, root: str) -> bool:
+        """Whether a directory is neither inside of one that is taken, nor around one."""
+        if any(directory in self._owners for directory in _ancestors(root)):
+            return False
+        return not any(taken.startswith(f"{root}/") for taken in self._owners)
+
+
+def _uri(listed: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]) -> str:
+    uri: str = (listed[0] or listed[1] or {})["uri"]
+    return uri
+
+
+def _ancestors(uri: str) -> Iterator[str]:
+    """A URI, and the directories that it is in, from the inside out."""
+    _, _, path = uri.partition("://")
+    least = len(uri) - len(path)
+    end = len(uri)
+    while end > least:
+        yield uri[:end]
+        end = uri.rfind("/", least, end)
+
+
+def _outermost(roots: Iterable[str]) -> list[str]:
+    """Directories without those that are inside of others."""
+    kept: list[str] = []
+    for root in sorted(set(roots), key=len):
+        if not any(root.startswith(f"{outer}/") for outer in kept):
+            kept.append(root)
+    return sorted(kept)

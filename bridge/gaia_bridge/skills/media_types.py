@@ -1,0 +1,76 @@
+"""The MIME types of a skill's files, and whether they are text. The same on every machine: no system table is read."""
+
+from __future__ import annotations
+
+from mimetypes import MimeTypes
+from typing import Final
+
+__all__ = ["contents_of", "media_type"]
+
+_TYPES: Final = MimeTypes()
+for _ending, _type in (
+    (".bash", "application/x-sh"),
+    (".cjs", "text/javascript"),
+    (".csv", "text/csv"),
+    (".jsonl", "application/jsonl"),
+    (".md", "text/markdown"),
+    (".mdx", "text/markdown"),
+    (".py", "text/x-python"),
+    (".sh", "application/x-sh"),
+    (".sql", "application/sql"),
+    (".toml", "application/toml"),
+    (".ts", "text/x-typescript"),
+    (".txt", "text/plain"),
+    (".webp", "image/webp"),
+    (".woff2", "font/woff2"),
+    (".yaml", "application/yaml"),
+    (".yml", "application/yaml"),
+):
+    _TYPES.add_type(_type, _ending)
+
+_BINARY: Final = ("audio/", "font/", "image/", "video/")
+_TEXT: Final = frozenset(
+    f"application/{name}"
+    for name in ("javascript", "json", "jsonl", "sql", "toml", "x-csh", "x-sh", "x-tex", "xml", "yaml")
+)
+_UNKNOWN: Final = "application/octet-stream"
+
+
+def media_type(name: str) -> str | None:
+    """The MIME type that a file has by its name; `None` if that says nothing."""
+    kind, encoding = _TYPES.guess_type(name)
+    if encoding is not None:
+        return {"gzip": "application/gzip"}.get(encoding, _UNKNOWN)
+    return kind
+
+
+def contents_of(uri: str, name: str, content: bytes) -> dict[str, str]:
+    """The contents of a file, as `resources/read` returns them: as text, if it is one.
+
+    Args:
+        uri: Where it is.
+        name: What the file is called.
+        content: Its bytes, which whoever reads it gets back exactly.
+    """
+    kind = media_type(name)
+    text = None if kind is not None and not _may_be_text(kind) else _decoded(content)
+    if text is not None and (kind is not None or "\0" not in text):
+        return {"uri": uri, "mimeType": kind or "text/plain", "text": text}
+    from base64 import b64encode
+
+    return {"uri": uri, "mimeType": kind or _UNKNOWN, "blob": b64encode(content).decode()}
+
+
+def _may_be_text(kind: str) -> bool:
+    if kind == "image/svg+xml":
+        return True
+    if kind.startswith(_BINARY):
+        return False
+    return kind.startswith("text/") or kind in _TEXT or kind.endswith(("+json", "+xml"))
+
+
+def _decoded(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None

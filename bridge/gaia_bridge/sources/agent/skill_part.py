@@ -1,0 +1,171 @@
+"""The skills of an agent that lie in folders, as a part of it: resources, a template for their files, and entries."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+from gaia_bridge.errors import ResourceNotFoundError
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.skills import SKILL_FILE, files_of, root_of
+from gaia_bridge.settings import AgentLimits
+
+__all__ = ["SkillPart", "skill_folders"]
+
+_FOLDER: Final = "skills"
+"""The folder beside an agent's file."""
+
+_ATTRIBUTE: Final = "mcp_skills"
+"""What a class says of its skills; beside `mcp_tools` and `mcp_ask`."""
+
+_EXPECTED: Final = "expected True, False, the path of a folder, or several of them"
+
+
+def skill_folders(agent: object) -> tuple[Path, ...]:
+    """The folders in which an agent has skills: what it says, or the `skills/` folder beside its file, if there is one.
+
+    Args:
+        agent: The agent. Paths that its class says begin at the file of that class.
+
+    Raises:
+        TypeError: It says something else.
+    """
+    # Not what an agent makes up for any name that it is asked for.
+    is_said = inspect.getattr_static(agent, _ATTRIBUTE, None) is not None
+    said: Any = getattr(agent, _ATTRIBUTE) if is_said else None
+    if said is False:
+        return ()
+    beside = _place_of(agent)
+    if said is None or said is True:
+        folder = None if beside is None else beside / _FOLDER
+        return (folder,) if folder is not None and (said is True or folder.is_dir()) else ()
+    several: Any = (said,) if isinstance(said, str | Path) else said
+    if isinstance(several, bytes) or not isinstance(several, Iterable):
+        raise TypeError(f"{_ATTRIBUTE} of {type(agent).__name__} is {said!r}; {_EXPECTED}")
+    folders: list[Path] = []
+    for one in cast("Iterable[object]", several):
+        if not isinstance(one, str | Path):
+            raise TypeError(f"{_ATTRIBUTE} of {type(agent).__name__} has {one!r} in it; {_EXPECTED}")
+        folders.append((beside or Path()) / one)
+    return tuple(folders)
+
+
+def _place_of(agent: object) -> Path | None:
+    """The folder of the file that an agent is written in; that of the class that says where its skills are."""
+    file: object = getattr(agent, "source_file", None)
+    if isinstance(file, str):  # functions, which no class holds
+        return Path(file).absolute().parent
+    classes = type(agent).__mro__
+    owner = next((one for one in classes if _ATTRIBUTE in vars(one)), classes[0])
+    try:
+        return Path(inspect.getfile(owner)).absolute().parent
+    except (TypeError, OSError):  # it is written in no file
+        return None
+
+
+class SkillPart:
+    """Skills in folders, with the methods of an agent. May be used in any thread.
+
+    Args:
+        folders: The folders.
+        limits: How many skills and files there may be, and how large.
+    """
+
+    def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
+        from gaia_bridge.skills.folders import SkillFolders
+
+        self._folders = SkillFolders(folders, limits)
+        self._lock = threading.Lock()
+        self._listed: tuple[JSON, ...] = ()
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        """None."""
+        return []
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
+        """Refuse: there are none."""
+        raise ValueError(f"Unknown tool: {tool_name}")
+
+    def get_mcp_skills(self) -> list[JSON]:
+        """The skills that are there now, as `skills/list` has them."""
+        with self._lock:
+            self._listed = self._folders.read().entries
+            return list(self._listed)
+
+    @property
+    def left_out(self) -> tuple[tuple[str, str], ...]:
+        """What was not published when it was last looked at, and why."""
+        return self._folders.current.left_out
+
+    def get_mcp_resources(self) -> list[JSON]:
+        """The `SKILL.md` of each skill: one resource, however many files it has."""
+        with self._lock:
+            return [_resource(entry) for entry in self._folders.current.entries]
+
+    def get_mcp_resource_templates(self) -> list[JSON]:
+        """A template for the further files of each skill that has some."""
+        with self._lock:
+            return [_template(entry) for entry in self._folders.current.entries if len(files_of(entry)) > 1]
+
+    def has(self, uri: str) -> bool:
+        """Whether a URI is inside of a skill."""
+        return any(uri.startswith(f"{root_of(entry['uri'])}/") for entry in self._folders.current.entries)
+
+    def read_mcp_resource(self, uri: str) -> JSON:
+        """Read a file of a skill.
+
+        Raises:
+            ResourceNotFoundError: No skill has such a file.
+        """
+        from urllib.parse import unquote
+
+        from gaia_bridge.skills.media_types import contents_of
+
+        with self._lock:
+            content = self._folders.content(uri)
+        if content is None:
+            raise ResourceNotFoundError(uri)
+        return {"contents": [contents_of(uri, unquote(uri.rpartition("/")[2]), content)]}
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a read found something else than what `get_mcp_skills` said last."""
+        return self._folders.current.entries is not self._listed
+
+    def is_changed(self) -> bool:
+        """Whether something else is there than what `get_mcp_skills` said last."""
+        with self._lock:
+            return self.is_ahead or self._folders.is_changed()
+
+
+def _resource(entry: JSON) -> JSON:
+    frontmatter: JSON = entry["frontmatter"]
+    size = next(file["size"] for file in entry["resources"] if file["uri"] == entry["uri"])
+    return {
+        "uri": entry["uri"],
+        "name": frontmatter["name"],
+        "description": frontmatter["description"],
+        "mimeType": "text/markdown",
+        "size": size,
+    }
+
+
+def _template(entry: JSON) -> JSON:
+    name: str = entry["frontmatter"]["name"]
+    shown = ", ".join(_further_files(entry))
+    return {
+        "uriTemplate": f"{root_of(entry['uri'])}/{{+path}}",
+        "name": f"{name} files",
+        "description": f"The files that {SKILL_FILE} of the skill {name} refers to: {shown}",
+    }
+
+
+def _further_files(entry: JSON, most: int = 10) -> Iterator[str]:
+    beginning = f"{root_of(entry['uri'])}/"
+    further = [file["uri"].removeprefix(beginning) for file in files_of(entry) if file["uri"] != entry["uri"]]
+    yield from further[:most]
+    if len(further) > most:
+        yield f"and {len(further) - most:,} more"
