@@ -42,7 +42,12 @@ class Link(NamedTuple):
 
 def pages() -> list[Path]:
     """Every page: of the project itself, of its documentation, and of the folders that have one for people."""
-    own = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "vscode-config" / "README.md", ROOT / "tests" / "README.md"]
+    own = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "vscode-config" / "README.md",
+        ROOT / "tests" / "README.md",
+    ]
     return [*own, *sorted(DOCS.rglob("*.md"))]
 
 

@@ -1,7 +1,7 @@
 """Takes the pictures of the documentation anew: `python -m tests.docs.pictures [NAME]...`
 
-It needs the groups `pictures` and `test`, and Debian's packages that `tests/editor/real_vscode.py` names. Each picture is what
-a real program showed. In those of terminals, the folders of whoever takes them are written as `/home/you`.
+It needs the groups `pictures` and `test`, and Debian's packages that `tests/editor/real_vscode.py` names. Each picture
+is what a real program showed. In those of terminals, the folders of whoever takes them are written as `/home/you`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import anyio
 
 from tests.docs.pages import DOCS, ROOT, blocks
 from tests.editor.real_vscode import Window, browser, vscode, window
-from tests.editor.terminal_editors import EDITORS, home_of, installed, shown
+from tests.editor.terminal_editors import COLUMNS, EDITORS, ROWS, home_of, installed, shown
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -80,10 +80,7 @@ async def of_vscode() -> None:
 
 @asynccontextmanager
 async def _vscode_at_work() -> AsyncGenerator[Window]:
-    home = home_of("vscode")
-    folder = home / "hello"
-    folder.mkdir()
-    (folder / "hello_agent.py").write_text(agent_of_the_page(), "utf-8")
+    home, folder, _ = _project("vscode")
     (home / ".bashrc").write_text(_BASHRC.format(folder=_PROGRAM.parent), "utf-8")
     _run("install", "vscode", "--workspace", "--yes", "--agent", "hello_agent.py", home=home, folder=folder)
     try:
@@ -132,33 +129,44 @@ async def _keep(page: Page, name: str) -> None:
 
 def of_terminal_editors() -> None:
     """What Claude Code, Codex and others say of the bridge that `gaia-bridge install` gave them."""
-    home = home_of("terminal")
-    folder = home / "hello"
-    folder.mkdir()
-    (folder / "hello_agent.py").write_text(agent_of_the_page(), "utf-8")
-    environ = {**os.environ, "HOME": str(home), "PATH": f"{installed()}{os.pathsep}{os.environ['PATH']}", "TERM": "xterm-256color"}
+    home, folder, environ = _project("terminal")
+    environ["PATH"] = f"{installed()}{os.pathsep}{environ['PATH']}"
     try:
         for editor in EDITORS:
             _run("install", editor.name, "--yes", "--agent", "hello_agent.py", home=home, folder=folder)
             text = shown([*editor.command], folder, {**environ, **editor.variables})
-            _draw(editor.name, " ".join(editor.command), text, home)
+            _draw(editor.name, _typed(" ".join(editor.command)) + text, home)
     finally:
         _run("down", "--all", home=home, folder=folder)
 
 
 def of_terminal() -> None:
-    """The bridge in a terminal: an agent is tried, and its tools are shown."""
-    home = home_of("terminal")
+    """The bridge in a terminal: an agent is tried, and served."""
+    home, folder, environ = _project("terminal")
+    lines = ["gaia-bridge tools hello_agent.py", "gaia-bridge call hello_agent.py greet name=Ada"]
+    tried = [_typed(line) + shown(line.split(), folder, environ) for line in lines]
+    _draw("terminal", b"".join(tried), home)
+    serve = "gaia-bridge serve hello_agent.py"
+
+    def call() -> None:
+        _run("call", "hello", "greet", "name=Ada", home=home, folder=folder)
+
+    served = shown(serve.split(), folder, environ, {"mcp.json": call, " ms": lambda: None})
+    _draw("serve", _typed(serve) + served, home)
+
+
+def _project(name: str) -> tuple[Path, Path, dict[str, str]]:
+    """A home, a folder in it with the agent of the first page, and the environment of its user's terminal."""
+    home = home_of(name)
     folder = home / "hello"
     folder.mkdir()
     (folder / "hello_agent.py").write_text(agent_of_the_page(), "utf-8")
-    environ = {**os.environ, "HOME": str(home), "PATH": f"{_PROGRAM.parent}{os.pathsep}{os.environ['PATH']}", "TERM": "xterm-256color"}
-    lines = ["gaia-bridge tools hello_agent.py", "gaia-bridge call hello_agent.py greet name=Ada"]
-    lines += ["gaia-bridge read hello_agent.py hello://guests"]
-    typed = b"".join(
-        f"\x1b[1m$ {line}\x1b[0m\r\n".encode() + shown(line.split(), folder, environ) + b"\r\n" for line in lines
-    )
-    _draw("terminal", "", typed, home)
+    path = f"{_PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
+    return home, folder, {**os.environ, "HOME": str(home), "PATH": path, "TERM": "xterm-256color"}
+
+
+def _typed(line: str) -> bytes:
+    return f"\x1b[1m$ {line}\x1b[0m\r\n".encode()
 
 
 def _run(*words: str, home: Path, folder: Path) -> None:
@@ -166,15 +174,13 @@ def _run(*words: str, home: Path, folder: Path) -> None:
     subprocess.run([_PROGRAM, *words], cwd=folder, env=environ, check=True, capture_output=True, timeout=60)
 
 
-def _draw(name: str, command: str, written: bytes, home: Path) -> None:
+def _draw(name: str, written: bytes, home: Path) -> None:
     """Draw what was written to a terminal, as text that can be read at any size."""
     import pyte
 
-    written = _UNKNOWN.sub(b"", written)
-    screen: Any = pyte.Screen(160, 50)
-    prompt = f"\x1b[1m$ {command}\x1b[0m\r\n".encode() if command else b""
-    pyte.ByteStream(screen).feed(prompt + written)
-    rows = [list(_spans(screen.buffer[row], home)) for row in range(50)]
+    screen: Any = pyte.Screen(COLUMNS, ROWS)
+    pyte.ByteStream(screen).feed(_UNKNOWN.sub(b"", written))
+    rows = [list(_spans(screen.buffer[row], home)) for row in range(ROWS)]
     while rows and not "".join(text for text, _ in rows[-1]).strip():
         rows.pop()
     width = max(sum(len(text) for text, _ in row) for row in rows)
@@ -183,7 +189,7 @@ def _draw(name: str, command: str, written: bytes, home: Path) -> None:
 
 def _spans(line: Any, home: Path) -> Iterator[tuple[str, str]]:
     """The texts of a line, each with its style, with nobody's folders in it."""
-    cells = [(line[column].data, _style(line[column])) for column in range(160)]
+    cells = [(line[column].data, _style(line[column])) for column in range(COLUMNS)]
     text = "".join(data for data, _ in cells)
     for own, shown_ in ((str(_PROGRAM), "/home/you/.local/bin/gaia-bridge"), (str(home), "/home/you")):
         while (at := text.find(own)) >= 0:

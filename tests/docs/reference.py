@@ -97,8 +97,8 @@ def commands() -> str:
     """The page of commands."""
     context = click.Context(program, info_name="gaia-bridge")
     text = f"# Commands\n\n{program.help}\n\n{_WRITTEN}\n\n"
-    text += "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. [MCP servers](../servers.md#on-the-command-line) tells what\n"
-    text += "TARGET, NAME and ARGUMENTS may be.\n\n"
+    text += "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. What TARGET, NAME and ARGUMENTS may be\n"
+    text += "is told in [MCP servers](../servers.md#on-the-command-line).\n\n"
     for heading, names in _sections(context):
         text += f"## {heading}\n\n"
         for name in names:
@@ -195,8 +195,8 @@ _LIMIT_OF: Final[Mapping[str, str]] = {
 """Options whose default is a limit of all servers."""
 
 _KINDS: Final[Mapping[str, str]] = {
-    "str": "text", "str | None": "text", "float | None": "number", "int | None": "whole number", "bool": "`true` or `false`",
-    "tuple[str, ...]": "list of texts", "tuple[str, ...] | None": "list of texts",
+    "str": "text", "str | None": "text", "float | None": "number", "int | None": "whole number",
+    "bool": "`true` or `false`", "tuple[str, ...]": "list of texts", "tuple[str, ...] | None": "list of texts",
     "Mapping[str, str]": "object of texts", "Any": "any value",
 }  # fmt: skip
 
@@ -204,8 +204,9 @@ _KINDS: Final[Mapping[str, str]] = {
 def configuration() -> str:
     """The page of what an entry of `mcp_servers.json` may say."""
     text = f"# Configuration\n\nWhat an entry of `mcp_servers.json` may say. {_WRITTEN}\n\n"
-    text += "[MCP servers](../servers.md#configuration) tells how the files are stacked, what `${...}` may be in values, and what a\n"
-    text += "project's own file needs before it counts. An entry has one of `command`, `url`, `agent` and `openapi`.\n\n"
+    text += "An entry has one of `command`, `url`, `agent` and `openapi`. How files are stacked, what `${...}` is in\n"
+    text += "values, and what a project's own file needs before it counts, is told in\n"
+    text += "[MCP servers](../servers.md#configuration).\n\n"
     for way, (title, struct) in _WAYS.items():
         text += f"## {title}: `{way}`\n\n{_keys(sorted(KEYS_OF[way], key=lambda key: (key != way, key)), struct)}\n"
     text += f"## Any server\n\n{_keys(sorted(OPTION_KEYS), ServerOptions)}\n"
@@ -235,7 +236,9 @@ def _kind(annotation: str) -> str:
 
 def _default(key: str, default: str) -> str:
     if key in _LIMIT_OF:
-        return next(_number(field.default) for field in fields_of(settings.UpstreamLimits) if field.name == _LIMIT_OF[key])
+        return next(
+            _number(field.default) for field in fields_of(settings.UpstreamLimits) if field.name == _LIMIT_OF[key]
+        )
     if default in ("True", "False"):
         return f"`{default.lower()}`"
     return f'`"{default[1:-1]}"`' if default.startswith("'") else ""
@@ -247,8 +250,10 @@ def _default(key: str, default: str) -> str:
 def settings_page() -> str:
     """The page of limits."""
     text = f"# Settings\n\nLimits and deadlines, each with its reason. {_WRITTEN}\n\n"
-    text += "A program of your own gives them to its `Bridge`: see [limits](../guide.md#limits). For `gaia-bridge` these hold; an entry\n"
-    text += "of the [configuration](configuration.md#any-server) may say otherwise for its own server.\n\n"
+    text += "A program of your own gives them to its `Bridge`: see [limits](../guide.md#limits). For `gaia-bridge`\n"
+    text += (
+        "these hold; an entry of the [configuration](configuration.md#any-server) may say otherwise for its server.\n\n"
+    )
     parts = {kind: name for name, kind, *_ in fields_of(settings.Settings)}
     parts |= {kind: f"upstream.{name}" for name, kind, *_ in fields_of(settings.UpstreamLimits)}
     for name in ("Settings", *sorted(set(settings.__all__) - {"Limits", "Settings"})):

@@ -1,7 +1,7 @@
 """Builds the documentation site: `python -m tests.docs.site [FOLDER]`, in an environment with the group `docs`.
 
-The pages are those that GitHub shows. They are put side by side as the navigation of `docs/zensical.toml` has them, with
-their links as the site needs them, and built; a warning is an error.
+The pages are those that GitHub shows. They are put side by side as the navigation of `docs/zensical.toml` has them,
+with their links as the site needs them, and built; a warning is an error.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
-"""Editors in the terminal, from npm, that show their MCP servers without an account. They are installed on first use, and kept."""
+"""Editors in the terminal, from npm, that show their MCP servers without an account.
+
+They are installed on first use, and kept (700 MB).
+"""
 
 from __future__ import annotations
 
 import os
 import pty
+import select
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable, Mapping
 from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
@@ -15,7 +20,11 @@ from typing import Final, NamedTuple
 from tests.conformance.runner import CannotRunError
 from tests.support.installed_programs import CACHE, place_for
 
-__all__ = ["EDITORS", "TerminalEditor", "home_of", "installed", "shown"]
+__all__ = ["COLUMNS", "EDITORS", "ROWS", "TerminalEditor", "home_of", "installed", "shown"]
+
+COLUMNS: Final = 160
+ROWS: Final = 50
+"""How large the terminal is: no line of theirs is as long."""
 
 _INSTALL_SECONDS: Final = 600
 _SECONDS: Final = 60
@@ -82,43 +91,55 @@ def home_of(name: str) -> Path:
     return home
 
 
-def shown(command: list[str], folder: Path, environ: dict[str, str], columns: int = 160, rows: int = 50) -> bytes:
+def shown(
+    command: list[str],
+    folder: Path,
+    environ: dict[str, str],
+    meanwhile: Mapping[str, Callable[[], object]] | None = None,
+) -> bytes:
     """Run a command in a terminal; returns what it wrote there.
 
     Args:
         command: The program and its arguments.
         folder: Where it runs.
         environ: Its whole environment.
-        columns: How wide the terminal is.
-        rows: How high it is.
+        meanwhile: What is done as soon as it has written a text, one after the other; then it is ended. Without it, it
+            ends by itself.
     """
     ours, theirs = pty.openpty()
     try:
-        ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        with subprocess.Popen(
+        ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, cwd=folder, env=environ
-        ) as process:
-            os.close(theirs)
-            theirs = -1
-            written = _until_closed(ours)
-            process.wait(_SECONDS)
+        )
+    finally:
+        os.close(theirs)
+    try:
+        written = b""
+        for text, action in (meanwhile or {}).items():
+            while text.encode() not in written:
+                part = _read(ours)
+                assert part, f"it ended without {text!r}: {written.decode()}"
+                written += part
+            action()
+        if meanwhile:
+            process.terminate()
+            return written
+        while part := _read(ours):
+            written += part
         return written
     finally:
         os.close(ours)
-        if theirs >= 0:
-            os.close(theirs)
+        process.wait(_SECONDS)
 
 
-def _until_closed(terminal: int) -> bytes:
-    parts: list[bytes] = []
-    while True:
-        try:
-            part = os.read(terminal, 65_536)
-        except OSError:  # Linux, when the last program has closed its end
-            return b"".join(parts)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
+def _read(terminal: int) -> bytes:
+    if not select.select([terminal], [], [], _SECONDS)[0]:
+        raise TimeoutError("a command in a terminal says nothing, and does not end")
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # Linux, when the last program has closed its end
+        return b""
 
 
 def _install(packages: list[str]) -> None:
