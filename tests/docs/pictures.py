@@ -134,7 +134,7 @@ def of_terminal_editors() -> None:
     try:
         for editor in EDITORS:
             _run("install", editor.name, "--yes", "--agent", "hello_agent.py", home=home, folder=folder)
-            text = shown([*editor.command], folder, {**environ, **editor.variables})
+            text = shown(editor.command, folder, {**environ, **editor.variables})
             _draw(editor.name, _typed(" ".join(editor.command)) + text, home)
     finally:
         _run("down", "--all", home=home, folder=folder)

@@ -40,7 +40,7 @@ __all__ = ["FOLDER", "PAGES", "Field", "fields_of", "main"]
 FOLDER: Final = DOCS / "reference"
 """Where the pages are."""
 
-_WRITTEN: Final = "Written by `python -m tests.docs.reference`; a test fails when it is not what the program says."
+_WRITTEN: Final = "\nThis page is written from the program, by `python -m tests.docs.reference`.\n"
 
 
 class Field(NamedTuple):
@@ -96,7 +96,7 @@ def _cell(text: str) -> str:
 def commands() -> str:
     """The page of commands."""
     context = click.Context(program, info_name="gaia-bridge")
-    text = f"# Commands\n\n{program.help}\n\n{_WRITTEN}\n\n"
+    text = f"# Commands\n\n{program.help}\n\n"
     text += "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. What TARGET, NAME and ARGUMENTS may be\n"
     text += "is told in [MCP servers](../servers.md#on-the-command-line).\n\n"
     for heading, names in _sections(context):
@@ -105,7 +105,7 @@ def commands() -> str:
             command = program.get_command(context, name)
             assert command is not None
             text += _command(command, click.Context(command, info_name=name, parent=context))
-    return text + "## Exit codes\n\n" + _paragraphs(program.epilog or "")
+    return text + "## Exit codes\n\n" + _paragraphs((program.epilog or "").removeprefix("\b")) + _WRITTEN
 
 
 def _sections(context: click.Context) -> Iterator[tuple[str, list[str]]]:
@@ -203,7 +203,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 def configuration() -> str:
     """The page of what an entry of `mcp_servers.json` may say."""
-    text = f"# Configuration\n\nWhat an entry of `mcp_servers.json` may say. {_WRITTEN}\n\n"
+    text = "# Configuration\n\nWhat an entry of `mcp_servers.json` may say.\n\n"
     text += "An entry has one of `command`, `url`, `agent` and `openapi`. How files are stacked, what `${...}` is in\n"
     text += "values, and what a project's own file needs before it counts, is told in\n"
     text += "[MCP servers](../servers.md#configuration).\n\n"
@@ -212,7 +212,7 @@ def configuration() -> str:
     text += f"## Any server\n\n{_keys(sorted(OPTION_KEYS), ServerOptions)}\n"
     text += f"## `oauth`\n\n{_keys(sorted(OAUTH_KEYS), OAuthOptions)}\n"
     text += f"## `tools`\n\nOf each tool:\n\n{_keys(sorted(TOOL_KEYS), ToolTransform)}\n"
-    return f"{text}Of each argument:\n\n{_keys(sorted(ARGUMENT_KEYS), ArgumentTransform)}"
+    return f"{text}Of each argument:\n\n{_keys(sorted(ARGUMENT_KEYS), ArgumentTransform)}{_WRITTEN}"
 
 
 def _keys(keys: Iterable[str], struct: type[Struct]) -> str:
@@ -249,7 +249,7 @@ def _default(key: str, default: str) -> str:
 
 def settings_page() -> str:
     """The page of limits."""
-    text = f"# Settings\n\nLimits and deadlines, each with its reason. {_WRITTEN}\n\n"
+    text = "# Settings\n\nLimits and deadlines, each with its reason.\n\n"
     text += "A program of your own gives them to its `Bridge`: see [limits](../guide.md#limits). For `gaia-bridge`\n"
     text += (
         "these hold; an entry of the [configuration](configuration.md#any-server) may say otherwise for its server.\n\n"
@@ -267,7 +267,7 @@ def settings_page() -> str:
             if field.kind not in settings.__all__
         ]
         text += _table(("name", "default", "meaning"), rows) + "\n"
-    return text.rstrip() + "\n"
+    return f"{text.rstrip()}\n{_WRITTEN}"
 
 
 def _number(default: str) -> str:

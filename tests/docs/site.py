@@ -15,8 +15,9 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
+from gaia_bridge.protocol.json_types import is_array, is_object
 from tests.docs.pages import DOCS, ROOT, links, pages
 
 __all__ = ["CONFIGURATION", "SiteError", "build", "main", "navigation", "staged"]
@@ -85,12 +86,11 @@ def _without_network(folder: Path) -> None:
         file.write_text(_ELSEWHERE.sub("data:,", text), "utf-8")
 
 
-def _leaves(part: Any) -> Iterator[str]:
+def _leaves(part: object) -> Iterator[str]:
     if isinstance(part, str):
         yield part
-    else:
-        for item in part.values() if isinstance(part, dict) else part:
-            yield from _leaves(item)
+    for item in part.values() if is_object(part) else part if is_array(part) else ():
+        yield from _leaves(item)
 
 
 def _stage(folder: Path) -> None:

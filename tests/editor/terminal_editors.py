@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 from tests.conformance.runner import CannotRunError
 from tests.support.installed_programs import CACHE, place_for
 
-__all__ = ["COLUMNS", "EDITORS", "ROWS", "TerminalEditor", "home_of", "installed", "shown"]
+__all__ = ["COLUMNS", "EDITORS", "ROWS", "TerminalEditor", "home_of", "installed", "shown", "words_of"]
 
 COLUMNS: Final = 160
 ROWS: Final = 50
@@ -92,7 +93,7 @@ def home_of(name: str) -> Path:
 
 
 def shown(
-    command: list[str],
+    command: Sequence[str],
     folder: Path,
     environ: dict[str, str],
     meanwhile: Mapping[str, Callable[[], object]] | None = None,
@@ -131,6 +132,15 @@ def shown(
     finally:
         os.close(ours)
         process.wait(_SECONDS)
+
+
+def words_of(written: bytes) -> str:
+    """What was written to a terminal, without the sequences that move and colour it, and with one blank for many.
+
+    Args:
+        written: What it was.
+    """
+    return " ".join(re.sub(r"\x1b\[[\d;?<>]*[A-Za-z]", " ", written.decode()).split())
 
 
 def _read(terminal: int) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editor.terminal_editors import EDITORS, TerminalEditor, home_of, installed, shown
+from tests.editor.terminal_editors import EDITORS, TerminalEditor, home_of, installed, shown, words_of
 from tests.support.installed_programs import required
 
 pytestmark = [pytest.mark.editor, pytest.mark.timeout(900)]
@@ -44,9 +44,9 @@ def test_it_lists_the_bridge_that_was_installed_and_not_the_one_that_was_removed
 ) -> None:
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "HOME": str(home), "PATH": path, "TERM": "xterm-256color", **editor.variables}
-    agent = shutil.copy(Path(__file__).with_name("growing_agent.py"), home)
+    agent = str(shutil.copy(Path(__file__).with_name("growing_agent.py"), home))
     run("install", editor.name, "--yes", "--agent", agent, home=home)
-    told = shown([*editor.command], home, environ).decode()
-    assert "gaia-bridge" in told and editor.says in told.replace("\x1b[40G", " "), told
+    told = words_of(shown(editor.command, home, environ))
+    assert "gaia-bridge" in told and editor.says in told
     run("install", editor.name, "--remove", "--yes", home=home)
-    assert editor.says not in shown([*editor.command], home, environ).decode()
+    assert editor.says not in words_of(shown(editor.command, home, environ))
