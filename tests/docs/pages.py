@@ -29,6 +29,8 @@ class Block(NamedTuple):
     language: str
     """What is written behind the fence; empty if nothing is."""
     text: str
+    start: int
+    """Where its text begins in the page."""
 
 
 class Link(NamedTuple):
@@ -54,7 +56,8 @@ def pages() -> list[Path]:
 def blocks(page: Path) -> list[Block]:
     """The blocks of code of a page, in order."""
     name, text = page.relative_to(ROOT).as_posix(), page.read_text("utf-8")
-    return [Block(name, number, found[3], found[4]) for number, found in enumerate(_FENCE.finditer(text), 1)]
+    found = enumerate(_FENCE.finditer(text), 1)
+    return [Block(name, number, fence[3], fence[4], fence.start(4)) for number, fence in found]
 
 
 def links(text: str) -> Iterator[Link]:

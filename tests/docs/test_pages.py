@@ -61,7 +61,9 @@ RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/tool-search.md": {"python": (1, "test_examples"), "json": (1, "test_examples")},
     "docs/toolset.md": {"python": (3, "test_toolset"), "bash": (1, "test_toolset")},
 }  # fmt: skip
-"""For each page and language: how many blocks there are, and the modules in this folder that run them."""
+"""For each page and language: how many blocks there are, and the modules in this folder that run them.
+
+`python -m tests.docs.poisoned` shows that they do."""
 
 ONLY_READ: Final = {
     ("docs/acp.md", "lua"): "the settings of a plugin of Neovim; test_acp_page looks at the command in them",
