@@ -122,12 +122,18 @@ def _sections(context: click.Context) -> Iterator[tuple[str, list[str]]]:
             names = []
 
 
-def _command(command: click.Command, context: click.Context) -> str:
+def _command(command: click.Command, context: click.Context, heading: str = "###") -> str:
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
-    text = f"### {context.info_name}\n\n`{usage}`\n\n{_paragraphs(inspect.cleandoc(command.help or ''))}\n"
+    name = context.command_path.removeprefix("gaia-bridge ")
+    text = f"{heading} {name}\n\n`{usage}`\n\n{_paragraphs(inspect.cleandoc(command.help or ''))}\n"
     options = [_option(parameter, context) for parameter in command.get_params(context)]
     rows = [row for row in options if row is not None]
-    return f"{text}{_table(('option', 'meaning'), rows)}\n" if rows else text
+    text += f"{_table(('option', 'meaning'), rows)}\n" if rows else ""
+    of_it: Mapping[str, click.Command] = command.commands if isinstance(command, click.Group) else {}
+    return text + "".join(
+        _command(each, click.Context(each, info_name=name, parent=context), f"{heading}#")
+        for name, each in sorted(of_it.items())
+    )
 
 
 def _option(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
