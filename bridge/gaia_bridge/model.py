@@ -301,7 +301,9 @@ class ArgumentTransform(Struct, frozen=True):
     """What the configuration makes of one argument of a tool; `None` where it leaves it as it is."""
 
     name: str | None = None
+    """What clients call it."""
     description: str | None = None
+    """What clients are told of it."""
     default: Any = None
     """The JSON value that is sent where the client gives none; none if `None`."""
     secret: bool = False
@@ -317,8 +319,11 @@ class ToolTransform(Struct, frozen=True):
     """What the configuration makes of one tool; `None` where it leaves it as it is."""
 
     name: str | None = None
+    """What clients call it; then qualified as any other name."""
     title: str | None = None
+    """What clients show to people."""
     description: str | None = None
+    """What clients are told of it."""
     hidden: bool = False
     """Whether it is not published."""
     arguments: Mapping[str, ArgumentTransform] = field(default_factory=dict[str, ArgumentTransform])
@@ -339,11 +344,13 @@ class ServerOptions(Struct, frozen=True):
     isolation: Literal["shared", "session"] = "shared"
     """Whether all clients share one connection, or each session has its own."""
     disabled: bool = False
+    """Whether it is kept in the configuration without being used."""
     lazy: bool = True
     """Whether it is started on first use, once its definitions are known."""
     allowed_tools: tuple[str, ...] | None = None
     """The only tools that are published; all if `None`."""
     disabled_tools: tuple[str, ...] = ()
+    """Tools that are not published, by their names at the server."""
     tools: Mapping[str, ToolTransform] = field(default_factory=dict[str, ToolTransform])
     """How its tools are published, by their names at the server."""
     secrets: tuple[str, ...] = ()
@@ -366,7 +373,9 @@ class OAuthOptions(Struct, frozen=True):
     """
 
     client_id: str | None = None
+    """The client that is registered there."""
     client_secret: str | None = None
+    """Its secret, if it has one."""
     client_metadata_url: str | None = None
     """Where a document about us is published (Client ID Metadata Document); used where it is understood."""
     issuer: str | None = None
@@ -376,6 +385,7 @@ class OAuthOptions(Struct, frozen=True):
     callback_port: int | None = None
     """The port of this machine that a login comes back to, where the client is registered with one; any, if `None`."""
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    """With `client_credentials` nobody logs in."""
     token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] | None = None
     """How `client_secret` is sent; in the `Authorization` header, if `None`."""
     client_assertion: Callable[[str], Awaitable[str]] | None = None
@@ -440,9 +450,13 @@ class StdioServerSpec(Struct, frozen=True):
 
     name: str
     command: str
+    """The program; no shell sees it. Without `args`, it is split as a shell would split it."""
     args: tuple[str, ...] = ()
+    """Its arguments."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables of its environment."""
     cwd: str | None = None
+    """The folder that it is started in; that of the bridge if `None`."""
     inherit_env: bool | tuple[str, ...] = ()
     """Variables of our own environment that it sees beside the harmless ones (`True`: all of them)."""
     options: ServerOptions = ServerOptions()
@@ -457,6 +471,7 @@ class HttpServerSpec(Struct, frozen=True):
 
     name: str
     url: str
+    """Its address: `https://HOST/PATH`."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with every request, such as `Authorization`."""
     sse: bool = False

@@ -55,6 +55,14 @@ def test_the_options_and_exit_codes_are_those_of_the_command() -> None:
     assert [int(code) for code in codes] == [ExitCode.OK, ExitCode.WARNINGS, ExitCode.CONFIG]
 
 
+def test_the_example_shows_findings_as_they_are() -> None:
+    kinds = {kind.id: kind for subject in SUBJECTS for kind in subject.kinds}
+    example = PAGE.read_text("utf-8").partition("```text\n")[2].partition("```")[0]
+    shown = re.findall(r"^  (\w+) .*\[([\w.-]+)\]\n +why: (.+)\n +do: ", example, re.MULTILINE)
+    assert len(shown) == 2 == example.count("[")
+    assert shown == [(kinds[name].level.value, name, kinds[name].why) for _, name, _ in shown]
+
+
 def test_every_link_leads_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#:]+)", PAGE.read_text("utf-8")):
         assert (PAGE.parent / target).exists(), target

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.skills.folders import SkillFolders
+
 PAGE = Path(__file__).parents[2] / "docs" / "skills.md"
 
 pytestmark = pytest.mark.timeout(60)
@@ -22,3 +25,20 @@ def test_the_program_prints_what_the_page_says(tmp_path: Path) -> None:
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
     )
     assert done.stdout == output, done.stderr
+
+
+def test_the_folder_that_the_page_draws_has_the_skills_that_it_names(tmp_path: Path) -> None:
+    text = PAGE.read_text("utf-8")
+    drawn = re.findall(r"[├└]── ([\w/.-]+)", text)
+    assert drawn == ["refunds/", "SKILL.md", "templates/mail.md", "acme/billing/disputes/SKILL.md"]
+    refunds = text.partition("```markdown\n")[2].partition("```")[0]
+    for path, content in (
+        ("refunds/SKILL.md", refunds),
+        ("refunds/templates/mail.md", "Dear customer"),
+        ("acme/billing/disputes/SKILL.md", refunds.replace("refunds", "disputes")),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content, "utf-8")
+    found = SkillFolders([tmp_path], AgentLimits()).read()
+    told = re.findall(r"`(skill://[^`]+)`", text.partition("They are at ")[2].partition(". ")[0])
+    assert sorted(skill["uri"] for skill in found.entries) == sorted(told)

@@ -105,6 +105,20 @@ def test_the_agents_of_the_examples_stream_text_while_they_call_their_tools(
         assert tool in server.requests()[0].tool_names
 
 
+def test_the_agent_of_the_page_calls_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    page: dict[str, Any] = {}
+    exec(block("class SearchAgent"), page)
+    with scripted_model(call("fetch__add", {"a": 1, "b": 2}), say("Found: $result")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        agent = page["SearchAgent"]()
+        try:
+            assert agent.run("Go") == "Found: 3"
+        finally:
+            agent.close()
+        assert "research assistant with web fetching" in server.requests()[0].system
+
+
 def test_every_link_of_the_page_leads_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", TEXT):
         assert (PAGE.parent / target).exists(), target

@@ -61,6 +61,7 @@ _FLAGS: Final = (
 
 _SETTINGS: Final = """{
   "chat.mcp.autostart": "never",
+  "remote.autoForwardPorts": false,
   "security.workspace.trust.enabled": false,
   "telemetry.telemetryLevel": "off",
   "update.mode": "none",
@@ -134,15 +135,19 @@ async def browser() -> AsyncGenerator[Browser]:
 
 
 @asynccontextmanager
-async def window(browser: Browser, editor: str, folder: Path) -> AsyncGenerator[Window]:
+async def window(
+    browser: Browser, editor: str, folder: Path, width: int = 1400, height: int = 900
+) -> AsyncGenerator[Window]:
     """Open a folder in a window of its own.
 
     Args:
         browser: Where.
         editor: The URL of the editor.
         folder: The folder.
+        width: How wide the window is.
+        height: How high it is.
     """
-    context = await browser.new_context(viewport={"width": 1400, "height": 900})
+    context = await browser.new_context(viewport={"width": width, "height": height})
     try:
         page = await context.new_page()
         page.set_default_timeout(_SLOW)
@@ -166,7 +171,7 @@ class Window:
 
     async def states(self) -> dict[str, str]:
         """The servers that it lists, and how it says that they are."""
-        await self._choose("MCP: List Servers")
+        await self.choose("MCP: List Servers")
         rows = await self._rows()
         await self.page.keyboard.press("Escape")
         told = (row.split(", ") for row in rows)
@@ -203,7 +208,7 @@ class Window:
 
     async def resources(self) -> list[str]:
         """The resources that can be browsed: name, URI, server."""
-        await self._choose("MCP: Browse Resources")
+        await self.choose("MCP: Browse Resources")
         rows = await self._rows()
         await self.page.keyboard.press("Escape")
         return rows
@@ -225,9 +230,9 @@ class Window:
         await self.page.screenshot(path=path)
 
     async def _of_server(self, server: str, what: str) -> None:
-        await self._choose("MCP: List Servers", server, what)
+        await self.choose("MCP: List Servers", server, what)
 
-    async def _choose(self, *rows: str) -> None:
+    async def choose(self, *rows: str) -> None:
         """Choose from the palette, and from the lists that follow. What is just being shown may close it, so all of
         it is done until it has worked."""
         from playwright.async_api import TimeoutError as TooLate

@@ -1,0 +1,91 @@
+"""The documentation site is built without a warning, and needs no network where it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.docs import site
+from tests.docs.pages import ROOT, pages
+
+LOADED: Final = {
+    "script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "embed": "src",
+    "object": "data", "use": "href",
+}  # fmt: skip
+"""What a browser fetches unasked, by its element; links are followed by people."""
+
+
+class Loads(HTMLParser):
+    """What a page has a browser fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = {name: value or "" for name, value in attrs}
+        if tag == "link" and told.get("rel") not in ("canonical", "next", "prev", "alternate"):
+            self.found.append(told.get("href", ""))
+        self.found += [told[LOADED[tag]]] if LOADED.get(tag, "") in told else []
+        self.found += re.findall(r"url\((.*?)\)", told.get("style", ""))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("site")
+    site.build(place)
+    return place
+
+
+def texts(built: Path, ending: str) -> Iterator[tuple[Path, str]]:
+    files = sorted(built.rglob(f"*.{ending}"))
+    assert files
+    yield from ((file, file.read_text("utf-8")) for file in files)
+
+
+def test_it_has_a_page_for_each_of_ours(built: Path) -> None:
+    for page in pages():
+        place = site.staged(page)
+        assert (built / place.with_name("index.html" if place.name == "README.md" else f"{place.stem}.html")).exists()
+    assert 'src="pictures/' in (built / "editors.html").read_text("utf-8").replace('src="./', 'src="')
+
+
+def test_a_browser_fetches_nothing_from_elsewhere(built: Path) -> None:
+    for file, text in texts(built, "html"):
+        loads = Loads(text)
+        assert loads.found
+        for target in loads.found:
+            path = target.strip("'\"").partition("#")[0].partition("?")[0]
+            assert not re.match(r"//|[a-z]+:(?!image/)", path), f"{file.name} loads {target}"
+            assert not path or file.name == "404.html" or (file.parent / path).exists(), f"{file.name} loads {target}"
+    for file, text in texts(built, "css"):
+        assert not re.search(r"@import|url\(\s*[\"']?(?:https?:)?//", text), file.name
+
+
+def test_no_script_knows_an_address_elsewhere(built: Path) -> None:
+    for file, text in texts(built, "js"):
+        assert re.findall(r"(?:https?|wss?)://(?!www\.w3\.org/)[^\s\"'`]+", text) == [], file.name
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("[a](nowhere.md)", "page does not exist"), ("[a](servers.md#nowhere)", "anchor does not exist")],
+)
+def test_a_dead_link_keeps_it_from_being_built(
+    written: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = ROOT / "docs" / "chat.md"
+    read = Path.read_text
+
+    def changed(path: Path, *options: str) -> str:
+        return read(path, *options) + (f"\n{written}\n" if path == page else "")
+
+    monkeypatch.setattr(Path, "read_text", changed)
+    with pytest.raises(site.SiteError, match=said):
+        site.build(tmp_path / "site")
