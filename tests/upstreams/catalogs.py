@@ -11,18 +11,17 @@ from gaia_bridge.client import Connection
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from tests.interaction.results import wire_list
 from tests.support.on_demand import mcp, mcp_sse, mcp_types
 
 __all__ = ["Catalog", "catalog_of", "official_catalog", "official_catalogs", "target_of"]
 
 Catalog = dict[str, list[Any]]
-"""The definitions of each kind in `LIST_FIELDS`; a kind that the server does not know is empty."""
+"""The definitions of each kind; a kind that the server does not know is empty."""
 
 PATIENCE: Final = 60.0
 """Seconds for all servers at once on a slow machine."""
-_METHODS: Final = {
+_METHODS: Final = {  # it does not know skills
     "tool": "list_tools",
     "prompt": "list_prompts",
     "resource": "list_resources",
@@ -33,7 +32,7 @@ _FIELDS: Final = {"resource template": "resource_templates"}
 
 async def official_catalog(client: mcp.Client) -> Catalog:
     """What the official client reads, as it came over the wire."""
-    return {kind: await _official_list(client, kind) for kind in LIST_FIELDS}
+    return {kind: await _official_list(client, kind) for kind in _METHODS}
 
 
 async def _official_list(client: mcp.Client, kind: str) -> list[JSON]:
@@ -77,7 +76,7 @@ def target_of(spec: ServerSpec) -> Any:
 async def catalog_of(connection: Connection) -> Catalog:
     """What our core reads."""
     catalog: Catalog = {}
-    for kind in LIST_FIELDS:
+    for kind in _METHODS:
         try:
             catalog[kind] = await connection.list_all(kind)
         except ProtocolError as error:

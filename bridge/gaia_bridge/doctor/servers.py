@@ -25,7 +25,7 @@ from gaia_bridge.editors.vscode import SERVER_NAME
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sanitize.redaction import Redactor
@@ -92,7 +92,6 @@ _LOST = Kind(
     "it works for other editors; in this one it is not there",
 )
 
-_DECLARED: Final = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
 _PROGRAM: Final = "mend its entry, or install the program that it names"
 _KEPT: Final = 40
 """Lines of error output that are looked at for the cause."""
@@ -203,7 +202,7 @@ async def _seen(
         offers: dict[str, int] = {}
         tools: list[JSON] = []
         for kind in LIST_FIELDS:
-            if _DECLARED[kind] in handshake.capabilities:
+            if declares(handshake.capabilities, kind):
                 items = await _listed(connection, kind, problems)
                 offers[f"{kind}s"] = len(items)
                 tools = items if kind == "tool" else tools

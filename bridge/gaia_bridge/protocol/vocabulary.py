@@ -16,7 +16,7 @@ from gaia_bridge.protocol.headers import annotation_problem
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
 from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
-from gaia_bridge.protocol.skills import SKILLS_LIST, skill_problem
+from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_problem
 
 __all__ = [
     "CAPABILITY_OF",
@@ -27,6 +27,7 @@ __all__ = [
     "answer_problem",
     "as_declared",
     "capability_problem",
+    "declares",
     "definition_problem",
     "for_legacy",
     "for_legacy_question",
@@ -50,6 +51,8 @@ LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """For each kind of definition, the method that lists it and the field that holds the list."""
 
+_DECLARED_AS: Final = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
+
 CAPABILITY_OF: Final[Mapping[str, str]] = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
@@ -65,6 +68,16 @@ LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
 
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""
+
+
+def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
+    """Whether a server says that it has definitions of a kind.
+
+    Args:
+        capabilities: What it declares.
+        kind: A key of `LIST_FIELDS`.
+    """
+    return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
 
 
 def server_info(info: ServerInfo) -> JSON:

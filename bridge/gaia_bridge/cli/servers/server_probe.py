@@ -16,8 +16,7 @@ from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, ServerOptions, ToolTransform
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.skills import declares_skills
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY, declares
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
 from gaia_bridge.sources.upstream.feature_lists import LISTS, no_features, with_list
@@ -40,13 +39,6 @@ PINGS = 3
 
 _LOG_LEVEL = "info"
 """From where on log messages of a called tool are shown; a server of the handshake era has a level of its own."""
-
-_DECLARED_AS = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
-
-
-def _is_declared(kind: str, capabilities: JSON) -> bool:
-    """Whether a server says that it has such definitions."""
-    return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
 
 
 class UnknownNameError(Exception):
@@ -114,7 +106,7 @@ async def probe(
         started = anyio.current_time()
         for kind in LIST_FIELDS:
             activity.connected(f"reading its {kind}s")
-            if _is_declared(kind, connection.handshake.capabilities):
+            if declares(connection.handshake.capabilities, kind):
                 await _read(connection, kind, definitions, problems)
         listed = anyio.current_time() - started
         activity.connected("asking whether it is there")
@@ -197,7 +189,7 @@ async def get_prompt(
     """
     async with _connected(transport, limits, options, delegate) as connection:
         activity.connected("reading its prompts")
-        declared = _DECLARED_AS["prompt"] in connection.handshake.capabilities
+        declared = declares(connection.handshake.capabilities, "prompt")
         found = await connection.list_all("prompt") if declared else []
         prompts: dict[str, JSON] = {item["name"]: item for item in found if _named(item)}
         if prompt not in prompts:
@@ -232,7 +224,7 @@ async def read_resource(
     """
     async with _connected(transport, limits, options, delegate) as connection:
         activity.connected(f"reading {uri}")
-        if _DECLARED_AS["resource"] not in connection.handshake.capabilities:
+        if not declares(connection.handshake.capabilities, "resource"):
             raise UnknownNameError([])
         try:
             return await connection.request("resources/read", {"uri": uri})
