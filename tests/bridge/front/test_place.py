@@ -33,6 +33,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture
+def short_home(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home in which a folder of sockets can be made, however long the paths of these tests are."""
+    monkeypatch.setenv("HOME", str(short / "home"))
+
+
 def fallback() -> str:
     return os.path.expanduser("~/.gaia/run")
 
@@ -146,6 +152,7 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files awa
 PARAMS = [pytest.param(make, marks=as_root if make is of_another_user else ()) for make in HOSTILE]
 
 
+@pytest.mark.usefixtures("short_home")
 @pytest.mark.parametrize("make", PARAMS)
 def test_a_runtime_folder_that_is_not_the_users_own_is_left_alone(tmp_path: Path, make: Callable[[Path], None]) -> None:
     runtime = tmp_path / "run"
@@ -154,6 +161,7 @@ def test_a_runtime_folder_that_is_not_the_users_own_is_left_alone(tmp_path: Path
     assert not runtime.is_dir() or not any(runtime.iterdir())
 
 
+@pytest.mark.usefixtures("short_home")
 @pytest.mark.parametrize("nonsense", ["relative", "", "~", "/nowhere/at/all", "/" + "x" * 5_000])
 def test_nonsense_for_a_runtime_folder_is_none(nonsense: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
