@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import quote
 
 from gaia_bridge.protocol.json_text import valid_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -68,7 +69,8 @@ async def answer_card(
         return
     await catalog.settle()
     scope = exchange.scope
-    place = f"{scope['scheme']}://{exchange.headers['host']}{scope.get(MOUNTED_AT, '')}{prefix}"
+    path = quote(scope.get(MOUNTED_AT, "") + prefix)  # as HTTP+SSE tells it
+    place = f"{scope['scheme']}://{exchange.headers['host']}{path}"
     card = server_card(catalog, revisions, place, asks_token=asks_token)
     body = json.dumps(valid_json(card), ensure_ascii=False, separators=(",", ":")).encode()
     tag = f'"{hashlib.sha256(body).hexdigest()}"'
@@ -100,15 +102,15 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     told = catalog.implementation(modern=True)
     headers = {"headers": [_TOKEN]} if asks_token else {}
     name = str(told.get("name", ""))
-    description = told.get("description") or told.get("title") or f"The MCP server {name}"
+    texts = _cut("description", told.get("description")), _cut("description", told.get("title"))
     card: JSON = {
         "$schema": _SCHEMA,
         "name": _qualified(name, place.partition("://")[2].partition("/")[0]),
-        "version": _cut("version", told.get("version") or "0"),
-        "description": _cut("description", description),
+        "version": _cut("version", told.get("version")) or "0",
+        "description": next(filter(None, texts), _cut("description", f"The MCP server {name}")),
     }
-    if title := told.get("title"):
-        card["title"] = _cut("title", title)
+    if title := _cut("title", told.get("title")):
+        card["title"] = title
     if isinstance(url := told.get("websiteUrl"), str) and _WEB.fullmatch(url):
         card["websiteUrl"] = url
     if icons := list(_icons(told.get("icons"))):
@@ -134,11 +136,12 @@ def _qualified(name: str, authority: str) -> str:
     is_address = host.startswith("[") or host.rpartition(".")[2].isdigit()
     space = "localhost" if is_address else ".".join(reversed(host.lower().strip(".").split("."))).replace("_", "-")
     short = _NO_NAME.sub("-", name).strip("-") or "server"
-    return f"{space[: _LONGEST_NAME // 2]}/{short[: _LONGEST_NAME // 2 - 1]}"
+    return f"{space[: _LONGEST_NAME // 2] or 'localhost'}/{short[: _LONGEST_NAME // 2 - 1]}"
 
 
 def _cut(field: str, text: object) -> str:
-    return one_line(str(text), _LONGEST[field])
+    """A text as a card may have it; empty if there is none, or nothing but blanks."""
+    return one_line(str(text or ""), _LONGEST[field])
 
 
 def _icons(icons: object) -> Iterator[JSON]:
