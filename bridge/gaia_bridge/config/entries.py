@@ -44,7 +44,7 @@ from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name, is_source_name
 
-__all__ = ["ParsedEntry", "entry_of", "parse_entry"]
+__all__ = ["HEEDED_KEYS", "ParsedEntry", "entry_of", "parse_entry"]
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
@@ -66,6 +66,8 @@ _OPTION_KEYS: Final = frozenset(
         "type",
     }
 )
+HEEDED_KEYS: Final = _OPTION_KEYS | _STDIO_KEYS | _HTTP_KEYS | _AGENT_KEYS | _OPENAPI_KEYS
+"""All keys of an entry that mean something here."""
 _SELF_TRUST: Final = frozenset({"approved", "trust", "trusted"})
 _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})

@@ -190,7 +190,9 @@ async def test_addresses_lead_back_whatever_servers_and_places_are_called() -> N
             assert sse.removesuffix("/sse") == mcp.removesuffix("/mcp")
 
 
-TEXTS = st.text(max_size=300) | st.sampled_from([" ", "\u202e", "a/b", "/", "..", "\n", "x" * 300, "https://x y", "data:"])
+TEXTS = st.text(max_size=300) | st.sampled_from(
+    [" ", "\u202e", "a/b", "/", "..", "\n", "x" * 300, "https://x y", "data:"]
+)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS, lambda inner: st.lists(inner, max_size=3), max_leaves=4
 )
