@@ -176,11 +176,9 @@ async def test_a_client_whose_model_reads_no_resources_has_a_tool_for_it(mode: s
         assert texts(await called(client, "read_result", uri=f"{told[1]}/2")) == texts(read_back[1])
         for same in ({"piece": None}, {"piece": 1.0}, {"piece": "1"}):  # as models say it
             assert texts(await called(client, "read_result", uri=told[1], **same)) == texts(read_back[0])
-        for wrong in (
-            *({"uri": told[1], "piece": piece} for piece in (99, 0, -1, 1.5, "one", "", "/1", [], {}, True, False)),
-            *({"uri": uri} for uri in ("x", "", None, [told[1]], {"a": 1}, f"{told[1]}/1/2", f"{told[1]}/2/..")),
-            {},
-        ):
+        pieces: list[Any] = [99, 0, -1, 1.5, "one", "", "/1", [], {}, True, False]
+        uris: list[Any] = ["x", "", None, [told[1]], {"a": 1}, f"{told[1]}/1/2", f"{told[1]}/2/.."]
+        for wrong in (*({"uri": told[1], "piece": piece} for piece in pieces), *({"uri": uri} for uri in uris), {}):
             failed = await called(client, "read_result", **wrong)
             assert failed["isError"] is True
             assert "Expected a uri and a piece" in texts(failed)[0]

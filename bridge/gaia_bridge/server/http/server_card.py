@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -39,8 +39,18 @@ _LONGEST: Final = {"title": 100, "description": 100, "version": 255}
 _LONGEST_NAME: Final = 200
 _QUALIFIED: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9._-]+")
-_WEB: Final = re.compile(r"https?://[!-~]+")
-_ICON: Final = frozenset({"src", "mimeType", "sizes", "theme"})
+_CHARACTER: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})"
+_WEB: Final = re.compile(
+    rf"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{{1,5}})?(?:[/?]{_CHARACTER}*)?(?:#{_CHARACTER}*)?"
+)
+"""An address as RFC 3986 wants it."""
+_IMAGE: Final = re.compile(rf"data:{_CHARACTER}+")
+_ICON: Final[Mapping[str, Callable[[object], bool]]] = {
+    "mimeType": lambda value: isinstance(value, str),
+    "sizes": lambda value: is_array(value) and all(isinstance(size, str) for size in value),
+    "theme": lambda value: value in ("dark", "light"),
+}
+"""What an icon may have beside its address."""
 
 _TOKEN: Final[JSON] = {
     "name": "Authorization",
@@ -149,9 +159,9 @@ def _icons(icons: object) -> Iterator[JSON]:
         if (
             is_object(icon)
             and isinstance(src := icon.get("src"), str)
-            and src.startswith(("https://", "http://", "data:"))
+            and (_WEB.fullmatch(src) or _IMAGE.fullmatch(src))
         ):
-            yield {key: value for key, value in icon.items() if key in _ICON}
+            yield {"src": src, **{key: icon[key] for key, fits in _ICON.items() if fits(icon.get(key))}}
 
 
 def _has(wanted: str, tag: str) -> bool:

@@ -191,7 +191,24 @@ async def test_addresses_lead_back_whatever_servers_and_places_are_called() -> N
 
 
 TEXTS = st.text(max_size=300) | st.sampled_from(
-    [" ", "\u202e", "a/b", "/", "..", "\n", "x" * 300, "https://x y", "data:"]
+    [
+        " ",
+        "\u202e",
+        "a/b",
+        "/",
+        "..",
+        "\n",
+        "x" * 300,
+        "https://x",
+        "http://x:1/a?b#c",
+        "data:image/png;base64,AA==",
+        "http://[",
+        'http://"',
+        "http://a#b#c",
+        "http://%zz",
+        "https://x y",
+        "data:",
+    ]
 )
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS, lambda inner: st.lists(inner, max_size=3), max_leaves=4
@@ -199,7 +216,7 @@ ANYTHING = st.recursive(
 ICONS = st.fixed_dictionaries({}, optional={"src": TEXTS, "mimeType": ANYTHING, "sizes": ANYTHING, "theme": ANYTHING})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     told=st.fixed_dictionaries(
         {"name": TEXTS},
@@ -214,6 +231,19 @@ ICONS = st.fixed_dictionaries({}, optional={"src": TEXTS, "mimeType": ANYTHING, 
     host=st.sampled_from(["127.0.0.1:8", "localhost", "[::1]:80", "a_b.example", "-", "...", "1.2.3", "x" * 300]),
 )
 def test_whatever_an_endpoint_says_of_itself_its_card_is_one(told: JSON, host: str) -> None:
-    catalog: Any = SimpleNamespace(implementation=lambda modern: told)
+    def implementation(*, modern: bool) -> JSON:
+        return told
+
+    catalog: Any = SimpleNamespace(implementation=implementation)
     card = server_card(catalog, PUBLISHED, f"http://{host}", asks_token=False)
     assert problems("server-card-v1", valid_json(card), "ServerCard") == []
+
+
+def test_addresses_and_icons_that_are_some_stay() -> None:
+    image = {"src": "data:image/png;base64,AA+/==", "mimeType": "image/png", "sizes": ["48x48", "any"], "theme": "dark"}
+    picture = {"src": "https://[::1]:8/a%20b?c=d#e", "theme": "pink", "sizes": "48x48", "own": 1}
+    told = {"name": "x", "title": " X ", "websiteUrl": "https://x.example", "icons": [image, picture, {"src": "x.png"}]}
+    catalog: Any = SimpleNamespace(implementation=lambda **_: told)
+    card = server_card(catalog, PUBLISHED, "http://localhost", asks_token=False)
+    assert (card["icons"], card["websiteUrl"]) == ([image, {"src": picture["src"]}], "https://x.example")
+    assert (card["title"], card["description"]) == ("X", "X")
