@@ -9,7 +9,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -83,7 +83,10 @@ def travelling(entries: Mapping[str, Any], place: Path) -> dict[str, JSON]:
     Raises:
         ConfigError: An entry names what is on this machine alone.
     """
-    return {name: _Entry(name, entry, place).made() for name, entry in entries.items()}
+    texts = (text for entry in entries.values() for text in texts_in(entry))
+    referred = (_VARIABLE.fullmatch(reference) for text in texts for reference in _REFERENCE.findall(text))
+    taken = {found[1]: "" for found in referred if found is not None}
+    return {name: _Entry(name, entry, place, taken).made() for name, entry in entries.items()}
 
 
 def variables_in(entries: Mapping[str, JSON]) -> list[Variable]:
@@ -114,12 +117,14 @@ class _Entry:
         name: Its name.
         entry: The entry.
         place: The file of the configuration.
+        taken: The variables that there are already, and what each stands for.
     """
 
-    def __init__(self, name: str, entry: object, place: Path) -> None:
+    def __init__(self, name: str, entry: object, place: Path, taken: dict[str, str]) -> None:
         self._name = name
         self._entry = entry
         self._place = place
+        self._taken = taken
 
     def made(self) -> JSON:
         """The entry as it travels."""
@@ -200,11 +205,11 @@ class _Entry:
     def _value(self, key: str, name: str, value: object) -> object:
         """A value of a table: a secret becomes a reference to a variable."""
         if isinstance(value, int | float):  # a common slip, which is heeded
-            return f"${{env:{self._variable(key, name)}}}" if is_secret(name, str(value)) else value
+            return f"${{env:{self._variable(key, name, str(value))}}}" if is_secret(name, str(value)) else value
         if not isinstance(value, str) or (key == "oauth" and name in PUBLIC_OAUTH_KEYS):
             return value
-        variable = self._variable(key, name)
         if is_secret(name, _REFERENCE.sub(_default, value)):
+            variable = self._variable(key, name, value)
             scheme, blank, _ = value.partition(" ")
             return (
                 f"{scheme} ${{env:{variable}}}"
@@ -213,13 +218,19 @@ class _Entry:
             )
         if key == "env" and _HERE.search(without_references(value)):
             raise self._error(f"has a path of this machine in {name!r} of 'env'", "write ${env:NAME} instead")
-        return _REFERENCE.sub(lambda found: f"${{env:{variable}}}" if _is_kept(found[1]) else found[0], value)
+        return _REFERENCE.sub(
+            lambda found: f"${{env:{self._variable(key, name, value)}}}" if _is_kept(found[1]) else found[0], value
+        )
 
-    def _variable(self, key: str, name: str) -> str:
-        word = _NO_WORD.sub("_", name).strip("_").upper()
-        if key == "env" and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            return name
-        return f"{_NO_WORD.sub('_', self._name).strip('_').upper()}_{word}".lstrip("0123456789_")
+    def _variable(self, key: str, name: str, value: str) -> str:
+        """A variable that stands for a value, and for no other in the bundle."""
+        words = (_NO_WORD.sub("_", word).strip("_").upper() for word in (self._name, name))
+        plain = "_".join(filter(None, words)).lstrip("0123456789_") or "SECRET"
+        own = [name] if key == "env" and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else []
+        candidates = chain(own, [plain], (f"{plain}_{number}" for number in count(2)))
+        variable = next(each for each in candidates if self._taken.get(each, value) == value)
+        self._taken[variable] = value
+        return variable
 
     def _refuse_kept(self, made: JSON) -> None:
         """Refuse secrets, and references to them, where no variable can stand for them."""

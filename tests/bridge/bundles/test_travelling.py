@@ -146,6 +146,26 @@ def test_arguments_without_secrets_and_paths_travel_as_they_are(words: list[str]
     assert travelled({"command": "npx", "args": words})["args"] == words
 
 
+def test_two_secrets_of_one_name_are_two_variables() -> None:
+    entries = {
+        "one": {"command": "npx", "env": {"API_KEY": PLAIN}},
+        "two": {"command": "npx", "env": {"API_KEY": SECRET, "TOKEN": SECRET}},
+        "three": {"command": "npx", "env": {"API_KEY": PLAIN, "T": "${TOKEN}"}},
+        "a b": {"url": "https://x.example/mcp", "headers": {"X-Key": PLAIN, "-": RANDOM}},
+        "a-b": {"url": "https://y.example/mcp", "headers": {"X-Key": SECRET}},
+        "\u65e5": {"url": "https://z.example/mcp", "headers": {"-": RANDOM}},
+    }
+    made = travelling(entries, Path("/nowhere/servers.json"))
+    assert [each.get("env") or each["headers"] for each in made.values()] == [
+        {"API_KEY": "${env:API_KEY}"},
+        {"API_KEY": "${env:TWO_API_KEY}", "TOKEN": "${env:TWO_TOKEN}"},
+        {"API_KEY": "${env:API_KEY}", "T": "${TOKEN}"},
+        {"X-Key": "${env:A_B_X_KEY}", "-": "${env:A_B}"},
+        {"X-Key": "${env:A_B_X_KEY_2}"},
+        {"-": "${env:SECRET}"},
+    ]
+
+
 def test_variables_are_told_once_with_their_users_and_defaults() -> None:
     entries = {
         "a": {"command": "npx", "env": {"T": "${TOKEN}", "R": "${env:REGION:-eu}", "H": "${HOME}"}},
