@@ -190,6 +190,16 @@ async def test_addresses_lead_back_whatever_servers_and_places_are_called() -> N
             assert sse.removesuffix("/sse") == mcp.removesuffix("/mcp")
 
 
+def card_of(told: JSON, host: str) -> JSON:
+    """The card of an endpoint that says that of itself."""
+
+    def implementation(*, modern: bool) -> JSON:
+        return told
+
+    catalog: Any = SimpleNamespace(implementation=implementation)
+    return server_card(catalog, PUBLISHED, f"http://{host}", asks_token=False)
+
+
 TEXTS = st.text(max_size=300) | st.sampled_from(
     [
         " ",
@@ -231,11 +241,7 @@ ICONS = st.fixed_dictionaries({}, optional={"src": TEXTS, "mimeType": ANYTHING, 
     host=st.sampled_from(["127.0.0.1:8", "localhost", "[::1]:80", "a_b.example", "-", "...", "1.2.3", "x" * 300]),
 )
 def test_whatever_an_endpoint_says_of_itself_its_card_is_one(told: JSON, host: str) -> None:
-    def implementation(*, modern: bool) -> JSON:
-        return told
-
-    catalog: Any = SimpleNamespace(implementation=implementation)
-    card = server_card(catalog, PUBLISHED, f"http://{host}", asks_token=False)
+    card = card_of(told, host)
     assert problems("server-card-v1", valid_json(card), "ServerCard") == []
 
 
@@ -243,7 +249,6 @@ def test_addresses_and_icons_that_are_some_stay() -> None:
     image = {"src": "data:image/png;base64,AA+/==", "mimeType": "image/png", "sizes": ["48x48", "any"], "theme": "dark"}
     picture = {"src": "https://[::1]:8/a%20b?c=d#e", "theme": "pink", "sizes": "48x48", "own": 1}
     told = {"name": "x", "title": " X ", "websiteUrl": "https://x.example", "icons": [image, picture, {"src": "x.png"}]}
-    catalog: Any = SimpleNamespace(implementation=lambda **_: told)
-    card = server_card(catalog, PUBLISHED, "http://localhost", asks_token=False)
+    card = card_of(told, "localhost")
     assert (card["icons"], card["websiteUrl"]) == ([image, {"src": picture["src"]}], "https://x.example")
     assert (card["title"], card["description"]) == ("X", "X")
