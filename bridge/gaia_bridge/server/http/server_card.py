@@ -21,6 +21,7 @@ from gaia_bridge.protocol.json_text import valid_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sanitize.web_addresses import ADDRESS_CHARACTER, is_web_address
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import split_authority
 from gaia_bridge.server.http.mount import MOUNTED_AT
@@ -39,12 +40,7 @@ _LONGEST: Final = {"title": 100, "description": 100, "version": 255}
 _LONGEST_NAME: Final = 200
 _QUALIFIED: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9._-]+")
-_CHARACTER: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})"
-_WEB: Final = re.compile(
-    rf"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{{1,5}})?(?:[/?]{_CHARACTER}*)?(?:#{_CHARACTER}*)?"
-)
-"""An address as RFC 3986 wants it."""
-_IMAGE: Final = re.compile(rf"data:{_CHARACTER}+")
+_IMAGE: Final = re.compile(rf"data:{ADDRESS_CHARACTER}+")
 _ICON: Final[Mapping[str, Callable[[object], bool]]] = {
     "mimeType": lambda value: isinstance(value, str),
     "sizes": lambda value: is_array(value) and all(isinstance(size, str) for size in value),
@@ -121,7 +117,7 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     }
     if title := _cut("title", told.get("title")):
         card["title"] = title
-    if isinstance(url := told.get("websiteUrl"), str) and _WEB.fullmatch(url):
+    if is_web_address(url := told.get("websiteUrl")):
         card["websiteUrl"] = url
     if icons := list(_icons(told.get("icons"))):
         card["icons"] = icons
@@ -159,7 +155,7 @@ def _icons(icons: object) -> Iterator[JSON]:
         if (
             is_object(icon)
             and isinstance(src := icon.get("src"), str)
-            and (_WEB.fullmatch(src) or _IMAGE.fullmatch(src))
+            and (is_web_address(src) or _IMAGE.fullmatch(src))
         ):
             yield {"src": src, **{key: icon[key] for key, fits in _ICON.items() if fits(icon.get(key))}}
 
