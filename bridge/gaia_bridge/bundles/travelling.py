@@ -9,7 +9,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain, count, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -227,7 +227,7 @@ class _Entry:
         words = (_NO_WORD.sub("_", word).strip("_").upper() for word in (self._name, name))
         plain = "_".join(filter(None, words)).lstrip("0123456789_") or "SECRET"
         own = [name] if key == "env" and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else []
-        candidates = chain(own, [plain], (f"{plain}_{number}" for number in count(2)))
+        candidates = chain(own, [plain], (f"{plain}_{number}" for number in range(2, len(self._taken) + 3)))
         variable = next(each for each in candidates if self._taken.get(each, value) == value)
         self._taken[variable] = value
         return variable
