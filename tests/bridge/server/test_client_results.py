@@ -265,6 +265,22 @@ async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str,
         assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text
 
 
+@pytest.mark.parametrize("one", ["👩\u200d👩\u200d👧🏽", "e\u0301\u0323", "\r\n", "👍🏽"])
+async def test_what_is_one_to_the_eye_stays_together(one: str) -> None:
+    def is_whole(text: str) -> bool:
+        return text.strip("x").replace(one, "") == ""
+
+    for shift in range(3):
+        async with three_sources("x" * shift + one * 9_000) as running:
+            async with known_as(running, CODEX, "auto") as client:
+                result = await called(client)
+                head, _, rest = texts(result)[0].partition("\n[")
+                assert is_whole(head.removesuffix("\r")) and is_whole(rest.partition("to read all.]\n")[2])
+                uri, kept = uri_in(result), links_of(running)
+                for number in range(kept.pieces(uri)):
+                    assert is_whole(await read(client, f"{uri}/{number + 1}"))
+
+
 @both_eras
 async def test_many_blocks_become_one_text(mode: str) -> None:
     content = [{"type": "text", "text": f"{number:04} {'y' * 200}"} for number in range(400)]
