@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec import Struct
 
 from gaia_bridge.config.command_lines import launch_words
-from gaia_bridge.config.entries import HEEDED_KEYS
+from gaia_bridge.config.entries import KEYS_OF, OPTION_KEYS
 from gaia_bridge.config.expansion import texts_in, without_references
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, PUBLIC_OAUTH_KEYS
@@ -54,6 +54,8 @@ _EVERYWHERE: Final = frozenset(
     {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "USER"}
 )
 """Variables that every machine has, each with its own value."""
+_HEEDED: Final = OPTION_KEYS.union(*KEYS_OF.values())
+"""The keys that mean something to the bridge."""
 _TABLES: Final = frozenset({"env", "headers", "oauth"})
 """The keys of texts with names, in which a variable can stand for a secret."""
 _ONLY_HERE: Final = ("cwd", "envFile")
@@ -137,7 +139,7 @@ class _Entry:
             )
         if key := next((key for key in _ONLY_HERE if entry.get(key)), None):
             raise self._error(f"has {key!r}, which is a place on this machine", "leave it out of the entry")
-        entry = {key: value for key, value in entry.items() if key in HEEDED_KEYS}
+        entry = {key: value for key, value in entry.items() if key in _HEEDED}
         if entry.get("args") is None and "\\" not in str(entry.get("command")) and (words := launch_words(entry))[1:]:
             entry = {**entry, "command": words[0], "args": words[1:]}  # it had its arguments with it
         made = {key: self._part(key, _without_secret_defaults(value)) for key, value in entry.items()}

@@ -44,13 +44,13 @@ from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name, is_source_name
 
-__all__ = ["HEEDED_KEYS", "ParsedEntry", "entry_of", "parse_entry"]
+__all__ = ["KEYS_OF", "OPTION_KEYS", "ParsedEntry", "entry_of", "parse_entry"]
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
 _AGENT_KEYS: Final = frozenset({"agent"})
 _OPENAPI_KEYS: Final = frozenset({"openapi", "url", "headers"})
-_OPTION_KEYS: Final = frozenset(
+OPTION_KEYS: Final = frozenset(
     {
         "allowed_tools",
         "disabled",
@@ -66,8 +66,8 @@ _OPTION_KEYS: Final = frozenset(
         "type",
     }
 )
-HEEDED_KEYS: Final = _OPTION_KEYS | _STDIO_KEYS | _HTTP_KEYS | _AGENT_KEYS | _OPENAPI_KEYS
-"""All keys of an entry that mean something here."""
+"""Keys that go with every way to reach a server."""
+
 _SELF_TRUST: Final = frozenset({"approved", "trust", "trusted"})
 _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
@@ -163,7 +163,7 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
 
 def _way(entry: JSON) -> str:
     """The key that says how the server is reached."""
-    given = [way for way in _KEYS_OF if entry.get(way) is not None]
+    given = [way for way in KEYS_OF if entry.get(way) is not None]
     if "openapi" in given:
         given = [way for way in given if way != "url"]  # there, it says where the API is
     if len(given) > 1:
@@ -186,7 +186,7 @@ def _meant(entry: JSON) -> str:
     import difflib
 
     for key in entry:
-        close = difflib.get_close_matches(key, _KEYS_OF, n=1, cutoff=0.8)
+        close = difflib.get_close_matches(key, KEYS_OF, n=1, cutoff=0.8)
         if meant := _NAMED_ELSEWHERE.get(key) or next(iter(close), None):
             return f"; is {key!r} meant to be {meant!r}?"
     return ""
@@ -266,7 +266,7 @@ def _agent_spec(name: str, values: Values, options: ServerOptions) -> AgentServe
     return AgentServerSpec(name, agent, options)
 
 
-_KEYS_OF: Final = {"command": _STDIO_KEYS, "url": _HTTP_KEYS, "agent": _AGENT_KEYS, "openapi": _OPENAPI_KEYS}
+KEYS_OF: Final = {"command": _STDIO_KEYS, "url": _HTTP_KEYS, "agent": _AGENT_KEYS, "openapi": _OPENAPI_KEYS}
 """For each way to reach a server, the keys that go with it."""
 
 _SPECS: Final[Mapping[str, Callable[[str, Values, ServerOptions], ServerSpec]]] = {
@@ -291,7 +291,7 @@ def _split_url(url: str, key: str = "url") -> SplitResult:
 
 
 def _key_warnings(entry: JSON, way: str) -> Iterator[str]:
-    known = _OPTION_KEYS | _KEYS_OF[way]
+    known = OPTION_KEYS | KEYS_OF[way]
     if way == "url" and is_object(oauth := entry.get("oauth")):
         yield from (_unknown(key, OAUTH_KEYS, " in 'oauth'") for key in oauth if key not in OAUTH_KEYS)
     for place, section, heeded in tailored_sections(entry):
