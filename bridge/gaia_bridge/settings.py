@@ -478,7 +478,9 @@ class ClientLimits(Limits, frozen=True):
         for name, least in (("results", LEAST_RESULT), ("instructions", 1)):
             for pair in getattr(self, name):
                 match pair:
-                    case (str(), int(size)) if size == 0 or size >= least:
+                    case (str(client), int(size)) if (
+                        client.strip() and type(size) is int and (not size or size >= least)
+                    ):
                         continue
                     case _:
                         expected = f"the name of a client, and 0 for any number or at least {least:,}"

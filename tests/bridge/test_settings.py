@@ -36,6 +36,8 @@ def test_every_limit_has_a_default_of_its_type(kind: type[Limits]) -> None:
         (HttpLimits, "keep_alive", math.inf, "HttpLimits.keep_alive is inf; expected a number, 0 or more and finite"),
         (HttpLimits, "keep_alive", math.nan, "HttpLimits.keep_alive is nan; expected a number, 0 or more and finite"),
         (ClientLimits, "results", (("codex", 100),), "('codex', 100); expected the name of a client, and 0 for any"),
+        (ClientLimits, "results", (("", 5_000),), "('', 5000); expected the name of a client, and 0 for any"),
+        (ClientLimits, "instructions", (("a", False),), "('a', False); expected the name of a client, and 0 for any"),
         (ClientLimits, "instructions", ((7, 100),), "(7, 100); expected the name of a client, and 0 for any number or"),
         (Settings, "http", PageLimits(), "expected a value of the type HttpLimits"),
         (Settings, "tool_search", "auto", "Settings.tool_search is 'auto'; expected a value of the type ToolSearchPol"),

@@ -27,6 +27,17 @@ _MAX_FILES: Final = 1_000
 _MAX_BYTES: Final = 16 * MIB
 """Of one file. What is larger is data, and belongs where it is downloaded from."""
 
+_MAX_FOLDER: Final = 64 * MIB
+"""Of all files of one folder."""
+_NOT_TAKEN: Final = frozenset({"__pycache__", "node_modules"})
+_ENVIRONMENT: Final = "pyvenv.cfg"
+"""What lies in each virtual environment, whatever it is called."""
+_KEY_FILE: Final = re.compile(
+    r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|.*\.(?:env|jks|kdbx|key|keystore|p12|pfx|ppk)|credentials(?:\.json)?"
+)
+"""What keys and passwords are kept in."""
+_KEY: Final = re.compile(rb"^-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", re.MULTILINE)
+
 _HEADER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
 _SKILL_NAME: Final = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
@@ -144,7 +155,12 @@ class _Modules:
             for each in _below(package):
                 self.follow(each)
         elif module not in sys.stdlib_module_names and module not in _OUR_MODULES:
-            self.others.add(module)
+            below = _below(package)
+            if any(each.suffix == ".py" for each in below):  # a package without an __init__.py
+                for each in below:
+                    self.follow(each)
+            else:
+                self.others.add(module)
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
@@ -183,25 +199,39 @@ def _check_skill(folder: Path) -> None:
 
 
 def _below(folder: Path) -> list[Path]:
-    """The files below a folder, without what is hidden or made by Python."""
+    """The files below a folder, without what is hidden, and what is installed or made there by programs."""
     found: list[Path] = []
+    size = 0
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        found += [Path(root, name) for name in sorted(names) if not name.startswith(".") and not name.endswith(".pyc")]
-        if len(found) > _MAX_FILES:
-            raise ConfigError(str(folder), f"has more than {_MAX_FILES} files", "keep data elsewhere")
+        if _ENVIRONMENT in names and root != str(folder):
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_TAKEN)
+        here = [Path(root, name) for name in sorted(names) if not name.startswith(".") and not name.endswith(".pyc")]
+        found += here
+        size += sum(path.stat().st_size for path in here if path.is_file())
+        if len(found) > _MAX_FILES or size > _MAX_FOLDER:
+            problem = f"has more than {_MAX_FILES} files, or {_MAX_FOLDER // MIB} MiB"
+            raise ConfigError(str(folder), problem, "keep data elsewhere")
     return found
 
 
 def _content(path: Path, folder: Path) -> bytes:
-    """What a file holds, unless it is a link out of its folder.
+    """What a file holds, unless it is a link to what is not taken, or a key.
 
     Raises:
         ConfigError: It cannot be taken.
     """
-    if not path.resolve().is_relative_to(folder.resolve()):
+    within, own = path.resolve(), folder.resolve()
+    if not within.is_relative_to(own):
         raise ConfigError(str(path), f"leads out of {folder}", "put the file itself there")
-    return read_bytes(path, _MAX_BYTES)[0]
+    if path.is_symlink() and any(part.startswith(".") for part in within.relative_to(own).parts):
+        raise ConfigError(str(path), "leads to a hidden file, which is not taken", "put the file itself there")
+    content = read_bytes(path, _MAX_BYTES)[0]
+    if _KEY_FILE.fullmatch(path.name) or (path.suffix != ".py" and _KEY.search(content)):
+        hint = "keep it elsewhere, and name a variable for it with --env"
+        raise ConfigError(str(path), "looks like a key or a file of passwords, which nobody else is to have", hint)
+    return content
 
 
 def _script_requirements(text: str, place: str) -> list[str]:

@@ -14,6 +14,7 @@ from gaia_bridge.bundles.contents import Contents
 from gaia_bridge.bundles.metadata import Metadata
 from gaia_bridge.bundles.start import serve_arguments, uvx_arguments
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["PLUGIN_ROOTS", "PluginForm", "plugin_files"]
 
@@ -93,9 +94,14 @@ def _readme(about: Metadata, contents: Contents) -> str:
     if contents.variables:
         lines += ["", "Start the editor with these variables:", "", "| variable | for | otherwise |", "|---|---|---|"]
     for variable in contents.variables:
-        users = ", ".join(variable.users) or "the agents"
-        lines.append(f"| `{variable.name}` | {users} | {'' if variable.default is None else f'`{variable.default}`'} |")
+        users = _cell(", ".join(variable.users)) or "the agents"
+        default = "" if variable.default is None else f"`{_cell(variable.default)}`"
+        lines.append(f"| `{variable.name}` | {users} | {default} |")
     return "\n".join((*lines, ""))
+
+
+def _cell(text: str) -> str:
+    return one_line(text).replace("|", "\\|")
 
 
 def _text(document: JSON) -> bytes:

@@ -15,6 +15,7 @@ from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sanitize.web_addresses import is_web_address
 
 __all__ = ["Metadata", "Project", "described", "read_project"]
 
@@ -23,6 +24,7 @@ _NAME: Final = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9]
 """What an Agent Plugin may be called; every other form takes these names, too."""
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*[0-9A-Za-z.+-]*")
+_EMAIL: Final = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _AGENT: Final = "-agent"
 
 
@@ -158,7 +160,7 @@ def _metadata(name: str, table: JSON) -> Metadata:
         version=_text(table.get("version")) or "",
         description=_text(table.get("description")) or "",
         author=_text(author.get("name")),
-        email=_text(author.get("email")),
+        email=email if (email := _text(author.get("email"))) is not None and _EMAIL.fullmatch(email) else None,
         license=_text(license_),
         homepage=_first(links, "homepage", "documentation", "docs"),
         repository=_first(links, "repository", "source", "sourcecode", "github", "code"),
@@ -167,7 +169,9 @@ def _metadata(name: str, table: JSON) -> Metadata:
 
 
 def _first(links: Mapping[str, object], *names: str) -> str | None:
-    return next((url for name in names if (url := _text(links.get(name))) is not None), None)
+    """The first of these that is an address: editors and registries refuse the whole bundle for one that is none."""
+    urls = (_text(links.get(name)) for name in names)
+    return next((url for url in urls if url is not None and is_web_address(url)), None)
 
 
 def _text(value: object) -> str | None:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from gaia_bridge.config.command_lines import launch_words
+from gaia_bridge.config.entries import KEYS_OF, OPTION_KEYS
 from gaia_bridge.config.expansion import texts_in, without_references
 from gaia_bridge.config.launch_lines import is_secret
+from gaia_bridge.config.oauth_options import OAUTH_KEYS, PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -32,11 +37,25 @@ packages of its own."""
 _REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
-_ABSOLUTE: Final = re.compile(r"(?:^|[=:,])(?:/(?!/)|[A-Za-z]:\\|~[/\\])")
+_HERE: Final = re.compile(
+    r"(?:^|[=:,\s'\"])(?:/(?!/)|\.{1,2}(?:[/\\]|$)|~[/\\]|[A-Za-z]:[/\\](?!/))|\b(?:file|unix):/", re.IGNORECASE
+)
+"""Where a path begins that leads to another place on every machine, or to none."""
+_NUMBER: Final = re.compile(r"[+-]?[0-9.]{1,7}|true|false|none|null", re.IGNORECASE)
+"""What is no secret, whatever it is called: `--max-tokens 4096`."""
+_RANDOM: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+=]{24,}")
+"""A word that nobody typed, and that is no name of a package or a folder."""
+_ABOUT: Final = re.compile(r"(?i)[_-](?:file|id|limit|method|mode|name|provider|scopes?|server|timeout|type|ur[il])$")
+"""What is no secret, but something about one: `--auth-type oauth`."""
+_BEFORE_REFERENCE: Final = re.compile(r"(?:\b(?:bearer|basic|token)\s+)?\$\{[^}]*\}", re.IGNORECASE)
+_NAMED: Final = re.compile(r"-*([A-Za-z0-9_.-]+)\s*[=:]\s*(?!//)(.+)", re.DOTALL)
+"""A word that gives something a value: `--token=...`, `TOKEN=...`, `Authorization: ...`."""
 _EVERYWHERE: Final = frozenset(
     {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "USER"}
 )
 """Variables that every machine has, each with its own value."""
+_HEEDED: Final = OPTION_KEYS.union(*KEYS_OF.values())
+"""The keys that mean something to the bridge."""
 _TABLES: Final = frozenset({"env", "headers", "oauth"})
 """The keys of texts with names, in which a variable can stand for a secret."""
 _ONLY_HERE: Final = ("cwd", "envFile")
@@ -66,7 +85,10 @@ def travelling(entries: Mapping[str, Any], place: Path) -> dict[str, JSON]:
     Raises:
         ConfigError: An entry names what is on this machine alone.
     """
-    return {name: _Entry(name, entry, place).made() for name, entry in entries.items()}
+    texts = (text for entry in entries.values() for text in texts_in(entry))
+    referred = (_VARIABLE.fullmatch(reference) for text in texts for reference in _REFERENCE.findall(text))
+    taken = {found[1]: "" for found in referred if found is not None}
+    return {name: _Entry(name, entry, place, taken).made() for name, entry in entries.items()}
 
 
 def variables_in(entries: Mapping[str, JSON]) -> list[Variable]:
@@ -97,12 +119,14 @@ class _Entry:
         name: Its name.
         entry: The entry.
         place: The file of the configuration.
+        taken: The variables that there are already, and what each stands for.
     """
 
-    def __init__(self, name: str, entry: object, place: Path) -> None:
+    def __init__(self, name: str, entry: object, place: Path, taken: dict[str, str]) -> None:
         self._name = name
         self._entry = entry
         self._place = place
+        self._taken = taken
 
     def made(self) -> JSON:
         """The entry as it travels."""
@@ -115,7 +139,10 @@ class _Entry:
             )
         if key := next((key for key in _ONLY_HERE if entry.get(key)), None):
             raise self._error(f"has {key!r}, which is a place on this machine", "leave it out of the entry")
-        made = {key: self._part(key, value) for key, value in entry.items()}
+        entry = {key: value for key, value in entry.items() if key in _HEEDED}
+        if entry.get("args") is None and "\\" not in str(entry.get("command")) and (words := launch_words(entry))[1:]:
+            entry = {**entry, "command": words[0], "args": words[1:]}  # it had its arguments with it
+        made = {key: self._part(key, _without_secret_defaults(value)) for key, value in entry.items()}
         self._refuse_kept(made)
         return made
 
@@ -124,12 +151,15 @@ class _Entry:
         match key:
             case "command":
                 return self._command(value)
-            case "args":
-                return [self._word(word) for word in value] if is_array(value) else self._word(value)
+            case "args" if is_array(value):
+                return self._arguments(value)
             case "url" | "openapi":
                 return self._address(key, value)
             case "env" | "headers" | "oauth" if is_object(value):
-                return {name: self._value(key, name, text) for name, text in value.items()}
+                heeded = OAUTH_KEYS if key == "oauth" else value.keys()
+                return {name: self._value(key, name, text) for name, text in value.items() if name in heeded}
+            case "args" | "env" | "headers" | "oauth" if value is not None and value is not False:
+                raise self._error(f"has no such {key!r} as can be used", "mend it")
             case _:
                 return value
 
@@ -141,53 +171,68 @@ class _Entry:
         if plain in _LAUNCHERS:
             return plain
         if program != command:
-            raise self._error(f"starts {command}, which is on this machine alone", "start it with npx, uvx or docker")
+            shown = command.partition(" ")[0]  # arguments may be secrets
+            raise self._error(f"starts {shown}, which is on this machine alone", "start it with npx, uvx or docker")
         return command
 
-    def _word(self, word: object) -> object:
-        if not isinstance(word, str):
-            return word
+    def _arguments(self, words: list[Any]) -> list[Any]:
+        """The arguments, if they travel."""
+        for before, word in pairwise(["", *words]):
+            if isinstance(word, str):
+                self._check_word(before if isinstance(before, str) else "", word)
+        return words
+
+    def _check_word(self, before: str, word: str) -> None:
         told = without_references(word)
-        if _ABSOLUTE.search(told):
+        if _holds_secret(before, word):
+            raise self._error("has a secret among its arguments", "write ${env:NAME} instead, or put it into 'env'")
+        if _HERE.search(told):
             raise self._error(f"has the argument {redacted(word)}, a path of this machine", "write ${env:NAME} instead")
         if os.path.splitext(told)[1] and (self._place.parent / told).is_file():
             raise self._error(
                 f"has the argument {word}, a file of this machine", "publish the server as a package first"
             )
-        if redacted(told) != told:
-            raise self._error("has a secret among its arguments", "write ${env:NAME} instead, or put it into 'env'")
-        return word
 
     def _address(self, key: str, value: object) -> object:
         if isinstance(value, str):
             if key == "openapi" and "://" not in value:
                 raise self._error("names an OpenAPI document of this machine", "name one on the network")
-            words = without_references(value).replace("?", " ").replace("&", " ")
-            if redacted(words) != words or "@" in words.partition("://")[2].partition("/")[0]:
+            told = without_references(value)
+            if any(_is_secret_word(name, text) for name, text in _parts(told)) or redacted(told) != told:
                 raise self._error(f"has a secret in {key!r}", "write ${env:NAME} instead, or put it into 'headers'")
+            if _HERE.match(told):
+                raise self._error(f"has a place of this machine in {key!r}", "name one on the network")
         return value
 
     def _value(self, key: str, name: str, value: object) -> object:
         """A value of a table: a secret becomes a reference to a variable."""
-        if not isinstance(value, str):
+        if isinstance(value, int | float):  # a common slip, which is heeded
+            return f"${{env:{self._variable(key, name, str(value))}}}" if is_secret(name, str(value)) else value
+        if not isinstance(value, str) or (key == "oauth" and name in PUBLIC_OAUTH_KEYS):
             return value
-        variable = self._variable(key, name)
-        if is_secret(name, value):
+        if is_secret(name, _REFERENCE.sub(_default, value)):
+            variable = self._variable(key, name, value)
             scheme, blank, _ = value.partition(" ")
             return (
                 f"{scheme} ${{env:{variable}}}"
                 if blank and scheme.lower() in ("bearer", "basic", "token")
                 else (f"${{env:{variable}}}")
             )
-        if key == "env" and _ABSOLUTE.search(without_references(value)):
+        if key == "env" and _HERE.search(without_references(value)):
             raise self._error(f"has a path of this machine in {name!r} of 'env'", "write ${env:NAME} instead")
-        return _REFERENCE.sub(lambda found: f"${{env:{variable}}}" if _is_kept(found[1]) else found[0], value)
+        return _REFERENCE.sub(
+            lambda found: f"${{env:{self._variable(key, name, value)}}}" if _is_kept(found[1]) else found[0], value
+        )
 
-    def _variable(self, key: str, name: str) -> str:
-        word = _NO_WORD.sub("_", name).strip("_").upper()
-        if key == "env" and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            return name
-        return f"{_NO_WORD.sub('_', self._name).strip('_').upper()}_{word}".lstrip("0123456789_")
+    def _variable(self, key: str, name: str, value: str) -> str:
+        """A variable that stands for a value, and for no other in the bundle."""
+        words = (_NO_WORD.sub("_", word).strip("_").upper() for word in (self._name, name))
+        plain = "_".join(filter(None, words)).lstrip("0123456789_") or "SECRET"
+        own = [name] if key == "env" and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else []
+        candidates = chain(own, [plain], (f"{plain}_{number}" for number in range(2, len(self._taken) + 3)))
+        variable = next(each for each in candidates if self._taken.get(each, value) == value)
+        self._taken[variable] = value
+        return variable
 
     def _refuse_kept(self, made: JSON) -> None:
         """Refuse secrets, and references to them, where no variable can stand for them."""
@@ -206,3 +251,57 @@ class _Entry:
 def _is_kept(reference: str) -> bool:
     """Whether a reference leads to a file or the keyring."""
     return reference.startswith(("file:", "keyring:"))
+
+
+def _default(reference: re.Match[str]) -> str:
+    """What a reference says itself: what it is otherwise; a reference that says nothing stays as it is."""
+    found = _VARIABLE.fullmatch(reference[1])
+    return (found[2] if found is not None else None) or reference[0]
+
+
+def _without_secret_defaults(value: Any) -> Any:
+    """The same with references to variables that say no secret for the case that there is no such variable."""
+    if isinstance(value, str):
+        return _REFERENCE.sub(_without_secret_default, value)
+    if is_object(value):
+        return {key: _without_secret_defaults(item) for key, item in value.items()}
+    return [_without_secret_defaults(item) for item in value] if is_array(value) else value
+
+
+def _without_secret_default(reference: re.Match[str]) -> str:
+    found = _VARIABLE.fullmatch(reference[1])
+    if found is None or not found[2] or not _is_secret_word(found[1], found[2]):
+        return reference[0]
+    return f"${{env:{found[1]}}}"
+
+
+def _holds_secret(before: str, word: str) -> bool:
+    """Whether an argument is a secret, or says one.
+
+    Args:
+        before: The argument before it, which may say what it is.
+        word: The argument, with its references.
+    """
+    option = before if before.startswith("-") and "=" not in before and not word.startswith("-") else ""
+    name, value = found.groups() if (found := _NAMED.fullmatch(word)) is not None else ("", "")
+    told = _BEFORE_REFERENCE.sub("${}", word)
+    return (
+        _is_secret_word(option.lstrip("-"), told)
+        or _is_secret_word(name, value)
+        or _RANDOM.fullmatch(told) is not None
+        or redacted(told) != told
+    )
+
+
+def _is_secret_word(name: str, value: str) -> bool:
+    """Whether a value of that name is a secret."""
+    return bool(name) and not _NUMBER.fullmatch(value) and not _ABOUT.search(name) and is_secret(name, value)
+
+
+def _parts(address: str) -> Iterator[tuple[str, str]]:
+    """What may be a secret in an address, with its name."""
+    parts = urlsplit(address)
+    yield from parse_qsl(parts.query) + parse_qsl(parts.fragment)
+    if "@" in parts.netloc:
+        yield "password", parts.netloc
+    yield from (("secret", part) for part in parts.path.split("/") if _RANDOM.fullmatch(part))

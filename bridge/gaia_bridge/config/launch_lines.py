@@ -22,7 +22,7 @@ _TABLES: Final = (("env", "variable"), ("headers", "header"), ("oauth", "login")
 """The objects of an entry, and what one of their values is called."""
 
 _SECRET_NAME: Final = re.compile(
-    r"(?i)auth|cookie|credential|passw|passphrase|secret|session|token|(?:^|[_-])(?:key|pass|pat|pwd|sig)s?(?:$|[_-])|key$"
+    r"(?i)auth|cookie|credential|passw|passphrase|secret|session|token|(?:^|[_-])(?:key|pass|pat|pw|pwd|sig)s?(?:$|[_-])|key$"
 )
 """Names of values that are secrets."""
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.protocol.json_text import from_json, to_json
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.borders import border_after, border_before
 
 __all__ = ["RESULT_SCHEME", "ClientCut", "Cut", "ResultLinks"]
 
@@ -277,11 +278,11 @@ def _largest(sizes: dict[int, int], stays: int) -> list[int]:
 def _ends(text: str, room: int) -> tuple[str, str]:
     """Both ends of a text, together of at most so many bytes in JSON; of lines, whole ones."""
     head = _first(text, room * 2 // 3)
-    if (end := head.rfind("\n", len(head) // 2)) > 0:
-        head = head[:end]
+    end = head.rfind("\n", len(head) // 2)
+    head = head[:end] if end > 0 else text[: border_before(text, len(head))]
     tail = _first(text[: len(head) - 1 if head else None : -1], room // 3)[::-1]
-    if 0 <= (start := tail.find("\n", 0, len(tail) // 2 + 1)):
-        tail = tail[start + 1 :]
+    start = tail.find("\n", 0, len(tail) // 2 + 1)
+    tail = tail[start + 1 :] if start >= 0 else text[border_after(text, len(text) - len(tail)) :]
     return head, tail
 
 
@@ -301,7 +302,9 @@ def _pieces(text: str, size: int) -> tuple[int, ...]:
         start = places[-1]
         piece = _first(text[start : start + size], size)
         end = piece.rfind("\n", len(piece) // 2) + 1 if start + len(piece) < len(text) else 0
-        places.append(start + (end or len(piece) or 1))
+        stop = start + (end or len(piece) or 1)
+        border = border_before(text, stop)
+        places.append(border if border > start else stop)
     return tuple(places)
 
 

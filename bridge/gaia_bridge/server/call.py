@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -37,6 +37,9 @@ from gaia_bridge.server.translating_channel import TranslatingChannel, written
 __all__ = ["Call"]
 
 _NOTHING: Mapping[str, Any] = {}
+
+_TOLD_APART: Final = 256
+"""Characters of a name or a version by which programs are told apart; what is kept for one does not grow with them."""
 
 
 class Call:
@@ -119,7 +122,9 @@ class Call:
     def _same_program(self, host: str) -> Hashable:
         """Who asks, where nothing ties requests together: a program of one name and version at one address."""
         info = self.meta[meta.CLIENT_INFO_KEY] if meta.CLIENT_INFO_KEY in self.meta else None
-        return (host, str(info.get("name")), str(info.get("version"))) if is_object(info) else (host,)
+        return (
+            (host, *(str(info.get(key))[:_TOLD_APART] for key in ("name", "version"))) if is_object(info) else (host,)
+        )
 
     def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None, /) -> Self:
         """The same request with the answers to an `input_required` result."""

@@ -22,7 +22,7 @@ from gaia_bridge.server.known_clients import KnownClient, known_client, known_na
 from gaia_bridge.settings import ClientLimits
 from gaia_bridge.sources.public_names import SourceName, assign_names
 
-__all__ = ["ClientResults"]
+__all__ = ["ClientResults", "lost_result"]
 
 _OURS: Final = "gaia-bridge"
 """The qualifier of our tool where a source has a tool of that name."""
@@ -89,8 +89,8 @@ class ClientResults:
             return None
         uri = arguments.get("uri")
         kept, _, number = str(uri).removeprefix(RESULT_SCHEME).partition("/")
-        address, piece = RESULT_SCHEME + kept, arguments.get("piece", number or 1)
-        found = self._links.contents(f"{address}/{piece}", call.client)
+        address, piece = RESULT_SCHEME + kept, _piece(arguments.get("piece"), number)
+        found = self._links.contents(f"{address}/{piece}", call.client) if piece else None
         if found is None:
             return error_result(
                 f"There is no piece {one_line(str(piece), 40)} of {one_line(str(uri), 100)}. Expected a uri and a piece"
@@ -130,6 +130,23 @@ class ClientResults:
     def _gone(self, client: Hashable) -> None:
         self._owners.discard(client)
         self._links.forget(client)
+
+
+def lost_result(uri: str) -> str:
+    """What a client is told that reads what is not kept, or not for it; empty if it is no address of a result."""
+    if not uri.startswith(RESULT_SCHEME):
+        return ""
+    return (
+        f"Resource not found: {one_line(uri, 100)}. It is kept for some time only, for the client that was given it, so"
+        " call its tool again"
+    )
+
+
+def _piece(wanted: object, number: str) -> object:
+    """The piece that a model wants: it may say `null` for none, and `2.0` for the second."""
+    if wanted is None:
+        return number or 1
+    return int(wanted) if isinstance(wanted, float) and wanted.is_integer() else wanted
 
 
 def _definition(name: str) -> JSON:

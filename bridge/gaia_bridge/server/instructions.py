@@ -5,10 +5,11 @@ What is cut is a resource that can be read whole, and says so where it is cut.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
+
+from gaia_bridge.sanitize.borders import border_before
 
 __all__ = ["INSTRUCTIONS_SCHEME", "fitted", "fitted_alone", "instructions_uri", "whole"]
 
@@ -21,12 +22,6 @@ _LEAST: Final = 80
 """Units of a text that are worth being told; of less a source is left out, as it can be read."""
 
 _ENDS: Final = ("\n", ". ", "! ", "? ", "。")
-_JOINER: Final = "\u200d"
-_MODIFIERS: Final = ("Mn", "Me", "Sk")
-"""Unicode categories of what changes the character before it: marks, variation selectors, tones of skin."""
-
-_LONGEST: Final = 16
-"""Characters that are one to the eye, at most, as far as anybody cares."""
 
 
 def whole(parts: Sequence[tuple[str, str]]) -> str:
@@ -123,13 +118,4 @@ def _beginning(text: str, limit: int) -> str:
     end = max(limit, 0)
     while (over := _units(text[:end]) - limit) > 0 and end:
         end -= (over + 1) // 2
-    for _ in range(_LONGEST):
-        if not 0 < end < len(text) or not (_continues(text[end]) or text[end - 1] == _JOINER):
-            break
-        end -= 1
-    return text[:end]
-
-
-def _continues(character: str) -> bool:
-    """Whether it belongs to the character before it."""
-    return character == _JOINER or unicodedata.combining(character) > 0 or unicodedata.category(character) in _MODIFIERS
+    return text[: border_before(text, end)]

@@ -25,7 +25,7 @@ from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.client_results import ClientResults
+from gaia_bridge.server.client_results import ClientResults, lost_result
 from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_uri
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
 from gaia_bridge.server.pagination import Pager, page_of_server
@@ -189,9 +189,10 @@ class Methods:
         try:
             yield uri
         except ResourceNotFoundError as error:
-            if error.said is not None and self._catalog.server is not None:
+            lost = lost_result(uri)
+            if error.said is not None and self._catalog.server is not None and not lost:
                 raise error.said from None
-            words = error.own_words or ResourceNotFoundError(uri).message
+            words = lost or error.own_words or ResourceNotFoundError(uri).message
             code = INVALID_PARAMS if call.modern else LEGACY_RESOURCE_NOT_FOUND
             raise ProtocolError(code, words, {**error.data, "uri": uri}) from None
 

@@ -38,6 +38,17 @@ def test_the_modules_beside_an_agent_are_taken_as_far_as_it_imports_them(tmp_pat
     assert found.imports == frozenset()
 
 
+def test_a_package_without_an_init_file_is_one(tmp_path: Path) -> None:
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "english.py").write_text("import colours\n", "utf-8")
+    (tmp_path / "colours").mkdir()
+    (tmp_path / "colours" / "list.txt").write_text("", "utf-8")
+    (tmp_path / "agent.py").write_text("from words.english import HELLO\n", "utf-8")
+    found = agent_files("agent.py", tmp_path)
+    assert set(found.files) == {"agent.py", "words/english.py"}
+    assert found.imports == {"colours"}
+
+
 def test_an_agent_in_a_package_brings_the_package(tmp_path: Path) -> None:
     package = tmp_path / "weather" / "agents"
     package.mkdir(parents=True)
@@ -87,6 +98,70 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     os.symlink(tmp_path / "key", folder / "skills" / "greet" / "key.md")
     with pytest.raises(ConfigError, match="leads out of"):
         agent_files("hello_agent.py", folder)
+
+
+def package_in(folder: Path) -> Path:
+    """A package with an agent, which brings all that is in it."""
+    package = folder / "weather"
+    package.mkdir()
+    (package / "__init__.py").write_text("", "utf-8")
+    (package / "agent.py").write_text("", "utf-8")
+    return package
+
+
+def test_what_is_hidden_or_installed_or_made_beside_an_agent_is_not_taken(tmp_path: Path) -> None:
+    package = package_in(tmp_path)
+    for name in (
+        ".env",
+        ".git/config",
+        ".venv/pyvenv.cfg",
+        "venv/pyvenv.cfg",
+        "venv/lib/big.py",
+        "data/env/pyvenv.cfg",
+        "data/env/x.py",
+        "node_modules/x/index.js",
+        "__pycache__/agent.pyc",
+        "data/__pycache__/x.txt",
+    ):
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret", "utf-8")
+    (package / "data" / "words.txt").write_text("Hello\n", "utf-8")
+    found = agent_files("weather/agent.py", tmp_path)
+    assert set(found.files) == {"weather/__init__.py", "weather/agent.py", "weather/data/words.txt"}
+
+
+@pytest.mark.parametrize(
+    "name", ["id_rsa", "id_ed25519", "data/server.key", "prod.env", "credentials.json", "store.p12", "chain.pem"]
+)
+def test_a_key_beside_an_agent_is_refused(tmp_path: Path, name: str) -> None:
+    package = package_in(tmp_path)
+    (package / "data").mkdir()
+    (package / name).write_text("first line\n-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n", "utf-8")
+    with pytest.raises(ConfigError, match="looks like a key") as caught:
+        agent_files("weather/agent.py", tmp_path)
+    assert name in str(caught.value) and "b3Blbn" not in str(caught.value)
+    (package / name).unlink()
+    for harmless in ("id_rsa.pub", "keys.py", "certificate.pem", "environment.txt"):
+        (package / harmless).write_text("# -----BEGIN CERTIFICATE-----\n", "utf-8")
+    assert "weather/certificate.pem" in agent_files("weather/agent.py", tmp_path).files
+
+
+def test_a_link_to_a_hidden_file_is_not_followed(tmp_path: Path) -> None:
+    package = package_in(tmp_path)
+    (package / ".env").write_text("KEY=secret\n", "utf-8")
+    os.symlink(".env", package / "settings.txt")
+    with pytest.raises(ConfigError, match="leads to a hidden file"):
+        agent_files("weather/agent.py", tmp_path)
+
+
+def test_a_folder_full_of_data_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    package = package_in(tmp_path)
+    for number in range(5):
+        with (package / f"{number}.bin").open("wb") as file:
+            file.truncate(15 * 2**20)
+    with pytest.raises(ConfigError, match="64 MiB"):
+        agent_files("weather/agent.py", tmp_path)
 
 
 def test_two_agents_whose_files_have_one_name_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from gaia_bridge.bundles import (
     Project,
     claim_of,
     described,
+    gathered,
+    mcpb_files,
     project_arguments,
     read_project,
     readme_claims,
@@ -66,6 +69,24 @@ def test_a_project_is_listed_as_the_registry_wants_it(tmp_path: Path) -> None:
     words = [argument["value"] for argument in package["packageArguments"]]
     assert words == ["serve", "--stdio", "weather", "tides"]
     assert [(each["name"], each["isSecret"]) for each in package["environmentVariables"]] == [("API_KEY", True)]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[bad", "not a url", "git@github.com:ada/hello.git", "https://github.com/a b/c"]
+)
+def test_an_address_that_is_none_is_not_told(tmp_path: Path, url: str) -> None:
+    text = PROJECT.replace("https://example.com/weather", url).replace("https://github.com/ada/weather", url)
+    found = project(tmp_path, text.replace("ada@example.com", "no address"))
+    told = server_document(found, found.metadata, "io.github.ada/weather", [])
+    assert problems("registry-server-2025-12-11", told) == []
+    agent = tmp_path / "weather_agent.py"
+    agent.write_text("", "utf-8")
+    files = mcpb_files(found.metadata, gathered([agent.name], tmp_path, {}, tmp_path))
+    manifest = json.loads(files["manifest.json"])
+    assert problems("mcpb-manifest-0.4", manifest) == []
+    assert (manifest["author"], "homepage" in manifest, "repository" in manifest) == ({"name": "Ada"}, False, False)
+    with pytest.raises(ConfigError, match="nothing says its name"):
+        registry_name(found, found.metadata, None)
 
 
 def test_the_schema_is_one_that_can_say_no() -> None:

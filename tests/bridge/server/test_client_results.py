@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, Final
 
+import httpx2
 import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
@@ -16,6 +17,7 @@ from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.results import linking
+from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import ClientLimits, Settings
 from tests.bridge.server.sources import returning
 from tests.support.agents import ScriptedAgent, one_tool, tool
@@ -172,7 +174,11 @@ async def test_a_client_whose_model_reads_no_resources_has_a_tool_for_it(mode: s
         assert texts(read_back[0])[0] == f"[Piece 1 of {told[2]}]"
         assert max(map(bytes_of_text, read_back)) <= 10_240
         assert texts(await called(client, "read_result", uri=f"{told[1]}/2")) == texts(read_back[1])
-        for wrong in ({"uri": told[1], "piece": 99}, {"uri": "x"}, {}, {"uri": told[1], "piece": "one"}):
+        for same in ({"piece": None}, {"piece": 1.0}, {"piece": "1"}):  # as models say it
+            assert texts(await called(client, "read_result", uri=told[1], **same)) == texts(read_back[0])
+        pieces: list[Any] = [99, 0, -1, 1.5, "one", "", "/1", [], {}, True, False]
+        uris: list[Any] = ["x", "", None, [told[1]], {"a": 1}, f"{told[1]}/1/2", f"{told[1]}/2/.."]
+        for wrong in (*({"uri": told[1], "piece": piece} for piece in pieces), *({"uri": uri} for uri in uris), {}):
             failed = await called(client, "read_result", **wrong)
             assert failed["isError"] is True
             assert "Expected a uri and a piece" in texts(failed)[0]
@@ -259,6 +265,22 @@ async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str,
         assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text
 
 
+@pytest.mark.parametrize("one", ["👩\u200d👩\u200d👧🏽", "e\u0301\u0323", "\r\n", "👍🏽"])
+async def test_what_is_one_to_the_eye_stays_together(one: str) -> None:
+    def is_whole(text: str) -> bool:
+        return text.strip("x").replace(one, "") == ""
+
+    for shift in range(3):
+        async with three_sources("x" * shift + one * 9_000) as running:
+            async with known_as(running, CODEX, "auto") as client:
+                result = await called(client)
+                head, _, rest = texts(result)[0].partition("\n[")
+                assert is_whole(head.removesuffix("\r")) and is_whole(rest.partition("to read all.]\n")[2])
+                uri, kept = uri_in(result), links_of(running)
+                for number in range(kept.pieces(uri)):
+                    assert is_whole(await read(client, f"{uri}/{number + 1}"))
+
+
 @both_eras
 async def test_many_blocks_become_one_text(mode: str) -> None:
     content = [{"type": "text", "text": f"{number:04} {'y' * 200}"} for number in range(400)]
@@ -313,6 +335,78 @@ async def test_results_of_servers_are_shortened_as_those_of_agents(mode: str) ->
                 assert "structuredContent" not in result
                 assert await read(client, uri_in(result)) == LINES[:30_000]
                 assert texts(await unchecked(client, name, lines=10)) == [LINES[:100]]
+
+
+@both_eras
+async def test_whoever_reads_what_is_kept_no_longer_is_told_what_to_do(mode: str) -> None:
+    server = mcp_server.MCPServer("far")
+    server.add_tool(lambda: "", name="nothing", description="Nothing.")
+    async with three_sources(LINES) as running:
+        await running.bridge.add_agent(server, "far")
+        for path in ("", "agents/a1", "servers/far"):
+            async with known_as(running, CODEX, mode, path) as client:
+                with pytest.raises(mcp.MCPError, match=r"gaia-result://gone/1\. It is kept .* so call its tool again"):
+                    await read(client, "gaia-result://gone/1")
+
+
+class Programs:
+    """Programs that speak 2026-07-28 over HTTP, each of whose requests stands alone.
+
+    Args:
+        running: The bridge.
+    """
+
+    def __init__(self, running: RunningBridge) -> None:
+        self._app = running.bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765))
+
+    async def said(self, method: str, params: JSON, name: str = CODEX, version: str = "1", host: str = "::1") -> JSON:
+        """What the bridge answers to one request of a program at an address."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            CLIENT_INFO_KEY: {"name": name, "version": version},
+        }
+        head = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28"}
+        head |= {"mcp-method": method, "mcp-name": params.get("name") or params["uri"]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        transport = httpx2.ASGITransport(self._app, client=(host, 1))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8765", timeout=10) as client:
+            response = await client.post("/mcp", json=body, headers=head)
+        lines = response.text.splitlines()
+        text = next((line[6:] for line in reversed(lines) if line.startswith("data: {")), response.text)
+        answer: JSON = json.loads(text)
+        return answer
+
+    async def uri(self, name: str = CODEX) -> str:
+        """The address of what is kept of a result."""
+        return uri_in((await self.said("tools/call", {"name": "large", "arguments": {}}, name))["result"])
+
+
+async def test_over_http_without_sessions_a_program_of_one_name_version_and_address_reads_what_is_kept() -> None:
+    async with three_sources(LINES) as running:
+        programs = Programs(running)
+        uri = await programs.uri()
+        for address in (uri, f"{uri}/1"):
+            answer = await programs.said("resources/read", {"uri": address})
+            assert LINES.startswith(answer["result"]["contents"][0]["text"])
+            for other in ({"name": "codex"}, {"name": CODEX.upper()}, {"version": "2"}, {"host": "10.0.0.9"}):
+                refused = await programs.said("resources/read", {"uri": address}, **other)
+                assert "call its tool again" in refused["error"]["message"]
+        assert "result" in await programs.said("resources/read", {"uri": uri})
+        uri = await programs.uri(EARLY_COPILOT)
+        call = {"name": "read_result", "arguments": {"uri": uri}}
+        assert "isError" not in (await programs.said("tools/call", call, EARLY_COPILOT))["result"]
+        for other in ({"version": "2"}, {"host": "10.0.0.9"}):
+            assert (await programs.said("tools/call", call, EARLY_COPILOT, **other))["result"]["isError"] is True
+
+
+async def test_the_length_of_a_name_adds_nothing_to_what_is_kept() -> None:
+    async with three_sources(LINES) as running:
+        name = f"{CODEX} (via {'x' * 500_000})"
+        programs = Programs(running)
+        assert "result" in await programs.said("resources/read", {"uri": await programs.uri(name)}, name)
+        owners = [kept.owner for kept in links_of(running)._kept.values()]  # pyright: ignore[reportPrivateUsage]
+        assert len(repr(owners)) < 1_000
 
 
 async def test_a_client_that_does_not_say_who_it_is_is_given_everything() -> None:

@@ -13,13 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from gaia_bridge.protocol.json_text import valid_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sanitize.web_addresses import ADDRESS_CHARACTER, is_web_address
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import split_authority
 from gaia_bridge.server.http.mount import MOUNTED_AT
@@ -38,8 +40,13 @@ _LONGEST: Final = {"title": 100, "description": 100, "version": 255}
 _LONGEST_NAME: Final = 200
 _QUALIFIED: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9._-]+")
-_WEB: Final = re.compile(r"https?://[!-~]+")
-_ICON: Final = frozenset({"src", "mimeType", "sizes", "theme"})
+_IMAGE: Final = re.compile(rf"data:{ADDRESS_CHARACTER}+")
+_ICON: Final[Mapping[str, Callable[[object], bool]]] = {
+    "mimeType": lambda value: isinstance(value, str),
+    "sizes": lambda value: is_array(value) and all(isinstance(size, str) for size in value),
+    "theme": lambda value: value in ("dark", "light"),
+}
+"""What an icon may have beside its address."""
 
 _TOKEN: Final[JSON] = {
     "name": "Authorization",
@@ -68,7 +75,8 @@ async def answer_card(
         return
     await catalog.settle()
     scope = exchange.scope
-    place = f"{scope['scheme']}://{exchange.headers['host']}{scope.get(MOUNTED_AT, '')}{prefix}"
+    path = quote(scope.get(MOUNTED_AT, "") + prefix)  # as HTTP+SSE tells it
+    place = f"{scope['scheme']}://{exchange.headers['host']}{path}"
     card = server_card(catalog, revisions, place, asks_token=asks_token)
     body = json.dumps(valid_json(card), ensure_ascii=False, separators=(",", ":")).encode()
     tag = f'"{hashlib.sha256(body).hexdigest()}"'
@@ -100,16 +108,16 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     told = catalog.implementation(modern=True)
     headers = {"headers": [_TOKEN]} if asks_token else {}
     name = str(told.get("name", ""))
-    description = told.get("description") or told.get("title") or f"The MCP server {name}"
+    texts = _cut("description", told.get("description")), _cut("description", told.get("title"))
     card: JSON = {
         "$schema": _SCHEMA,
         "name": _qualified(name, place.partition("://")[2].partition("/")[0]),
-        "version": _cut("version", told.get("version") or "0"),
-        "description": _cut("description", description),
+        "version": _cut("version", told.get("version")) or "0",
+        "description": next(filter(None, texts), _cut("description", f"The MCP server {name}")),
     }
-    if title := told.get("title"):
-        card["title"] = _cut("title", title)
-    if isinstance(url := told.get("websiteUrl"), str) and _WEB.fullmatch(url):
+    if title := _cut("title", told.get("title")):
+        card["title"] = title
+    if is_web_address(url := told.get("websiteUrl")):
         card["websiteUrl"] = url
     if icons := list(_icons(told.get("icons"))):
         card["icons"] = icons
@@ -134,11 +142,12 @@ def _qualified(name: str, authority: str) -> str:
     is_address = host.startswith("[") or host.rpartition(".")[2].isdigit()
     space = "localhost" if is_address else ".".join(reversed(host.lower().strip(".").split("."))).replace("_", "-")
     short = _NO_NAME.sub("-", name).strip("-") or "server"
-    return f"{space[: _LONGEST_NAME // 2]}/{short[: _LONGEST_NAME // 2 - 1]}"
+    return f"{space[: _LONGEST_NAME // 2] or 'localhost'}/{short[: _LONGEST_NAME // 2 - 1]}"
 
 
 def _cut(field: str, text: object) -> str:
-    return one_line(str(text), _LONGEST[field])
+    """A text as a card may have it; empty if there is none, or nothing but blanks."""
+    return one_line(str(text or ""), _LONGEST[field])
 
 
 def _icons(icons: object) -> Iterator[JSON]:
@@ -146,9 +155,9 @@ def _icons(icons: object) -> Iterator[JSON]:
         if (
             is_object(icon)
             and isinstance(src := icon.get("src"), str)
-            and src.startswith(("https://", "http://", "data:"))
+            and (is_web_address(src) or _IMAGE.fullmatch(src))
         ):
-            yield {key: value for key, value in icon.items() if key in _ICON}
+            yield {"src": src, **{key: icon[key] for key, fits in _ICON.items() if fits(icon.get(key))}}
 
 
 def _has(wanted: str, tag: str) -> bool:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerInfo
-from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
+from gaia_bridge.protocol.json_text import valid_json
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, PUBLISHED
 from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.server_card import server_card
 from tests.support.published_schemas import problems, schema
 from tests.support.upstreams import raw_server
 
@@ -164,3 +171,84 @@ async def test_the_card_of_a_mounted_bridge_says_where_it_is_mounted() -> None:
         "http://localhost:1/tools/mcp",
         "http://localhost:1/tools/sse",
     ]
+
+
+async def test_addresses_lead_back_whatever_servers_and_places_are_called() -> None:
+    bridge = Bridge()
+    app = Starlette(routes=[Mount("/to ols", bridge.app())], lifespan=bridge.lifespan)
+    odd = ("a b", "a/b", "a?b", "a#b", "a%2Fb", "ü")
+    async with (
+        bridge,
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost:1") as client,
+    ):
+        for name in odd:
+            await bridge.add(replace(raw_server(), name=name))
+        for name in odd:
+            card = checked(await client.get(f"/to%20ols/servers/{quote(name, safe='')}/mcp/server-card"))
+            (mcp, sse) = (remote["url"] for remote in card["remotes"])
+            assert checked(await client.get(f"{mcp}/server-card")) == card, name
+            assert sse.removesuffix("/sse") == mcp.removesuffix("/mcp")
+
+
+def card_of(told: JSON, host: str) -> JSON:
+    """The card of an endpoint that says that of itself."""
+
+    def implementation(*, modern: bool) -> JSON:
+        return told
+
+    catalog: Any = SimpleNamespace(implementation=implementation)
+    return server_card(catalog, PUBLISHED, f"http://{host}", asks_token=False)
+
+
+TEXTS = st.text(max_size=300) | st.sampled_from(
+    [
+        " ",
+        "\u202e",
+        "a/b",
+        "/",
+        "..",
+        "\n",
+        "x" * 300,
+        "https://x",
+        "http://x:1/a?b#c",
+        "data:image/png;base64,AA==",
+        "http://[",
+        'http://"',
+        "http://a#b#c",
+        "http://%zz",
+        "https://x y",
+        "data:",
+    ]
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS, lambda inner: st.lists(inner, max_size=3), max_leaves=4
+)
+ICONS = st.fixed_dictionaries({}, optional={"src": TEXTS, "mimeType": ANYTHING, "sizes": ANYTHING, "theme": ANYTHING})
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    told=st.fixed_dictionaries(
+        {"name": TEXTS},
+        optional={
+            "version": TEXTS,
+            "title": ANYTHING,
+            "description": ANYTHING,
+            "websiteUrl": ANYTHING,
+            "icons": ANYTHING | st.lists(ICONS | ANYTHING, max_size=3),
+        },
+    ),
+    host=st.sampled_from(["127.0.0.1:8", "localhost", "[::1]:80", "a_b.example", "-", "...", "1.2.3", "x" * 300]),
+)
+def test_whatever_an_endpoint_says_of_itself_its_card_is_one(told: JSON, host: str) -> None:
+    card = card_of(told, host)
+    assert problems("server-card-v1", valid_json(card), "ServerCard") == []
+
+
+def test_addresses_and_icons_that_are_some_stay() -> None:
+    image = {"src": "data:image/png;base64,AA+/==", "mimeType": "image/png", "sizes": ["48x48", "any"], "theme": "dark"}
+    picture = {"src": "https://[::1]:8/a%20b?c=d#e", "theme": "pink", "sizes": "48x48", "own": 1}
+    told = {"name": "x", "title": " X ", "websiteUrl": "https://x.example", "icons": [image, picture, {"src": "x.png"}]}
+    card = card_of(told, "localhost")
+    assert (card["icons"], card["websiteUrl"]) == ([image, {"src": picture["src"]}], "https://x.example")
+    assert (card["title"], card["description"]) == ("X", "X")
