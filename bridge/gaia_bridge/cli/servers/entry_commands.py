@@ -176,8 +176,8 @@ def _typed(name: str, command: tuple[str, ...], typed: Typed) -> Found:
 
     if not command and typed.openapi is None:
         if Path(name).is_file():
-            words = f"gaia-bridge add - < {shlex.quote(name)}"
-            raise click.UsageError(printable(f"{name} is a file; {words} takes the servers that it lists", None))
+            words = f"gaia-bridge import {shlex.quote(name)}"
+            raise click.UsageError(printable(f"{name} is a file; {words} takes over the servers that it lists", None))
         if not is_source_name(name):
             raise click.UsageError(f"NAME is missing: gaia-bridge add NAME {shlex.quote(name)}")
         raise click.UsageError("Missing argument 'COMMAND...|URL|JSON'.")
