@@ -14,6 +14,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -28,6 +29,8 @@ CONFIGURATION: Final = DOCS / "zensical.toml"
 _ELSEWHERE: Final = re.compile(r"https?://(?!www\.w3\.org/)[^\"'`\s]*")
 _COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
 _SECONDS: Final = 120
+_WITHOUT_PROMPT: Final = re.compile(r"```console\n(?!\$ )")
+"""Commands that the builder would show as faintly as output."""
 _HOME: Final = {"README.md": "index.md"}
 
 
@@ -57,8 +60,10 @@ def build(place: Path) -> None:
         place: Its folder, which is replaced.
 
     Raises:
-        SiteError: The builder warned of something; says what.
+        SiteError: The builder is not installed, or warned of something; says what.
     """
+    if find_spec("zensical") is None:
+        raise SiteError("the builder of the site is not installed: pip install --group docs (with pip 25.1 or later)")
     with tempfile.TemporaryDirectory() as work:
         _stage(Path(work, "pages"))
         shutil.copy(CONFIGURATION, work)
@@ -101,7 +106,7 @@ def _stage(folder: Path) -> None:
         place = folder / staged(file)
         place.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
-            place.write_text(_with_links(file), "utf-8")
+            place.write_text(_WITHOUT_PROMPT.sub("```sh\n", _with_links(file)), "utf-8")
         else:
             shutil.copy(file, place)
     for file in (ROOT / "vscode-config").glob("*.json"):  # which its page leads to

@@ -56,6 +56,11 @@ def test_it_has_a_page_for_each_of_ours(built: Path) -> None:
     assert 'src="pictures/' in (built / "editors.html").read_text("utf-8").replace('src="./', 'src="')
 
 
+def test_commands_are_not_shown_as_if_they_were_output(built: Path) -> None:
+    shown = (built / "five-minutes.html").read_text("utf-8")
+    assert "gaia-bridge" in shown and '<span class="go">' not in shown
+
+
 def test_a_browser_fetches_nothing_from_elsewhere(built: Path) -> None:
     for file, text in texts(built, "html"):
         loads = Loads(text)

@@ -557,6 +557,22 @@ def test_up_ps_restart_and_down_by_hand(me: User) -> None:
     assert me.run("down", *words).stderr == "it does not run\n"
 
 
+def test_a_restart_with_an_agent_that_cannot_be_loaded_leaves_the_bridge_that_runs(me: User) -> None:
+    agent = me.folder / "mine.py"
+    agent.write_text(
+        "from gaia.agents.base import tool\n\n\n@tool\ndef one() -> int:\n    return 1\n", encoding="utf-8"
+    )
+    window = me.window("--agent", str(agent))
+    [before] = me.bridges()
+    agent.write_text("import no_such_module\n", encoding="utf-8")
+    refused = me.run("restart", "--agent", str(agent))
+    assert refused.returncode == 66
+    assert "no_such_module" in refused.stderr
+    assert [bridge["pid"] for bridge in me.bridges()] == [before["pid"]]
+    assert [tool["name"] for tool in window.result_of("tools/list")["tools"]] == ["one"]
+    assert f"it does not run; others do: {before['name']} (gaia-bridge ps); --agent" in me.run("down").stderr
+
+
 def test_a_bridge_that_was_meant_to_stay_stays_when_a_front_starts_it_again(me: User) -> None:
     words = ("--agent", str(AGENT))
     window = me.window(*words, "--keep", SOON)

@@ -202,8 +202,15 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
         for place in ended:
             click.echo(f"ended: {place.name}", err=True)
         if not ended:
-            click.echo("no bridge runs in the background" if everything else "it does not run", err=True)
+            nothing = "no bridge runs in the background" if everything else f"it does not run{_others(found[0])}"
+            click.echo(nothing, err=True)
     return ExitCode.OK
+
+
+def _others(place: Place) -> str:
+    """What is said where another bridge may have been meant."""
+    names = ", ".join(each.name for each in places(runtime_folder()) if each.name != place.name and _status(each))
+    return f"; others do: {printable(names, 400)} (gaia-bridge ps); --agent and --config say which" if names else ""
 
 
 @click.command()
@@ -213,14 +220,39 @@ def restart(config: str | None, agents: tuple[str, ...], keep: float | None) -> 
     """Start that bridge anew; editors stay connected.
 
     Calls in flight are answered by the old one. Without --keep, the new one stays as long as the old one would have.
+    With an agent that cannot be loaded, the old one goes on.
     """
     with _as_our_errors():
         place, scope = _of(config, agents)
+        _look_at(scope)
         until = time.monotonic() + START_PATIENCE
         if restarted(place, scope, None if keep is None else 60 * keep, until) is None:
-            click.echo("it did not run", err=True)
+            click.echo(f"it did not run{_others(place)}", err=True)
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK
+
+
+def _look_at(scope: Scope) -> None:
+    """Load the agents as the new bridge will.
+
+    Raises:
+        AgentLoadError: One of them cannot be loaded.
+    """
+    if not scope.agents:
+        return
+    from gaia_bridge.cli.interrupts import ended_by_interrupt
+    from gaia_bridge.cli.logs import keep_log
+    from gaia_bridge.cli.output import stdout_to_stderr
+    from gaia_bridge.config.showing import only_shown
+
+    with imported_for_good():
+        from gaia_bridge.discovery import find_agents
+
+    with stdout_to_stderr(), ended_by_interrupt(), only_shown(), keep_log():
+        found = find_agents(scope.agents, root=Path(scope.folder or Path.home()), in_windows=True)
+    for entry in found:
+        if not entry.agents:
+            raise entry.failures[0]
 
 
 @click.command()

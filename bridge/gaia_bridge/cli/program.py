@@ -147,17 +147,17 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
         "doctor": ("doctor:doctor", "Look for what is wrong on this machine, and say what to do."),
     },
+    "Editors": {
+        "install": ("install:install", "Put the bridge into the configuration of an editor."),
+        "import": ("import_command:import_servers", "Take over the servers that an editor has."),
+        "bundle": ("bundle:bundle", "Make plugins, bundles and links that others install."),
+    },
     "One bridge for all editors": {
         "connect": ("background:connect", "Serve an editor by the bridge that runs in the background."),
         "up": ("background:up", "Start the bridge for all editors, unless it runs."),
         "down": ("background:down", "End the bridge for all editors."),
         "restart": ("background:restart", "Start that bridge anew; editors stay connected."),
         "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
-    },
-    "Editors": {
-        "install": ("install:install", "Put the bridge into the configuration of an editor."),
-        "import": ("import_command:import_servers", "Take over the servers that an editor has."),
-        "bundle": ("bundle:bundle", "Make plugins, bundles and links that others install."),
     },
     "Servers": {
         "search": ("servers.search_command:search", "Find servers in the public registry."),

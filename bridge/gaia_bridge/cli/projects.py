@@ -41,6 +41,9 @@ def init(name: str) -> int:
     _tell(f"wrote {printable(name)}, with the agent {names.published} in {names.module}.py and its test")
     # The folder's name may begin with a hyphen, or hold a space.
     _tell(f"next: cd -- {shlex.quote(name)} && {_test()} && gaia-bridge dev {names.module}.py")
+    _tell(
+        "for VS Code: make the environment .venv in it, as its README.md says; .vscode/mcp.json starts the bridge there"
+    )
     return ExitCode.OK
 
 

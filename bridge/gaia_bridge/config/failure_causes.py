@@ -259,7 +259,7 @@ def _causes(failure: Failure) -> Iterator[Cause]:
         yield Cause(
             _short(next(filter(_DOWNLOADING.search, reversed(lines)), "")),
             f"{failure.program} may still be downloading it: --startup-timeout 300 with `gaia-bridge add`, or "
-            '"startup_timeout": 300 in the entry, gives it more time',
+            '"startup_timeout": 300 in the entry, gives it more time; is this machine on the network?',
         )
 
 

@@ -110,7 +110,7 @@ def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.Ca
     main(["--help"])
     text = capsys.readouterr().out.partition("Exit codes")[0]
     text = text[text.index("Begin:\n") :]
-    groups = ["Begin", "Run", "One bridge for all editors", "Editors", "Servers", "Try servers and agents", "Shell"]
+    groups = ["Begin", "Run", "Editors", "One bridge for all editors", "Servers", "Try servers and agents", "Shell"]
     assert re.findall(r"^(\w[\w ]*):\n", text, re.MULTILINE) == groups
     listed = re.findall(r"^  ([a-z-]+) {2,}\w", text, re.MULTILINE)
     assert sorted(listed) == sorted(name for name, command in program.commands.items() if not command.hidden)

@@ -32,6 +32,7 @@ def test_a_project_is_written_and_its_next_steps_are_told(tmp_path: Path, capsys
     told = capsys.readouterr()
     assert told.out == ""
     assert "cd -- 'my weather' && python -m pytest && gaia-bridge dev my_weather_agent.py" in told.err
+    assert "for VS Code: make the environment .venv in it, as its README.md says" in told.err
 
 
 def test_where_there_is_no_pytest_the_next_steps_begin_with_it(

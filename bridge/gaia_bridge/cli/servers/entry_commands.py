@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["add", "disable", "enable", "remove"]
 
 _NAME_AND_PROGRAM = 2
+_OURS_ALONE = frozenset({"--inherit-env", "--no-connect", "--secrets", "--startup-timeout"})
+"""Options that hardly any program has besides: who writes one behind a program means ours."""
 
 
 class _WithCommandLine(click.Command):
@@ -155,7 +157,8 @@ def add(
     if (listed := reference_in(name, command)) is not None:
         return _add_listed(*listed, from_registry, typed, secrets, place, as_json)
     if from_registry.used:
-        raise click.UsageError(f"{from_registry.used[0]} goes with registry:NAME alone")
+        first = "; the name comes first: gaia-bridge add NAME COMMAND" if from_registry.used[0] == "--name" else ""
+        raise click.UsageError(f"{from_registry.used[0]} goes with registry:NAME alone{first}")
     pasted = openapi is None and (is_pasted(name) or (len(command) == 1 and is_pasted(command[0])))
     if pasted:
         if typed.says_how or (is_pasted(name) and command):
@@ -172,9 +175,14 @@ def _typed(name: str, command: tuple[str, ...], typed: Typed) -> Found:
     from gaia_bridge.editors.reading import Found
 
     if not command and typed.openapi is None:
+        if Path(name).is_file():
+            words = f"gaia-bridge import {shlex.quote(name)}"
+            raise click.UsageError(printable(f"{name} is a file; {words} takes over the servers that it lists", None))
         if not is_source_name(name):
             raise click.UsageError(f"NAME is missing: gaia-bridge add NAME {shlex.quote(name)}")
         raise click.UsageError("Missing argument 'COMMAND...|URL|JSON'.")
+    if behind := [word for word in command[1:] if word in _OURS_ALONE]:
+        click.echo(f"note: {behind[0]} is the program's where it stands; options of `add` stand before NAME", err=True)
     entry, named = with_container_variables(typed_entry(name, command, typed))
     referred = [*(word for word in typed.env if "=" not in word), *named]
     return Found(name, entry, inputs={variable: variable for variable in referred if variable not in os.environ})

@@ -52,7 +52,9 @@ def bridge_status(url: str) -> JSON:
         with asked.bounded():
             return asked.status()
     except (OSError, HTTPException, ValueError) as error:
-        problem = f"no bridge answers there: {error}; is `gaia-bridge serve` running?"
+        hint = "is `gaia-bridge serve` running? `gaia-bridge ps` shows the bridges of editors"
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        problem = f"no bridge answers there: {said}; {hint}"
         raise ServerUnavailableError(url, problem) from None
 
 

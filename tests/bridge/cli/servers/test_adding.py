@@ -171,3 +171,16 @@ def test_who_has_python3_alone_is_told_so(run: Run, tmp_path: Path, monkeypatch:
         "'python': No such file or directory; is it installed, and on the PATH? There is a python3"
         in run("add", "x", "python -m server")[2]
     )
+
+
+def test_a_file_in_place_of_a_command_is_told_how_its_servers_are_added(run: Run) -> None:
+    Path("my servers.json").write_text(PASTED, encoding="utf-8")
+    code, _, err = run("add", "my servers.json")
+    assert code == 64 and "my servers.json is a file; gaia-bridge import 'my servers.json' takes over" in err
+    assert run("import", "my servers.json", "--secrets", "file")[0] == 0 and "my raw" in entries()
+
+
+def test_an_option_of_ours_behind_a_program_is_told_to_be_the_programs(run: Run) -> None:
+    code, _, err = run("add", "x", *COMMAND.split(), "quiet", "--no-connect")
+    assert "note: --no-connect is the program's where it stands; options of `add` stand before NAME" in err
+    assert (code, entries()["x"]["args"][-2:]) == (0, ["quiet", "--no-connect"])
