@@ -61,6 +61,8 @@ _DESCRIPTION_LENGTH: Final = 1_024
 _COMPATIBILITY_LENGTH: Final = 500
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _END: Final = f"/{SKILL_FILE}"
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s?#\x00-\x1f\x7f\\]+")
+"""With a path and nothing behind it: hosts make folders and files of these."""
 
 
 def declares_skills(capabilities: Mapping[str, Any]) -> bool:
@@ -193,6 +195,8 @@ def skill_problem(entry: Mapping[str, Any]) -> str | None:
     root = root_of(uri)
     if root == uri or "://" not in root:
         return f"its uri is {uri!r}; expected that of its {SKILL_FILE}"
+    if _URI.fullmatch(uri) is None or not all(map(_is_part, filter(None, root.partition("://")[2].split("/")))):
+        return f"its uri is {uri!r}; expected a path of names, with ? and # and such written as %3F and %23"
     if unquote(root.rpartition("/")[2]) != frontmatter["name"]:
         return f"its uri is {uri!r}, and its name {frontmatter['name']!r}; expected that name before {_END}"
     resources = entry["resources"]
@@ -217,7 +221,7 @@ def _file_problem(file: object, beginning: str) -> str | None:
     if not is_object(file) or not isinstance(uri, str):
         return "one of its resources has no uri"
     rest = uri.removeprefix(beginning)
-    if rest == uri or not rest or any(unquote(part) in ("", ".", "..") for part in rest.split("/")):
+    if rest == uri or _URI.fullmatch(uri) is None or not all(map(_is_part, rest.split("/"))):
         return f"{uri!r} is no file below {beginning!r}"
     digest, size = file.get("digest"), file.get("size")
     if not isinstance(digest, str) or _DIGEST.fullmatch(digest) is None:
@@ -225,6 +229,12 @@ def _file_problem(file: object, beginning: str) -> str | None:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         return f"the size of {uri!r} is {_short(size)}; expected a number of bytes"
     return None
+
+
+def _is_part(part: str) -> bool:
+    """Whether a part of a path stays in its folder on every system, however it is decoded."""
+    name = unquote(part)
+    return name != "" and "/" not in name and "\0" not in name and not {".", ".."}.intersection(name.split("\\"))
 
 
 def _json_problem(value: object, place: str = "") -> str | None:

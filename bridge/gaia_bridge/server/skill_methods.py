@@ -22,6 +22,7 @@ from gaia_bridge.protocol.skills import (
     root_of,
 )
 from gaia_bridge.protocol.vocabulary import definition_problem
+from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.pagination import Pager
@@ -159,6 +160,8 @@ class SkillMethods:
             raise
         entry = result.get("skill")
         problem = definition_problem("skill", entry) if is_object(entry) else "it is not an object"
+        if problem is None and is_object(entry) and entry["uri"] != uri:
+            problem = f"its uri is {one_line(entry['uri'], 200)!r}, and {one_line(uri, 200)!r} was asked for"
         if problem is not None or not is_object(entry):
             words = f"upstream {source.name!r} answered {SKILLS_GET} with a skill that is none: {problem}"
             raise ProtocolError(INTERNAL_ERROR, words)

@@ -33,6 +33,8 @@ class SkillRoots:
         self._merges = len(sources) > 1
         self._sources = tuple(sources.values())
         self._owners: dict[str, tuple[Source, str]] = {}
+        self._around: set[str] = set()
+        """What is taken, and the directories that it is in."""
         self._public: dict[tuple[str, str], str] = {}
         self.rewritten: list[tuple[Source, str]] = []
         """The directories that could not keep their URIs."""
@@ -88,13 +90,12 @@ class SkillRoots:
 
     def _take(self, source: Source, root: str, public: str) -> None:
         self._owners[public] = source, root
+        self._around.update(_ancestors(public))
         self._public[source.name, root] = public
 
     def _is_free(self, root: str) -> bool:
         """Whether a directory is neither inside of one that is taken, nor around one."""
-        if any(directory in self._owners for directory in _ancestors(root)):
-            return False
-        return not any(taken.startswith(f"{root}/") for taken in self._owners)
+        return root not in self._around and not any(directory in self._owners for directory in _ancestors(root))
 
 
 def _uri(listed: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]) -> str:
@@ -114,8 +115,8 @@ def _ancestors(uri: str) -> Iterator[str]:
 
 def _outermost(roots: Iterable[str]) -> list[str]:
     """Directories without those that are inside of others."""
-    kept: list[str] = []
+    kept: set[str] = set()
     for root in sorted(set(roots), key=len):
-        if not any(root.startswith(f"{outer}/") for outer in kept):
-            kept.append(root)
+        if kept.isdisjoint(_ancestors(root)):
+            kept.add(root)
     return sorted(kept)

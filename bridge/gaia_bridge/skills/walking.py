@@ -138,7 +138,8 @@ def read_file(file: FoundFile, folder: Path) -> bytes:
 
 
 def _is_ignored(name: str) -> bool:
-    return name.startswith(".") or name in _IGNORED or name.endswith(_ENDINGS)
+    leads_away = not {".", ".."}.isdisjoint(name.split("\\"))  # on the systems of some clients
+    return leads_away or name.startswith(".") or name in _IGNORED or name.endswith(_ENDINGS)
 
 
 def _signature(about: os.stat_result) -> tuple[int, ...]:
