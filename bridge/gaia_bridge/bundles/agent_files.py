@@ -17,12 +17,14 @@ from gaia_bridge.config.paths import expanded
 from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.protocol.skills import SKILL_FILE
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
 
 __all__ = ["AgentFiles", "agent_files", "skill_files"]
 
 _SKILLS: Final = "skills"
-_SKILL: Final = "SKILL.md"
 _MAX_FILES: Final = 1_000
 _MAX_BYTES: Final = 16 * MIB
 """Of one file. What is larger is data, and belongs where it is downloaded from."""
@@ -38,10 +40,6 @@ _KEY_FILE: Final = re.compile(
 """What keys and passwords are kept in."""
 _KEY: Final = re.compile(rb"^-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", re.MULTILINE)
 
-_HEADER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-_FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
-_SKILL_NAME: Final = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-"""https://agentskills.io/specification: what a skill may be called, which is what its folder is called."""
 
 _SCRIPT: Final = re.compile(r"(?m)^# /// script$\s(?P<content>(?:^#(?:| .*)$\s)+)^# ///$")
 """What a script says that it needs (PEP 723)."""
@@ -175,7 +173,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 def _skills(folder: Path) -> Iterator[tuple[str, bytes]]:
     """The files of the skills in a folder: those of each folder in it that has a `SKILL.md`."""
     for skill in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if (skill / _SKILL).is_file():
+        if (skill / SKILL_FILE).is_file():
             _check_skill(skill)
             yield from ((f.relative_to(folder).as_posix(), _content(f, folder)) for f in _below(skill))
 
@@ -184,18 +182,16 @@ def _check_skill(folder: Path) -> None:
     """Refuse a skill that clients would leave out.
 
     Raises:
-        ConfigError: It has no name or no description, or another name than its folder.
+        ConfigError: Its frontmatter is not valid, or has another name than its folder.
     """
-    path = folder / _SKILL
-    header = _HEADER.match(_content(path, folder).decode("utf-8", "replace"))
-    fields = {key: value.strip("\"'") for key, value in _FIELD.findall(header[1])} if header is not None else {}
-    for field in ("name", "description"):
-        if not fields.get(field):
-            hint = f"begin it with ---, name: {folder.name}, description: ..., ---"
-            raise ConfigError(str(path), f"has no {field!r}, so that clients leave the skill out", hint)
-    if fields["name"] != folder.name or not _SKILL_NAME.fullmatch(folder.name):
-        problem = f"says the name {one_line(fields['name'], 80)!r} in the folder {folder.name!r}"
-        raise ConfigError(str(path), problem, "give both the same name, of a-z 0-9 -")
+    path = folder / SKILL_FILE
+    try:
+        name = read_frontmatter(_content(path, folder), AgentLimits().skill_frontmatter_bytes)["name"]
+    except FrontmatterError as error:
+        raise ConfigError(str(path), f"{error}, so that clients leave the skill out") from None
+    if name != folder.name:
+        problem = f"says the name {name!r} in the folder {folder.name!r}"
+        raise ConfigError(str(path), problem, "give both the same name")
 
 
 def _below(folder: Path) -> list[Path]:

@@ -251,7 +251,10 @@ class ResultLinks:
         blocks[moved[-1]] = [{"type": "text", "text": told}, link]
 
     def _keep(self, contents: list[JSON], size: int, owner: Hashable = None, pieces: tuple[int, ...] = ()) -> str:
-        """Keep what a link leads to; returns its URI."""
+        """Keep what a link leads to, in place of what has been kept for long enough; returns its URI."""
+        now = time.monotonic()
+        while self._kept and self._kept[oldest := next(iter(self._kept))].until < now:
+            self._drop(oldest)
         uri = f"{RESULT_SCHEME}{secrets.token_urlsafe(16)}"
         self._kept[uri] = _Kept(contents, time.monotonic() + self._seconds, size, owner, pieces)
         self._used += size

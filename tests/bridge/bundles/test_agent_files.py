@@ -68,9 +68,11 @@ def test_an_agent_in_a_package_brings_the_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "problem"),
     [
-        ("# Greet\n", "has no 'name'"),
-        ("---\nname: greet\n---\n", "has no 'description'"),
-        ("---\nname: Greet\ndescription: x\n---\n", "says the name 'Greet' in the folder 'greet'"),
+        ("# Greet\n", "has no frontmatter"),
+        ("---\nname: greet\n---\n", "its description is None"),
+        ("---\nname: Greet\ndescription: x\n---\n", "its name is 'Greet'"),
+        ("---\nname: greets\ndescription: x\n---\n", "says the name 'greets' in the folder 'greet'"),
+        ("---\nname: greet\ndescription: [x\n---\n", "clients leave the skill out"),
     ],
 )
 def test_a_skill_that_clients_would_leave_out_is_refused(tmp_path: Path, header: str, problem: str) -> None:

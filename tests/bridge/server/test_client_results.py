@@ -224,6 +224,8 @@ async def test_what_is_kept_is_bounded_in_number_size_and_time(mode: str, monkey
         now[0] += 61
         with pytest.raises(mcp.MCPError):
             await read(client, uris[2])
+        await called(client)
+        assert len(links_of(running)._kept) == 1  # pyright: ignore[reportPrivateUsage]
     small = Settings(clients=ClientLimits(kept_bytes=1_000))
     async with three_sources(LINES, small) as running, known_as(running, CODEX, mode) as client:
         assert texts(await called(client)) == [LINES]
