@@ -178,7 +178,10 @@ def _leftovers(folder: str, names: list[str], at: Surroundings) -> Iterator[Find
         if ending is None or name.removesuffix(ending) in alive:
             continue
         path = os.path.join(folder, name)
-        about = os.lstat(path)
+        try:
+            about = os.lstat(path)
+        except FileNotFoundError:  # its bridge has just ended
+            continue
         if stat.S_ISREG(about.st_mode) and time.time() - about.st_mtime > at.limits.leftover_age:
             lock = Place(folder, name.removesuffix(ending)).lock
             repair = Repair(f"remove {path}", partial(_remove_leftover, path, lock, about.st_mtime_ns))

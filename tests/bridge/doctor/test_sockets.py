@@ -136,3 +136,11 @@ def test_an_old_log_of_a_bridge_that_is_gone_is_removed_and_a_new_one_is_kept(fo
         for finding in found:
             repaired(finding)
         assert sorted(path.name for path in folder.iterdir()) == ["alive.front.sock", "alive.log", "new-2.log"]
+
+
+def test_a_log_that_goes_while_it_is_looked_at_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(_: str) -> list[str]:
+        return ["gone-1.log"]
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert set(by_id(look(SOCKETS))) == {"socket.fine"}
