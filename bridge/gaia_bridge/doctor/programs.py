@@ -9,9 +9,17 @@ from collections.abc import Iterator
 from typing import Final
 
 import anyio
-import anyio.to_thread
 
-from gaia_bridge.doctor.checks import Said, Subject, editor_path, found_program, search_path, servers_path, what_it_says
+from gaia_bridge.doctor.checks import (
+    Said,
+    Subject,
+    editor_path,
+    found_program,
+    in_thread,
+    search_path,
+    servers_path,
+    what_it_says,
+)
 from gaia_bridge.doctor.editor_entries import editor_entries
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import State, Surroundings
@@ -111,7 +119,7 @@ async def _check(at: Surroundings) -> list[Finding]:
     for name in _SOURCES:
         found += _judged(name, usual[name], said.get(name), sorted(needed.get(name, ())))
     found += _other_commands(at, needed)
-    return found + await anyio.to_thread.run_sync(lambda: list(_hidden(at, needed)))
+    return found + await in_thread(lambda: list(_hidden(at, needed)))
 
 
 def _needed(at: Surroundings) -> dict[str, set[str]]:
