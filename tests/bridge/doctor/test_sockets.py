@@ -144,3 +144,28 @@ def test_a_log_that_goes_while_it_is_looked_at_is_no_error(folder: Path, monkeyp
 
     monkeypatch.setattr(os, "listdir", listed)
     assert set(by_id(look(SOCKETS))) == {"socket.fine"}
+
+
+def test_what_was_locked_for_a_repair_leaves_no_lock(folder: Path) -> None:
+    listener(folder / "default.sock").close()
+    repaired(by_id(look(SOCKETS))["socket.stale"])
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_is_removed_where_another_lock_took_the_place_of_the_old_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lock, real = folder / "default.sock", folder / "default.lock", fcntl.flock
+    listener(path).close()
+    lock.touch()
+    finding = by_id(look(SOCKETS))["socket.stale"]
+
+    def meanwhile(descriptor: int, how: int) -> None:
+        lock.rename(folder / "old.lock")  # its bridge has ended, and the next one is being started
+        lock.touch()
+        real(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", meanwhile)
+    with pytest.raises(NothingDoneError, match="being started"):
+        repaired(finding)
+    assert path.exists()
