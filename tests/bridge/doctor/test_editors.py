@@ -205,3 +205,13 @@ def test_a_file_that_hangs_keeps_the_doctor_no_longer_than_its_time(monkeypatch:
     found = anyio.run(look_at)
     assert not ended.is_set() and bad(found.findings) == {"doctor.late"}
     release.set()
+
+
+def test_an_entry_that_no_program_can_be_given_is_told_and_hides_no_other(own: str) -> None:
+    installed("cursor")
+    installed("vscode", "--workspace")
+    path = Path(".vscode/mcp.json")
+    path.write_text(path.read_text(encoding="utf-8").replace(own, "/evil\\u0000"), encoding="utf-8")
+    found = by_id(look(EDITOR_FILES))
+    assert {"editor.fine", "editor.broken-file"} <= set(found)
+    assert "zero byte" in found["editor.broken-file"].message
