@@ -10,6 +10,7 @@ from typing import Final
 
 import anyio
 
+from gaia_bridge.config.child_environment import PARTS_OF
 from gaia_bridge.doctor.checks import (
     Said,
     Subject,
@@ -87,12 +88,7 @@ _PATHS = Kind(
     "an editor that is started from a menu does not read the files of your shell; VS Code asks the shell, most do not",
 )
 
-_SOURCES: Final = {
-    "npx": "Node.js: https://nodejs.org/",
-    "node": "Node.js: https://nodejs.org/",
-    "uvx": "uv: https://docs.astral.sh/uv/",
-    "docker": "Docker: https://docs.docker.com/",
-}
+_SOURCES: Final = {name: PARTS_OF[name] for name in ("npx", "node", "uvx", "docker")}
 """The usual programs, and where they come from."""
 
 _ASKED: Final = {"docker": ("version", "--format", "{{.Client.Version}}, its daemon {{.Server.Version}}")}
