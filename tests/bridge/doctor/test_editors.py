@@ -195,10 +195,10 @@ def test_what_lies_in_the_current_folder_is_not_run_for_a_version(
 def test_a_file_that_hangs_keeps_the_doctor_no_longer_than_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     release, ended = threading.Event(), threading.Event()
 
-    def hanging(_: object) -> object:
+    def hanging(_: object) -> tuple[()]:
         release.wait(5)
         ended.set()
-        return [], []
+        return ()
 
     monkeypatch.setattr(editors_module, "editor_entries", hanging)
     look_at = partial(examine, subjects=(EDITOR_FILES,), limits=DoctorLimits(check_timeout=0.1))
