@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import anyio
+import anyio.to_thread
 from msgspec import Struct
 
 from gaia_bridge.doctor.findings import Finding, Kind
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["Said", "Subject", "editor_path", "found_program", "search_path", "servers_path", "what_it_says"]
+__all__ = [
+    "Said",
+    "Subject",
+    "editor_path",
+    "found_program",
+    "in_thread",
+    "search_path",
+    "servers_path",
+    "what_it_says",
+]
+
+T = TypeVar("T")
 
 _SAID: Final = 4_096
 """Bytes of what a program says of its version; more is cut off, and the program ended."""
@@ -57,7 +71,10 @@ class Said(Struct, frozen=True):
 
 
 async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[str, str]) -> Said:
-    """Run a program that says its version, and ends.
+    """Run a program that says its version, and ends. Nothing of it is left when it does not.
+
+    It is run in the root folder: `python -m` and the shims of version managers heed what lies in the current one,
+    which strangers may have written.
 
     Args:
         words: Its command line.
@@ -67,18 +84,27 @@ async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[st
     try:
         with anyio.fail_after(seconds):
             async with await anyio.open_process(
-                words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=environ, start_new_session=True
+                words,
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.STDOUT,
+                cwd=os.sep,
+                env=environ,
+                start_new_session=True,
             ) as process:
-                text, has_ended = await _beginning(process)
-                if not has_ended:
-                    process.kill()
-                code = await process.wait()
+                code: int | None = None
+                try:
+                    text, has_ended = await _beginning(process)
+                    code = await process.wait() if has_ended else None
+                finally:
+                    if code is None:  # what it has started is in its group
+                        with suppress(OSError):
+                            os.killpg(process.pid, signal.SIGKILL)
     except TimeoutError:
         return Said("", f"it did not answer within {seconds:g} s")
     except OSError as error:
         return Said("", f"it cannot be started: {error.strerror or error}")
     line = one_line(next(iter(text.strip().splitlines()), ""), 200)
-    if has_ended and code:
+    if code:
         return Said(line, f"it ends with code {code}" + (f": {line}" if line else ""))
     return Said(line)
 
@@ -93,6 +119,15 @@ async def _beginning(process: anyio.abc.Process) -> tuple[str, bool]:
         except anyio.EndOfStream:
             return said.decode(errors="replace"), True
     return said.decode(errors="replace"), False
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Call what may wait for a file system. A thread that hangs is left behind, and ends with the process.
+
+    Args:
+        function: What is called.
+    """
+    return await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
 
 
 def search_path(at: Surroundings) -> str:

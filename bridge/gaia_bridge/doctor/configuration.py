@@ -141,7 +141,9 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
         if "can read the secret" in warning:
             path = layer.path  # a project's file is the project's
             repair = (
-                None if layer.kind is LayerKind.LOCAL else Repair(f"chmod 600 {path}", partial(narrow, path, 0o600))
+                None
+                if layer.kind is LayerKind.LOCAL or path.is_symlink()
+                else Repair(f"chmod 600 {path}", partial(narrow, path, 0o600))
             )
             command = f"chmod 600 {shlex.quote(str(path))}"
             yield _OPEN_SECRET.found(warning, str(path), command, repair)

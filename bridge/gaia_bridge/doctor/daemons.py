@@ -6,12 +6,12 @@ import os
 import shlex
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 
-from gaia_bridge.doctor.checks import Subject
+from gaia_bridge.doctor.checks import Subject, in_thread
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.login_files import GONE_AT_LOGIN, gone_at_login
 from gaia_bridge.doctor.sockets import is_listened_at
@@ -69,7 +69,7 @@ _GONE = Kind(
 
 
 async def _check(at: Surroundings) -> list[Finding]:
-    at_login = await anyio.to_thread.run_sync(lambda: list(gone_at_login(at)))
+    at_login = await in_thread(lambda: list(gone_at_login(at)))
     return [*await _running(at), *at_login]
 
 
@@ -80,7 +80,7 @@ async def _running(at: Surroundings) -> list[Finding]:
     answers: dict[str, list[Finding]] = {}
 
     async def look(place: Place) -> None:
-        if await anyio.to_thread.run_sync(is_listened_at, place.front, at.limits.connect_timeout):
+        if await in_thread(partial(is_listened_at, place.front, at.limits.connect_timeout)):
             answers[place.name] = await _judged(place, at.limits.connect_timeout)
 
     async with anyio.create_task_group() as tasks:
@@ -118,7 +118,7 @@ async def _process(place: Place, seconds: float) -> str:
                 return "PROCESS"
             return str(peer_process(connection) or "PROCESS")
 
-    return await anyio.to_thread.run_sync(found)
+    return await in_thread(found)
 
 
 async def _status(place: Place) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.editors.entries import is_ours
@@ -153,6 +154,8 @@ def _servers(editor: Editor, path: Path) -> JSON:
     servers = document_of(editor, path, text_of(path, content)).get(editor.root, {})
     if not is_object(servers):
         raise ConfigError(str(path), f"its {editor.root!r} is no object of servers")
+    if any("\0" in text for text in texts_in(servers)):  # which the system takes in no path
+        raise ConfigError(str(path), "an entry has a zero byte in it, which no program can be given")
     return servers
 
 

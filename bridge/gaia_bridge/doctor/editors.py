@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from gaia_bridge.doctor.checks import Said, Subject, editor_path, found_program, what_it_says
-from gaia_bridge.doctor.editor_entries import EditorEntry, editor_entries
+from gaia_bridge.doctor.checks import Said, Subject, editor_path, found_program, in_thread, what_it_says
+from gaia_bridge.doctor.editor_entries import BrokenFile, EditorEntry, editor_entries
 from gaia_bridge.doctor.findings import Finding, Kind, Level, NothingDoneError, Repair
 from gaia_bridge.doctor.sockets import is_listened_at
 from gaia_bridge.doctor.surroundings import Surroundings
@@ -115,13 +115,22 @@ _NONE = Kind(
 
 
 async def _check(at: Surroundings) -> list[Finding]:
-    entries, broken = await anyio.to_thread.run_sync(editor_entries, at)
+    entries, broken = await in_thread(partial(editor_entries, at))
     found = [_BROKEN.found(file.problem, str(file.path)) for file in broken]
     try:
         InstalledFiles().of(Path("/"))
     except ConfigError as error:
         found.append(_INDEX.found(str(error), str(InstalledFiles().folder)))
     said = await _versions(at, entries)
+    found += await in_thread(partial(_all_judged, at, entries, broken, said))
+    return found or [_NONE.found("no editor was found")]
+
+
+def _all_judged(
+    at: Surroundings, entries: list[EditorEntry], broken: list[BrokenFile], said: dict[str, Said]
+) -> list[Finding]:
+    """What is found of the entries, and of the editors that have none."""
+    found: list[Finding] = []
     for entry in entries:
         problems = [*_of_program(at, entry, said), *_of_arguments(entry), *_of_socket(at, entry)]
         found += problems or [_FINE.found(f"{entry.editor.title}: {entry.name!r} in {entry.path}", str(entry.path))]
@@ -131,7 +140,7 @@ async def _check(at: Surroundings) -> list[Finding]:
         names = ", ".join(editor.title for editor in without)
         remedy = f"gaia-bridge install {without[0].name}" if len(without) == 1 else "gaia-bridge install --all"
         found.append(_ABSENT.found(f"without the bridge: {names}", "", remedy))
-    return found or [_NONE.found("no editor was found")]
+    return found
 
 
 async def _versions(at: Surroundings, entries: list[EditorEntry]) -> dict[str, Said]:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.doctor.certificates import CERTIFICATES
-from gaia_bridge.doctor.checks import Subject
+from gaia_bridge.doctor.checks import Subject, in_thread
 from gaia_bridge.doctor.configuration import CONFIGURATION, TRUST
 from gaia_bridge.doctor.crossing import crossing
 from gaia_bridge.doctor.daemons import DAEMONS
@@ -176,7 +175,7 @@ async def _checked(subject: Subject, at: Surroundings) -> list[Finding]:
             if inspect.iscoroutinefunction(subject.check):
                 found: Any = await subject.check(at)
             else:
-                found = await _in_thread(partial(subject.check, at))
+                found = await in_thread(partial(subject.check, at))
             return list(found)
     except Exception as error:
         cause = only_error_in(error)
@@ -191,10 +190,5 @@ def _late(title: str, seconds: float) -> Finding:
 async def _bounded(function: Callable[[], Any], seconds: float) -> Any:
     """What a function returns that may wait for a file system; `None` if that takes too long."""
     with anyio.move_on_after(seconds):
-        return await _in_thread(function)
+        return await in_thread(function)
     return None
-
-
-async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Call what may wait for a file system. A thread that hangs is left behind, and ends with the process."""
-    return await anyio.to_thread.run_sync(function, abandon_on_cancel=True)

@@ -120,7 +120,7 @@ def _of_secret(path: Path) -> Iterator[Finding]:
         yield _NOT_YOURS.found(f"{path} belongs to user {about.st_uid}", str(path), _own(path))
     elif about.st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(str(path))}"
-        repair = Repair(command, partial(narrow, path, 0o600))
+        repair = None if path.is_symlink() else Repair(command, partial(narrow, path, 0o600))
         yield _SECRET_OPEN.found(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", str(path), command, repair)
 
 
@@ -133,7 +133,7 @@ def _of_launch_lines(path: Path) -> Iterator[Finding]:
         return
     mode = stat.S_IMODE(about.st_mode)
     command = f"chmod go-w {shlex.quote(str(path))}"
-    repair = None if stat.S_ISLNK(about.st_mode) else Repair(command, partial(narrow, path, mode & ~0o022))
+    repair = None if path.is_symlink() else Repair(command, partial(narrow, path, mode & ~0o022))
     yield _CHANGEABLE.found(f"{path} has the mode {mode:04o}", str(path), command, repair)
 
 

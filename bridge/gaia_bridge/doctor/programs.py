@@ -9,9 +9,18 @@ from collections.abc import Iterator
 from typing import Final
 
 import anyio
-import anyio.to_thread
 
-from gaia_bridge.doctor.checks import Said, Subject, editor_path, found_program, search_path, servers_path, what_it_says
+from gaia_bridge.config.child_environment import PARTS_OF
+from gaia_bridge.doctor.checks import (
+    Said,
+    Subject,
+    editor_path,
+    found_program,
+    in_thread,
+    search_path,
+    servers_path,
+    what_it_says,
+)
 from gaia_bridge.doctor.editor_entries import editor_entries
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import State, Surroundings
@@ -79,12 +88,7 @@ _PATHS = Kind(
     "an editor that is started from a menu does not read the files of your shell; VS Code asks the shell, most do not",
 )
 
-_SOURCES: Final = {
-    "npx": "Node.js: https://nodejs.org/",
-    "node": "Node.js: https://nodejs.org/",
-    "uvx": "uv: https://docs.astral.sh/uv/",
-    "docker": "Docker: https://docs.docker.com/",
-}
+_SOURCES: Final = {name: PARTS_OF[name] for name in ("npx", "node", "uvx", "docker")}
 """The usual programs, and where they come from."""
 
 _ASKED: Final = {"docker": ("version", "--format", "{{.Client.Version}}, its daemon {{.Server.Version}}")}
@@ -111,7 +115,7 @@ async def _check(at: Surroundings) -> list[Finding]:
     for name in _SOURCES:
         found += _judged(name, usual[name], said.get(name), sorted(needed.get(name, ())))
     found += _other_commands(at, needed)
-    return found + await anyio.to_thread.run_sync(lambda: list(_hidden(at, needed)))
+    return found + await in_thread(lambda: list(_hidden(at, needed)))
 
 
 def _needed(at: Surroundings) -> dict[str, set[str]]:

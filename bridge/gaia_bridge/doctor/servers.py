@@ -15,7 +15,7 @@ from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.config.failure_causes import cause_for
-from gaia_bridge.doctor.checks import Subject
+from gaia_bridge.doctor.checks import Subject, in_thread
 from gaia_bridge.doctor.crossing import CLIENTS, FEATURES, features_of
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import Entry, State, Surroundings
@@ -127,7 +127,7 @@ async def _check(at: Surroundings) -> list[Finding]:
     order = [entry.name for entry in usable]
     at.reports.sort(key=lambda report: order.index(report["name"]))
     found = [finding for name in order for finding in answers[name]]
-    editors = await anyio.to_thread.run_sync(clients_here)
+    editors = await in_thread(clients_here)
     return [*found, *_of_names(tools, editors), *_of_number(tools, editors), *_of_features(at, editors)]
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.findings import Finding, Kind, Level, NothingDoneError, Repair
 from gaia_bridge.doctor.surroundings import Surroundings
+from gaia_bridge.front.launching import BridgeDownError, alone
 from gaia_bridge.front.place import Place, is_private, runtime_path
 
 __all__ = ["SOCKETS", "is_listened_at"]
@@ -161,8 +162,8 @@ def _of_socket(folder: str, name: str, at: Surroundings) -> Iterator[Finding]:
     elif about.st_uid != os.getuid():
         yield _OWNER.found(f"{path} belongs to user {about.st_uid}", path)
     elif not is_listened_at(path, at.limits.connect_timeout):
-        lock = Place(folder, name.removesuffix(_ENDING).removesuffix(".front")).lock
-        repair = Repair(f"remove {path}", partial(_remove_stale, path, lock, at.limits.connect_timeout))
+        place = Place(folder, name.removesuffix(_ENDING).removesuffix(".front"))
+        repair = Repair(f"remove {path}", partial(_remove_stale, path, place, at.limits.connect_timeout))
         yield _STALE.found(f"nobody listens at {path}", path, f"rm {shlex.quote(path)}", repair)
     elif about.st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(path)}"
@@ -178,22 +179,25 @@ def _leftovers(folder: str, names: list[str], at: Surroundings) -> Iterator[Find
         if ending is None or name.removesuffix(ending) in alive:
             continue
         path = os.path.join(folder, name)
-        about = os.lstat(path)
+        try:
+            about = os.lstat(path)
+        except FileNotFoundError:  # its bridge has just ended
+            continue
         if stat.S_ISREG(about.st_mode) and time.time() - about.st_mtime > at.limits.leftover_age:
-            lock = Place(folder, name.removesuffix(ending)).lock
-            repair = Repair(f"remove {path}", partial(_remove_leftover, path, lock, about.st_mtime_ns))
+            place = Place(folder, name.removesuffix(ending))
+            repair = Repair(f"remove {path}", partial(_remove_leftover, path, place, about.st_mtime_ns))
             yield _LEFTOVER.found(f"{path} is left of a bridge", path, f"rm {shlex.quote(path)}", repair)
 
 
-def _remove_stale(path: str, lock: str, seconds: float) -> None:
-    with _Alone(lock):
+def _remove_stale(path: str, place: Place, seconds: float) -> None:
+    with _alone(place):
         if os.path.lexists(path) and is_listened_at(path, seconds):
             raise NothingDoneError("somebody listens at it by now")
         _unlink(path)
 
 
-def _remove_leftover(path: str, lock: str, written: int) -> None:
-    with _Alone(lock, make=False):
+def _remove_leftover(path: str, place: Place, written: int) -> None:
+    with _alone(place):
         if os.lstat(path).st_mtime_ns != written:
             raise NothingDoneError("it is in use again")
         _unlink(path)
@@ -213,33 +217,24 @@ def _unlink(path: str) -> None:
         raise NothingDoneError("it is gone already") from None
 
 
-class _Alone:
-    """Inside of it, no bridge is started at a place.
+@contextmanager
+def _alone(place: Place) -> Generator[None]:
+    """Inside of it, no bridge is started at a place; a lock that was made for it is removed.
 
-    Args:
-        lock: The file that is locked by whoever starts one.
-        make: Whether it is made if it is not there.
+    Raises:
+        NothingDoneError: One is being started.
     """
-
-    def __init__(self, lock: str, *, make: bool = True) -> None:
-        self._lock = lock
-        self._flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0)
-        self._descriptor = -1
-
-    def __enter__(self) -> None:
-        try:
-            self._descriptor = os.open(self._lock, self._flags, 0o600)
-        except FileNotFoundError:  # nobody has begun to start one
-            return
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._descriptor)
-            raise NothingDoneError("a bridge is being started there") from None
-
-    def __exit__(self, *_: object) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+    was_there = os.path.lexists(place.lock)
+    try:
+        with alone(place, time.monotonic()):
+            try:
+                yield
+            finally:
+                if not was_there:
+                    with suppress(FileNotFoundError):
+                        os.unlink(place.lock)
+    except BridgeDownError:
+        raise NothingDoneError("a bridge is being started there") from None
 
 
 SOCKETS = Subject(

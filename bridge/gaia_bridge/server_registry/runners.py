@@ -27,7 +27,9 @@ _OCI: Final = re.compile(
 _VERSION: Final = re.compile(r"v?[0-9][A-Za-z0-9.+!_-]{0,254}")
 _WILD: Final = re.compile(r"(?:^|\.)[xX*](?:\.|$)")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/=<>~!,\[\]-]{0,200}")
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@=<>~!,\[\]-]{0,200}")
+"""A package, or a version. Nothing with a slash: `good@evil/repo` is a repository for npx, a file for uv."""
+_NPM_WORD: Final = re.compile(rf"{_NPM.pattern}(?:@[A-Za-z0-9^~<>=][A-Za-z0-9.+_-]{{0,100}})?")
 _MAX_IDENTIFIER: Final = 300
 
 
@@ -62,7 +64,7 @@ RUNNERS: Final[Mapping[str, tuple[Runner, ...]]] = {
         Runner(
             ("npx", "-y"),
             known={
-                **dict.fromkeys(("-p", "--package"), _WORD),
+                **dict.fromkeys(("-p", "--package"), _NPM_WORD),
                 **dict.fromkeys(("-q", "--quiet", "--silent")),
                 **dict.fromkeys(("--prefer-offline", "--prefer-online", "--ignore-scripts")),
             },

@@ -220,6 +220,12 @@ def test_a_file_of_variables_that_is_missing_or_binary_is_named(run: Run) -> Non
     assert (code, "b.env: byte 3 is not UTF-8" in err) == (78, True)
 
 
+def test_a_file_of_variables_is_found_in_the_home_folder(run: Run) -> None:
+    (Path.home() / "mine.env").write_text("A=1", encoding="utf-8")
+    write("a.json", {"servers": {"a": {"command": "x", "envFile": "~/mine.env"}}})
+    assert run("import", "a.json")[0] == 0 and entries()["a"]["env"] == {"A": "1"}
+
+
 def test_on_a_terminal_it_asks_where_secrets_go_and_for_what_the_editor_asked() -> None:
     write("a.json", '{"inputs": [{"id": "t", "description": "A token"}], "servers": {"a": {"command": "x", "env": '
           f'{{"API_KEY": "{TOKEN}", "T": "${{input:t}}"}}}}}}}}')  # fmt: skip

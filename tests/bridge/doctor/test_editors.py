@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import tempfile
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from gaia_bridge.cli import install as install_module
 from gaia_bridge.cli import main
 from gaia_bridge.doctor import editors as editors_module
 from gaia_bridge.doctor.editors import EDITOR_FILES
+from gaia_bridge.doctor.examining import examine
 from gaia_bridge.doctor.findings import NothingDoneError
+from gaia_bridge.settings import DoctorLimits
 from gaia_bridge.version import __version__
 from tests.bridge.cli.running import write_agent
 from tests.bridge.doctor.looking import bad, by_id, has_servers, look, program, repaired
@@ -168,3 +174,44 @@ def test_a_list_of_what_was_installed_that_cannot_be_read_is_found(own: str) -> 
     installed("cursor")
     Path(".gaia/backups/installed.json").write_text("{", encoding="utf-8")
     assert bad(look(EDITOR_FILES)) == {"editor.index-broken"}
+
+
+def test_what_lies_in_the_current_folder_is_not_run_for_a_version(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed("cursor", by=sys.executable)
+    document = json.loads(CURSOR.read_text(encoding="utf-8"))
+    document["mcpServers"]["gaia-bridge"]["args"] = ["-m", "gaia_bridge", "connect"]
+    CURSOR.write_text(json.dumps(document), encoding="utf-8")
+    stranger = tmp_path / "project" / "gaia_bridge"
+    stranger.mkdir(parents=True)
+    (stranger / "__init__.py").write_text("", encoding="utf-8")
+    (stranger / "__main__.py").write_text("open('ran', 'w')", encoding="utf-8")
+    monkeypatch.chdir(stranger.parent)
+    assert look(EDITOR_FILES)
+    assert not (stranger.parent / "ran").exists()
+
+
+def test_a_file_that_hangs_keeps_the_doctor_no_longer_than_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    release, ended = threading.Event(), threading.Event()
+
+    def hanging(_: object) -> tuple[()]:
+        release.wait(5)
+        ended.set()
+        return ()
+
+    monkeypatch.setattr(editors_module, "editor_entries", hanging)
+    look_at = partial(examine, subjects=(EDITOR_FILES,), limits=DoctorLimits(check_timeout=0.1))
+    found = anyio.run(look_at)
+    assert not ended.is_set() and bad(found.findings) == {"doctor.late"}
+    release.set()
+
+
+def test_an_entry_that_no_program_can_be_given_is_told_and_hides_no_other(own: str) -> None:
+    installed("cursor")
+    installed("vscode", "--workspace")
+    path = Path(".vscode/mcp.json")
+    path.write_text(path.read_text(encoding="utf-8").replace(own, "/evil\\u0000"), encoding="utf-8")
+    found = by_id(look(EDITOR_FILES))
+    assert {"editor.fine", "editor.broken-file"} <= set(found)
+    assert "zero byte" in found["editor.broken-file"].message

@@ -77,3 +77,13 @@ def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("gaia_bridge.config.paths.home_folder", nowhere)
     assert bad(look(FILES)) == {"file.no-home"}
+
+
+@pytest.mark.parametrize(("name", "mode"), [("secrets/token", 0o644), ("mcp_servers.json", 0o666)])
+def test_what_a_link_leads_to_is_told_of_and_left_to_the_user(tmp_path: Path, name: str, mode: int) -> None:
+    file, other = secret(name, mode), tmp_path / "other"
+    file.rename(other)
+    file.symlink_to(other)
+    other.write_text("{}", encoding="utf-8")
+    [finding] = (each for each in look(FILES) if each.kind.mended)
+    assert finding.repair is None

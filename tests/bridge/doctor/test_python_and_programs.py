@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import anyio
+import psutil
 import pytest
 
 from gaia_bridge.config import search_path as search_path_module
@@ -15,6 +17,7 @@ from gaia_bridge.doctor.programs import PROGRAMS
 from gaia_bridge.doctor.python import PYTHON
 from gaia_bridge.settings import DoctorLimits
 from tests.bridge.doctor.looking import bad, by_id, has_servers, look, program
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -156,3 +159,11 @@ def test_what_a_terminal_had_is_not_hidden_from_an_editor(tmp_path: Path) -> Non
     search_path_module.remember_search_path(environ)
     found = by_id(look(PROGRAMS, environ=environ, platform="linux"))
     assert "path.hidden" not in found and "our-npx" in found["path.editor"].message
+
+
+def test_nothing_is_left_of_a_program_that_does_not_say_its_version(tmp_path: Path) -> None:
+    path = program(tmp_path, "npx", f"sleep 60 & echo $! > {tmp_path}/pid; wait")
+    said = anyio.run(checks.what_it_says, [path, "--version"], 0.5, {"PATH": "/usr/bin:/bin"})
+    assert "did not answer" in said.problem
+    child = int((tmp_path / "pid").read_text(encoding="utf-8"))
+    eventually(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)

@@ -136,3 +136,36 @@ def test_an_old_log_of_a_bridge_that_is_gone_is_removed_and_a_new_one_is_kept(fo
         for finding in found:
             repaired(finding)
         assert sorted(path.name for path in folder.iterdir()) == ["alive.front.sock", "alive.log", "new-2.log"]
+
+
+def test_a_log_that_goes_while_it_is_looked_at_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(_: str) -> list[str]:
+        return ["gone-1.log"]
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert set(by_id(look(SOCKETS))) == {"socket.fine"}
+
+
+def test_what_was_locked_for_a_repair_leaves_no_lock(folder: Path) -> None:
+    listener(folder / "default.sock").close()
+    repaired(by_id(look(SOCKETS))["socket.stale"])
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_is_removed_where_another_lock_took_the_place_of_the_old_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lock, real = folder / "default.sock", folder / "default.lock", fcntl.flock
+    listener(path).close()
+    lock.touch()
+    finding = by_id(look(SOCKETS))["socket.stale"]
+
+    def meanwhile(descriptor: int, how: int) -> None:
+        lock.rename(folder / "old.lock")  # its bridge has ended, and the next one is being started
+        lock.touch()
+        real(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", meanwhile)
+    with pytest.raises(NothingDoneError, match="being started"):
+        repaired(finding)
+    assert path.exists()

@@ -12,19 +12,22 @@ from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret, replaced, secr
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import printable
 
-__all__ = ["keeper_for", "on_terminal", "sealed", "secrets_option", "with_asked"]
+__all__ = ["IN_CLEAR", "USUAL", "asked_keeper", "keeper_for", "on_terminal", "sealed", "secrets_option", "with_asked"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_IN_CLEAR: Final = "clear"
-_USUAL: Final = "file"
+IN_CLEAR: Final = "clear"
+"""Says that secrets are written as they are."""
+
+USUAL: Final = "file"
+"""Where they go if nobody says anything else."""
 
 
 def secrets_option(command: F) -> F:
     """`--secrets`: where secrets are kept."""
     return click.option(
         "--secrets",
-        type=click.Choice([*KEEPERS, _IN_CLEAR]),
+        type=click.Choice([*KEEPERS, IN_CLEAR]),
         help="Where passwords and tokens go: into files of ~/.gaia/secrets, the keyring, or as they are.  "
         "[default: asks]",
     )(command)
@@ -48,7 +51,7 @@ def keeper_for(wanted: str | None, entries: Mapping[str, JSON], undone: str) -> 
     """
     places = [f"{name}: {secret.label}" for name, entry in entries.items() for secret in secrets_in(entry)]
     if wanted is not None or not places:
-        return wanted or _IN_CLEAR
+        return wanted or IN_CLEAR
     shown = printable(", ".join(places), 400)
     if not on_terminal():
         raise click.UsageError(
@@ -56,8 +59,13 @@ def keeper_for(wanted: str | None, entries: Mapping[str, JSON], undone: str) -> 
             "say --secrets file, --secrets keyring, or --secrets clear"
         )
     click.echo(f"these look like secrets: {shown}", err=True)
+    return asked_keeper()
+
+
+def asked_keeper() -> str:
+    """Where secrets are to go, as somebody answers on the terminal."""
     question = "Put them into files of ~/.gaia/secrets, the keyring, or write them as they are?"
-    answer: str = click.prompt(question, default=_USUAL, type=click.Choice([*KEEPERS, _IN_CLEAR]), err=True)
+    answer: str = click.prompt(question, default=USUAL, type=click.Choice([*KEEPERS, IN_CLEAR]), err=True)
     return answer
 
 
@@ -87,7 +95,7 @@ def with_asked(name: str, entry: JSON, asked: Mapping[str, str], keeper: str) ->
         label = printable(f"{name}: {about} (empty: {variable} is set later)", None)
         answer: str = click.prompt(label, "", hide_input=True, show_default=False, err=True)
         if answer:
-            reference = KEEPERS[keeper if keeper in KEEPERS else _USUAL](name, Secret((), variable, answer))
+            reference = KEEPERS[keeper if keeper in KEEPERS else USUAL](name, Secret((), variable, answer))
             entry = _referring(entry, f"${{env:{variable}}}", reference)
     return entry
 

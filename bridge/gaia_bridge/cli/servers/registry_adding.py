@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.servers.asked_secrets import IN_CLEAR, USUAL, asked_keeper
 from gaia_bridge.cli.servers.common import activity
 from gaia_bridge.cli.servers.keeping import KeptIn, keep
 from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret
@@ -41,7 +42,6 @@ from gaia_bridge.sources.public_names import MAX_SERVER_NAME
 
 __all__ = ["Beside", "add_from_registry"]
 
-_IN_CLEAR: Final = "clear"
 _SUGGESTED: Final = 5
 _PASSED: Final = 10
 """Ways that are not taken and of which it is said why; a server has two or three."""
@@ -101,7 +101,7 @@ def add_from_registry(
         click.echo("nothing was added", err=True)
         return ExitCode.CONFIG
     keeper = _keeper(beside.secrets, options.yes, _secrets(plan, answers, further))
-    references = {} if keeper == _IN_CLEAR else _stored(entry_name, keeper, _secrets(plan, answers, further))
+    references = {} if keeper == IN_CLEAR else _stored(entry_name, keeper, _secrets(plan, answers, further))
     entry = _entry(listed, plan, answers, further, references, shown=False)
     try:
         return keep(entry_name, {**entry, **beside.further}, place, as_json)
@@ -282,12 +282,10 @@ def _secrets(plan: Plan, answers: Answers, further: Mapping[str, str]) -> list[t
 def _keeper(wanted: str | None, yes: bool, secrets: list[tuple[str, str]]) -> str:
     """Where secrets go: who is not asked has them in files of their own."""
     if not secrets or wanted is not None or yes:
-        return wanted or "file"
+        return wanted or USUAL
     shown = ", ".join(one_line(name, 100) for name, _ in secrets)
     click.echo(f"these are secrets: {shown}", err=True)
-    question = "Put them into files of ~/.gaia/secrets, the keyring, or write them as they are?"
-    answer: str = click.prompt(question, default="file", type=click.Choice([*KEEPERS, _IN_CLEAR]), err=True)
-    return answer
+    return asked_keeper()
 
 
 def _stored(server: str, keeper: str, secrets: list[tuple[str, str]]) -> dict[tuple[str, str], str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gaia_bridge.config.file_reader import read_bytes
+from gaia_bridge.config.paths import expanded
 from gaia_bridge.editors.installing import MAX_BYTES, text_of
 from gaia_bridge.editors.reading import Found
 from gaia_bridge.protocol.json_types import is_object
@@ -26,7 +27,7 @@ def with_variable_file(server: Found, folder: Path) -> Found:
         return server
     from dotenv import dotenv_values
 
-    path = Path(folder, server.env_file).expanduser()
+    path = Path(folder, expanded(Path(server.env_file)))
     if not path.is_file():
         note = f"its file of variables, {path}, is not there"
         return replace(server, notes=(*server.notes, note))
