@@ -60,8 +60,8 @@ class OnePlace:
 class WindowPlaces:
     """The folder that is open in the window that asks, which no other window's requests reach: implements `Places`.
 
-    A window says which it is when it declares roots that are folders here, and else by the folder that its program was started in. Both are
-    believed of programs of this user alone, which can read these folders anyway.
+    A window says which it is when it declares roots that are folders here, and else by the folder that its program was
+    started in. Both are believed of programs of this user alone, which can read these folders anyway.
 
     Args:
         own_files: Tells what the bridge itself loads.

@@ -17,10 +17,14 @@ def folder_of_window(
     monkeypatch: pytest.MonkeyPatch, *uris: str, started: Path | None, hops: tuple[str, ...] = ()
 ) -> Path:
     """Where an agent works for a window that declares these roots."""
+
+    def declares(name: str) -> bool:
+        return name == "roots" and bool(uris)
+
     request = SimpleNamespace(
         client_folder=None if started is None else str(started),
         hops=hops,
-        has_capability=lambda name: name == "roots" and bool(uris),
+        has_capability=declares,
         list_roots=lambda: [{"uri": uri} for uri in uris],
     )
     monkeypatch.setattr(places, "current_request", lambda: request)
