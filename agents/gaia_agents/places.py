@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from gaia_agents.base import current_request
 from gaia_agents.workspace import WORKSPACE_VARIABLE, Workspace, home_in, open_workspace
@@ -59,8 +60,8 @@ class OnePlace:
 class WindowPlaces:
     """The folder that is open in the window that asks, which no other window's requests reach: implements `Places`.
 
-    A window says which it is when it declares roots, and else by the folder that its program was started in. Both are
-    believed of programs of this user alone, which can read these folders anyway.
+    A window says which it is when it declares roots that are folders here, and else by the folder that its program was
+    started in. Both are believed of programs of this user alone, which can read these folders anyway.
 
     Args:
         own_files: Tells what the bridge itself loads.
@@ -71,6 +72,7 @@ class WindowPlaces:
     def __init__(self, own_files: OwnFiles) -> None:
         self._own_files = own_files
         self._opened: dict[Path, Workspace] = {}
+        self._lock = threading.Lock()
 
     def workspace(self) -> Workspace:
         """The folder of the window.
@@ -86,7 +88,7 @@ class WindowPlaces:
                 "have yours do so (gaia-bridge install), or serve a folder by itself (gaia-bridge serve, started there)"
             )
         given = _roots(request)
-        folder = next((folder for text in (*given, started) if (folder := _usable(text)) is not None), None)
+        folder = next((folder for text in given or [started] if (folder := _usable(text)) is not None), None)
         if folder is None:
             told = ", ".join(map(repr, given)) if given else f"none; it was started in {started!r}"
             raise ToolError(
@@ -96,10 +98,11 @@ class WindowPlaces:
         return self._at(folder)
 
     def _at(self, folder: Path) -> Workspace:
-        found = self._opened.pop(folder, None) or open_workspace(folder, self._own_files)
-        self._opened[folder] = found
-        while len(self._opened) > _KEPT:
-            self._opened.pop(next(iter(self._opened)), None)
+        with self._lock:  # tools run in threads
+            found = self._opened.pop(folder, None) or open_workspace(folder, self._own_files)
+            self._opened[folder] = found
+            if len(self._opened) > _KEPT:
+                del self._opened[next(iter(self._opened))]
         return found
 
 
@@ -130,8 +133,18 @@ def _roots(request: RequestContext) -> list[str]:
         listed = request.list_roots()
     except (AnswerError, ClientCapabilityError) as error:
         raise ToolError(f"the editor did not tell which folders are open in it: {error}") from None
-    parsed = (urlsplit(str(root.get("uri"))) for root in listed)
-    return [unquote(parts.path) for parts in parsed if parts.scheme == "file" and parts.netloc in ("", "localhost")]
+    paths = (_path_of(root["uri"]) for root in listed)
+    return [path for path in paths if path is not None]
+
+
+def _path_of(uri: str) -> str | None:
+    """The path of a `file` URI of this machine; `None` for all else."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # its host is none
+        return None
+    here = parts.scheme == "file" and parts.netloc in ("", "localhost")
+    return os.fsdecode(unquote_to_bytes(parts.path)) if here else None
 
 
 def _usable(text: str) -> Path | None:

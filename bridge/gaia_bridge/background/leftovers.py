@@ -65,7 +65,9 @@ def remove_old(folder: str, seconds: float) -> None:
     """
     for place in places_left(folder):
         with suppress(OSError):
-            if max(os.stat(path).st_mtime for path in _files(place)) < time.time() - seconds:
+            # Where another bridge has removed everything meanwhile, there is nothing left to do.
+            latest = max((os.stat(path).st_mtime for path in _files(place)), default=None)
+            if latest is not None and latest < time.time() - seconds:
                 remove_left(place)
 
 

@@ -122,9 +122,9 @@ class Call:
     def _same_program(self, host: str) -> Hashable:
         """Who asks, where nothing ties requests together: a program of one name and version at one address."""
         info = self.meta[meta.CLIENT_INFO_KEY] if meta.CLIENT_INFO_KEY in self.meta else None
-        return (
-            (host, *(str(info.get(key))[:_TOLD_APART] for key in ("name", "version"))) if is_object(info) else (host,)
-        )
+        if not is_object(info):
+            return (host,)
+        return (host, str(info.get("name"))[:_TOLD_APART], str(info.get("version"))[:_TOLD_APART])
 
     def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None, /) -> Self:
         """The same request with the answers to an `input_required` result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -81,7 +82,7 @@ class SkillFolders:
                 try:
                     self._current, self._states = self._compiled(found), states
                     break
-                except FileChangedError:  # somebody is writing it
+                except (FileChangedError, FileNotFoundError):  # somebody is writing it
                     found = self._found()
                     states = [one.state for _, one in found]
         return self._current
@@ -117,7 +118,8 @@ class SkillFolders:
         raise FileChangedError(f"{uri} changes while it is read; try again")
 
     def _found(self) -> list[tuple[Path, Found]]:
-        folders = [Path(folder).resolve() for folder in self._folders]
+        # Unlike `Path.resolve`, this takes a link that leads to itself for a folder that is not there.
+        folders = [Path(os.path.realpath(folder)) for folder in self._folders]
         return [(folder, walk(folder, self._limits.skill_folder_entries)) for folder in folders]
 
     def _compiled(self, found: Iterable[tuple[Path, Found]]) -> Skills:
@@ -137,6 +139,12 @@ class SkillFolders:
                         raise _Problem(f"at most {self._limits.skills:,} skills are published")
                 except (_Problem, FrontmatterError) as error:
                     left_out.append(("/".join((folder.name, *skill)), str(error)))
+                    continue
+                except (FileChangedError, FileNotFoundError):
+                    raise
+                except OSError as error:
+                    reason = f"{_name_of(error, folder)} cannot be read: {error.strerror}"
+                    left_out.append(("/".join((folder.name, *skill)), reason))
                     continue
                 entries[entry["uri"]] = entry
                 files |= own
@@ -175,6 +183,12 @@ class SkillFolders:
             raise _Problem(f"it has {len(sizes):,} files; at most {self._limits.skill_files:,} are allowed: split it")
         if (total := sum(sizes)) > self._limits.skill_bytes:
             raise _Problem(f"its files have {total:,} bytes; at most {self._limits.skill_bytes:,} are allowed")
+
+
+def _name_of(error: OSError, folder: Path) -> str:
+    """The file that cannot be read, by its path below a folder."""
+    path = Path(os.fsdecode(error.filename or ""))
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else "a file of it"
 
 
 def _digest(content: bytes) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.background import leftovers
 from gaia_bridge.background.leftovers import places_left, remove_left, remove_old
 from gaia_bridge.front.launching import BridgeDownError, alone
 from gaia_bridge.front.place import Place
@@ -90,3 +91,16 @@ def test_what_was_left_long_ago_is_removed_by_the_next_one(place: Place) -> None
         os.utime(path, (1, 1))
     remove_old(folder_of(place), 3600)
     assert sorted(os.listdir(folder_of(place))) == ["notes.txt", "other.log"]
+
+
+def test_what_another_bridge_removes_meanwhile_does_not_stop_a_start(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(folder: str) -> list[Place]:
+        places = places_left(folder)
+        assert remove_left(place)
+        return places
+
+    monkeypatch.setattr(leftovers, "places_left", found)
+    remove_old(folder_of(place), -1)
+    assert os.listdir(folder_of(place)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -218,3 +219,47 @@ def test_files_of_any_name_are_read_by_the_uris_that_are_listed(
             assert content is not None
             assert file["digest"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
             assert file["size"] == len(content)
+
+
+def test_a_folder_that_is_a_link_to_itself_has_no_skills(tmp_path: Path) -> None:
+    (tmp_path / "skills").symlink_to("skills")
+    folders = SkillFolders([tmp_path / "skills"], LIMITS)
+    assert folders.read().entries == ()
+    assert not folders.is_changed()
+
+
+def test_a_skill_that_cannot_be_read_is_left_out_and_the_others_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = write(tmp_path, "locked")
+    write(tmp_path, "open")
+    opened = os.open
+
+    def refusing(path: str | Path, flags: int) -> int:
+        if Path(path) == locked:  # whatever its mode says, an administrator may read it
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", refusing)
+    folders = SkillFolders([tmp_path], LIMITS)
+
+    [entry] = folders.read().entries
+
+    assert entry["uri"] == "skill://open/SKILL.md"
+    assert reasons(folders) == {f"{tmp_path.name}/locked": "locked/SKILL.md cannot be read: Permission denied"}
+
+
+def test_a_skill_that_is_removed_while_it_is_read_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = write(tmp_path, "gone")
+    write(tmp_path, "stays")
+    opened = os.open
+
+    def removing(path: str | Path, flags: int) -> int:
+        gone.unlink(missing_ok=True)
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", removing)
+
+    [entry] = SkillFolders([tmp_path], LIMITS).read().entries
+
+    assert entry["uri"] == "skill://stays/SKILL.md"

@@ -1,0 +1,35 @@
+"""Limits and deadlines, each with its reason. One frozen object is handed down; `constants` has what nobody sets."""
+
+from __future__ import annotations
+
+from gaia_bridge.settings.agents import AgentLimits
+from gaia_bridge.settings.bridge import Settings
+from gaia_bridge.settings.clients import (
+    BacklogLimits,
+    ChatEndpointLimits,
+    ClientLimits,
+    HttpLimits,
+    PageLimits,
+    SubscriptionLimits,
+)
+from gaia_bridge.settings.limits import Limits
+from gaia_bridge.settings.programs import AcpLimits, BackgroundLimits, DoctorLimits
+from gaia_bridge.settings.upstream import OpenApiLimits, RegistryLimits, UpstreamLimits
+
+__all__ = [
+    "AcpLimits",
+    "AgentLimits",
+    "BackgroundLimits",
+    "BacklogLimits",
+    "ChatEndpointLimits",
+    "ClientLimits",
+    "DoctorLimits",
+    "HttpLimits",
+    "Limits",
+    "OpenApiLimits",
+    "PageLimits",
+    "RegistryLimits",
+    "Settings",
+    "SubscriptionLimits",
+    "UpstreamLimits",
+]
