@@ -132,7 +132,11 @@ def test_failures_of_servers_and_tools_are_seen(reader: Reader) -> None:
     connected, failed = reader.run("client/safe_agent.py").printed
     assert connected == "Successfully connected to MCP server"
     assert failed.startswith("Tool failed: Access denied - path outside allowed directories: /nonexistent")
-    ran = reader.run("client/safe_agent.py", PATH="/nowhere", HOME=str(reader.here))
+    npx = reader.here / "bin" / "npx"  # before any other: servers are also looked for where installers put programs
+    npx.parent.mkdir()
+    npx.write_text("#!/bin/sh\necho npx does not work >&2\nexit 127\n", "utf-8")
+    npx.chmod(0o755)
+    ran = reader.run("client/safe_agent.py", PATH=str(npx.parent), HOME=str(reader.here))
     assert ran.printed == ["Warning: Failed to connect to MCP server"]
     assert "npx" in ran.errors
 

@@ -256,6 +256,7 @@ def registry(*servers: dict[str, Any]) -> Generator[Registry]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = False  # so that closing it waits for the connections
     running.url = f"http://127.0.0.1:{server.server_port}"
     thread = Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ SKILL: JSON = {
 }
 
 
-def connected(**answers: JSON) -> tuple[MCPClient, FakeTransport]:
+def connected(**answers: Any) -> tuple[MCPClient, FakeTransport]:
     transport = FakeTransport(**answers)
     client = MCPClient("shop", transport)
     assert client.connect()
