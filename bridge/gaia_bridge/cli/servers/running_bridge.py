@@ -53,7 +53,7 @@ def bridge_status(url: str) -> JSON:
             return asked.status()
     except (OSError, HTTPException, ValueError) as error:
         hint = "is `gaia-bridge serve` running? `gaia-bridge ps` shows the bridges of editors"
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
         problem = f"no bridge answers there: {said}; {hint}"
         raise ServerUnavailableError(url, problem) from None
 
