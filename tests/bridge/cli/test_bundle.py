@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli import main
+from tests.bridge.cli.running import Run
 from tests.support.bundled import ENTRIES, SECRET, write_project
-
-Run = Callable[..., tuple[int, str, str]]
 
 PROJECT = """
 [project]
@@ -27,19 +24,6 @@ weather-agent = "gaia_bridge.cli:main"
 [project.entry-points."gaia.agents"]
 weather = "weather_agent:WeatherAgent"
 """
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_a_path_with_folders_of_its_own_comes_first() -> None:
 
 
 def test_what_depends_on_the_folder_or_is_active_for_now_is_not_remembered() -> None:
-    environ = path("/work/.venv/bin", ".", "", "bin", "/usr/bin") | {"VIRTUAL_ENV": "/work/.venv"}
+    environ = path("/home/me/project/.venv/bin", ".", "", "bin", "/usr/bin") | {"VIRTUAL_ENV": "/home/me/project/.venv"}
     remember_search_path(environ)
     assert search_path({}) == "/usr/bin"
     assert search_path(path("own", "/usr/bin")) == "own:/usr/bin"

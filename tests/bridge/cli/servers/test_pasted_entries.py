@@ -17,7 +17,7 @@ REMOTE = {"type": "http", "url": "https://example.com/mcp"}
 
 
 def found_in(text: str, name: str | None = None) -> dict[str, Found]:
-    return pasted_entries(text, Surroundings("/home/me", "/work"), name)
+    return pasted_entries(text, Surroundings("/home/me", "/home/me/project"), name)
 
 
 def entries_of(text: str, name: str | None = None) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_what_its_editor_would_fill_in_or_ask_for_is_found() -> None:
     env = {"A": "${input:a-key}", "B": "${workspaceFolder}/b", "C": "$C_KEY", "D": "d"}
     document = {"servers": {"x": {**TIME, "env": env}}, "inputs": [{"id": "a-key", "description": "Key of A"}]}
     [server] = found_in(json.dumps(document)).values()
-    assert server.entry["env"] == {"A": "${env:A_KEY}", "B": "/work/b", "C": "${env:C_KEY}", "D": "d"}
+    assert server.entry["env"] == {"A": "${env:A_KEY}", "B": "/home/me/project/b", "C": "${env:C_KEY}", "D": "d"}
     assert server.inputs == {"A_KEY": "Key of A"}
 
 

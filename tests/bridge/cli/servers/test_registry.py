@@ -12,29 +12,14 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.cli import main
+from tests.bridge.cli.running import Run
 from tests.bridge.cli.terminals import CTRL_D, terminal
 from tests.support.installed_programs import python_with, required
 from tests.support.mcp_registry import Registry, listed, package, registry
 from tests.upstreams.servers import PYTHON, node, script
 
-Run = Callable[..., tuple[int, str, str]]
-
 TOKEN = "s3cr3t-t0ken-of-a-user"
 HOSTILE = "\x1b[2J\u202eevil\x07\nnew line"
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; returns its exit code, what it printed and what it said."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capfd.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture
