@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
