@@ -79,11 +79,13 @@ class HttpProxy:
             fields = "".join(line for line in rest.splitlines(True) if not line.startswith("proxy-"))
             fields = fields.replace("\r\n", "\r\nconnection: close\r\n", 1)
             upper.write(f"{method} {url.path} {fields}".encode("latin-1"))
+        ways = [asyncio.ensure_future(_copy(reader, upper)), asyncio.ensure_future(_copy(above, writer))]
         try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_copy(reader, upper))
-                both.create_task(_copy(above, writer))
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
             upper.close()
 
 
@@ -91,7 +93,6 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
     while data := await source.read(65_536):
         target.write(data)
         await target.drain()
-    raise ConnectionResetError  # which ends the other direction
 
 
 @asynccontextmanager

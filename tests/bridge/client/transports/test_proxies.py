@@ -27,7 +27,7 @@ from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import EvilServer, evil_http
 from tests.support.http_proxy import http_proxy
 from tests.support.on_demand import mcp_lowlevel, mcp_server_context, mcp_types
-from tests.support.waiting import comes_true
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -110,7 +110,7 @@ async def sdk_server(leaf: trustme.LeafCert | None, folder: Path) -> AsyncGenera
     http = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", **files))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(http.serve)
-        await comes_true(lambda: http.started)
+        await until(lambda: http.started)
         port = http.servers[0].sockets[0].getsockname()[1]
         yield f"{'http' if leaf is None else 'https'}://{HOST}:{port}/mcp"
         http.should_exit = True
@@ -166,14 +166,17 @@ async def test_a_socks_proxy_is_refused_in_a_sentence(variable: str, monkeypatch
 
 # What proxies answer
 
-OF_407 = b'HTTP/1.1 407 Who\r\nproxy-authenticate: %s\r\n\r\n'
+OF_407 = b"HTTP/1.1 407 Who\r\nproxy-authenticate: %s\r\n\r\n"
 ANSWERS = [
     (b"HTTP/1.1 403 Forbidden\r\ncontent-type: text/html\r\n\r\n<html>", "the proxy does not allow a connection to"),
     (b"HTTP/1.0 502 X\r\n\r\n", "the proxy does not reach mcp.example.com"),
     (b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n", "the proxy answered with a web page"),
     (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", "the proxy answered with a web page"),
     (b"HTTP/1.1 302 Found\r\nlocation: http://login.example/\r\n\r\n", "log in to this network in a browser"),
-    (b"HTTP/1.1 405 No\r\n\r\n", "is no proxy, it seems (HTTP 405 (Method Not Allowed)); is 'proxy' in its entry right?"),
+    (
+        b"HTTP/1.1 405 No\r\n\r\n",
+        "is no proxy, it seems (HTTP 405 (Method Not Allowed)); is 'proxy' in its entry right?",
+    ),
     (b"SSH-2.0-OpenSSH\r\n\r\n", "is no proxy, it seems (something that is no HTTP)"),
     (b"HTTP/1.1 418 Tea\r\n\r\n", "the proxy opened no connection to mcp.example.com"),
     (b"x" * 110_000, "the proxy sent more than 102400 bytes of headers"),
@@ -209,7 +212,7 @@ async def test_a_proxy_that_is_deaf_or_silent_is_told_within_the_time_for_a_conn
         bounds = UpstreamLimits(http_connect_timeout=0.1)
         failure = await failure_of(f"https://{HOST}/mcp", proxy.url, bounds)
         assert "the proxy opened no connection to it within 0.1 s; does it run" in failure
-        await comes_true(lambda: not proxy.open)
+        await until(lambda: not proxy.open)
     for scheme in ("http", "https"):
         failure = await failure_of(f"{scheme}://{HOST}/mcp", proxy.url)
         assert "the proxy takes no connection (Connection refused); does it run" in failure
@@ -235,7 +238,7 @@ async def test_what_is_given_up_in_the_middle_leaves_no_connection(authority: tr
         waiting.cancel()
         await asyncio.wait([waiting])
         await server.until_all_closed()
-        await comes_true(lambda: not proxy.open)
+        await until(lambda: not proxy.open)
 
 
 @pytest.mark.usefixtures("trusted")
