@@ -7,6 +7,7 @@ without a bound, and drops what it does not expect.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -20,6 +21,7 @@ from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.limits import ModelLimits
 from gaia.llm.settings import Place
 from gaia_bridge.client.transports.sse_parser import Event, EventStream, OversizedEventError
+from gaia_bridge.config.proxies import ProxyAddressError, proxy_for
 from gaia_bridge.errors import ModelError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
@@ -116,7 +118,7 @@ class Wire:
             timeout=timeout,
             follow_redirects=False,  # a redirected POST is a GET; whoever moved can be told the new address
             verify=not (is_local and place.url.startswith("http:")),  # loading certificates takes long
-            trust_env=not is_local,  # no proxy is on the way to this machine
+            **_way_to(place.url),
             event_hooks={"response": [self._check]},
         )
         self._client = openai.AsyncOpenAI(
@@ -235,6 +237,21 @@ class Wire:
             raise BrokenBeforeAnswerError(_reason(error)) from None
         except self._library.OpenAIError as error:
             raise ModelError(f"The openai library could not send the request: {type(error).__name__}.") from error
+
+
+def _way_to(url: str) -> dict[str, Any]:
+    """Which proxy the library takes: the one that everything else of ours takes."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or {"http": 80}.get(parts.scheme, 443)
+        proxy = proxy_for(parts.scheme, parts.hostname or "", port, None, os.environ)
+    except ProxyAddressError as error:
+        raise ModelError(f"The model server cannot be reached: {error}.") from None
+    except ValueError:  # of the URL, of which the library says more
+        return {}
+    if proxy is not None:
+        return {"proxy": proxy.url}
+    return {"mounts": dict.fromkeys(("http://", "https://", "all://"))}  # which take the place of the library's own
 
 
 class _Reader:

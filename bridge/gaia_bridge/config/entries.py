@@ -5,8 +5,8 @@
     {"agent": "code"}                                                         an agent of the same process
     {"openapi": "https://... or a path", "url": ..., "headers": {...}}        an HTTP API, by its OpenAPI document
 
-Those over HTTP may have `proxy`. Each may have `timeout startup_timeout idle_timeout max_concurrency isolation era disabled lazy allowed_tools
-disabled_tools tools`. A command is never given to a shell; it is split where there are no `args` (`shell_habits`).
+Those over HTTP and HTTP APIs may have `proxy`. Each may have `timeout startup_timeout idle_timeout max_concurrency
+isolation era disabled lazy allowed_tools disabled_tools tools`. A command is never given to a shell; it is split where there are no `args` (`shell_habits`).
 """
 
 from __future__ import annotations

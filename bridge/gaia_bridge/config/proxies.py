@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, Literal
-from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
+from urllib.parse import SplitResult, quote, unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
@@ -38,6 +38,9 @@ _PORTS: Final = {"http": 80, "https": 443}
 _ITEM: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?")
 """A host of `NO_PROXY`, and perhaps its port."""
 
+_IN_USERINFO: Final = "%:!$&'()*+,;=~"
+"""What needs no encoding in user and password; what is encoded there stays as it is."""
+
 _Address = IPv4Address | IPv6Address
 
 
@@ -58,8 +61,21 @@ class Proxy(Struct, frozen=True):
     port: int
     named_by: str
     """The variable or the key that says so, for people."""
-    authorization: str | None = None
-    """The value of `Proxy-Authorization`, which is for the proxy alone."""
+    userinfo: str = ""
+    """User and password as they are written: for the proxy alone."""
+
+    @property
+    def authorization(self) -> str | None:
+        """The value of `Proxy-Authorization`, which is for the proxy alone (RFC 7617)."""
+        if not self.userinfo:
+            return None
+        user, _, password = self.userinfo.partition(":")
+        return "Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)).decode("ascii")
+
+    @property
+    def url(self) -> str:
+        """Its address with who we are to it. For no log."""
+        return str(self).replace("//", f"//{quote(self.userinfo, safe=_IN_USERINFO)}@") if self.userinfo else str(self)
 
     def __str__(self) -> str:
         """Its address, without who we are to it."""
@@ -128,7 +144,7 @@ def proxy_at(text: str, named_by: str) -> Proxy:
     scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
     if parts.scheme != scheme or port == 0 or not re.fullmatch(r"[!-~]+", host):
         raise ProxyAddressError(f"{named_by} is no address of a proxy; expected http://HOST:PORT")
-    return Proxy(scheme, host, port or _PORTS[scheme], named_by, _authorization(parts.netloc))
+    return Proxy(scheme, host, port or _PORTS[scheme], named_by, parts.netloc.rpartition("@")[0])
 
 
 def named_proxies(environ: Mapping[str, str]) -> Iterator[NamedProxy]:
@@ -149,15 +165,6 @@ def _value(kind: str, environ: Mapping[str, str]) -> tuple[str, str]:
     name = f"{kind}_proxy"
     name = name if name in environ else name.upper()
     return name, environ.get(name, "").strip()
-
-
-def _authorization(netloc: str) -> str | None:
-    """Who we are to a proxy (RFC 7617)."""
-    userinfo, at, _ = netloc.rpartition("@")
-    if not at:
-        return None
-    user, _, password = userinfo.partition(":")
-    return "Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)).decode("ascii")
 
 
 def _is_this_machine(host: str) -> bool:

@@ -199,7 +199,7 @@ class _Route(NamedTuple):
     connections: Connections
     proxy: Proxy | None
     before_path: str = ""
-    """What the target of a request begins with: the origin, for a proxy that is asked itself (RFC 9112, section 3.2.2)."""
+    """What the target of a request begins with: the origin, for a proxy that is asked itself (RFC 9112, 3.2.2)."""
     fields: str = ""
     """Header lines for such a proxy."""
 

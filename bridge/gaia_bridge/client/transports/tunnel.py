@@ -60,12 +60,12 @@ class ByProxy:
 
     async def connect(self, make: Make, seconds: float) -> Connection:
         """Open a connection; see `connecting.Way.connect`."""
-        tunnel: Tunnel | None = None
+        tunnel: _Tunnel | None = None
         try:
             async with asyncio.timeout(seconds):
                 if self._tls is None:
                     return await self._at_proxy(make)
-                tunnel = await self._at_proxy(lambda: Tunnel(self._proxy, self._host, self._port))
+                tunnel = await self._at_proxy(lambda: _Tunnel(self._proxy, self._host, self._port))
                 connection = make()
                 await tunnel.open(connection, self._tls)
                 return connection
@@ -80,7 +80,7 @@ class ByProxy:
     async def _at_proxy(self, make: Callable[[], C]) -> C:
         return await first_connected(self._proxy.host, self._proxy.port, self._proxy_tls, make)
 
-    def _failure(self, error: Exception, tunnel: Tunnel | None) -> ConnectError:
+    def _failure(self, error: Exception, tunnel: _Tunnel | None) -> ConnectError:
         if tunnel is None:
             return ProxyError(f"the proxy takes no connection ({reason_of(error)}); {self._doubt}")
         if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in OF_UNKNOWN_AUTHORITY:
@@ -92,7 +92,7 @@ class ByProxy:
         return f"does it run, is this its network, and is {self._proxy.named_by} right?"
 
 
-class Tunnel(Abortable):
+class _Tunnel(Abortable):
     """A connection to a proxy that carries bytes to one server, once the proxy has agreed (RFC 9110, section 9.3.6).
 
     Args:
