@@ -77,7 +77,8 @@ class HttpProxy:
             url = urlsplit(target)
             above, upper = await asyncio.open_connection("127.0.0.1", url.port or 80)
             fields = "".join(line for line in rest.splitlines(True) if not line.startswith("proxy-"))
-            fields = fields.replace("\r\n", "\r\nconnection: close\r\n", 1)
+            if not who:  # else a second request on the connection is passed on as it is, as by proxy.py
+                fields = fields.replace("\r\n", "\r\nconnection: close\r\n", 1)
             upper.write(f"{method} {url.path} {fields}".encode("latin-1"))
         ways = [asyncio.ensure_future(_copy(reader, upper)), asyncio.ensure_future(_copy(above, writer))]
         try:

@@ -6,7 +6,8 @@
     {"openapi": "https://... or a path", "url": ..., "headers": {...}}        an HTTP API, by its OpenAPI document
 
 Those over HTTP and HTTP APIs may have `proxy`. Each may have `timeout startup_timeout idle_timeout max_concurrency
-isolation era disabled lazy allowed_tools disabled_tools tools`. A command is never given to a shell; it is split where there are no `args` (`shell_habits`).
+isolation era disabled lazy allowed_tools disabled_tools tools`. A command is never given to a shell; it is split where
+there are no `args` (`shell_habits`).
 """
 
 from __future__ import annotations

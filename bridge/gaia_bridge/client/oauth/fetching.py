@@ -91,7 +91,7 @@ class Fetcher:
         """Configured origins that were public once: from then on, internal addresses are a trick (DNS rebinding)."""
         self._tls = tls
         self._resolver = resolver
-        self._proxy = proxy
+        self._proxy: str | Literal[False] | None = proxy
 
     async def fetch(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and read the whole answer, after redirects that stay at its origin.

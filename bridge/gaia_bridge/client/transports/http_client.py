@@ -219,7 +219,8 @@ class _Request(NamedTuple):
         target = f"{route.before_path}{url.raw_path.decode('ascii')}"
         head = f"{self.method} {target} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n{route.fields}"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
-        length = f"content-length: {len(body)}\r\n" if body or self.method in _WITH_BODY else ""
+        # In its usual spelling: proxy.py adds another one to any other, and servers refuse two.
+        length = f"Content-Length: {len(body)}\r\n" if body or self.method in _WITH_BODY else ""
         return f"{head}{fields}{length}\r\n".encode("ascii") + body
 
 
@@ -248,7 +249,7 @@ class HttpClient:
         self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
         self._limits = limits
         self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
-        self._proxy = spec.proxy
+        self._proxy: str | Literal[False] | None = spec.proxy
         self._own = self._route(self.url)
         self._others: dict[tuple[str, str, int], _Route] = {}
 
@@ -295,11 +296,13 @@ class HttpClient:
         proxy = proxy_to(url, self._proxy)
         host, port = url.raw_host.decode("ascii"), origin(url)[2]
         tls = verifying_context() if url.scheme == "https" else None
+        # Some proxies, such as proxy.py, pass on what follows the first request of a connection as it is: the password, too.
+        tells_password = proxy is not None and tls is None and proxy.authorization is not None
         connections = Connections(
             Direct(host, port, tls) if proxy is None else _by(proxy, host, port, tls),
             connect_timeout=limits.http_connect_timeout,
             write_timeout=limits.write_timeout,
-            keep_alive=limits.http_keep_alive,
+            keep_alive=0 if tells_password else limits.http_keep_alive,
             alive_after=limits.http_alive_after,
             share=self._share,
         )

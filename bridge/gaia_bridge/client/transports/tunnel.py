@@ -32,8 +32,7 @@ _INTERIM: Final = re.compile(rb"HTTP/1\.[01] 1\d\d\b")
 _STATUS: Final = re.compile(r"HTTP/1\.[01] ([1-9]\d\d)(?: .*)?")
 _UNREACHED: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 _NO_PROXY: Final = (
-    *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND),
-    *(HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED),
+    *(HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED),
 )
 """What servers answer that are no proxies."""
 
@@ -182,8 +181,11 @@ def refusal_of(proxy: Proxy, to: str, status: int, headers: Mapping[str, str]) -
         headers: Its headers, by lowercase names.
     """
     told = f"HTTP {named_status(status)}"
-    if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-        return _login(proxy, headers.get("proxy-authenticate", ""))
+    if status in (
+        HTTPStatus.PROXY_AUTHENTICATION_REQUIRED,
+        HTTPStatus.UNAUTHORIZED,
+    ):  # tinyproxy refuses with the latter
+        return _login(proxy, status, headers.get("proxy-authenticate", ""))
     if status == HTTPStatus.FORBIDDEN:
         return (
             f"the proxy does not allow a connection to {to} ({told}); ask who runs it, "
@@ -202,9 +204,9 @@ def refusal_of(proxy: Proxy, to: str, status: int, headers: Mapping[str, str]) -
     return f"the proxy opened no connection to {to} ({told})"
 
 
-def _login(proxy: Proxy, offered: str) -> str:
+def _login(proxy: Proxy, code: int, offered: str) -> str:
     """What to do about a proxy that wants to know who asks."""
-    status = f"HTTP {HTTPStatus.PROXY_AUTHENTICATION_REQUIRED.value}"
+    status = f"HTTP {code}"
     if offered and not re.search(r"(?i)(?:^|[\s,])basic(?:[\s,]|$)", offered):
         return (
             f"the proxy wants a login of another kind than Basic ({status}: {one_line(offered, 60)}); have a program "

@@ -178,6 +178,7 @@ ANSWERS = [
         "is no proxy, it seems (HTTP 405 (Method Not Allowed)); is 'proxy' in its entry right?",
     ),
     (b"SSH-2.0-OpenSSH\r\n\r\n", "is no proxy, it seems (something that is no HTTP)"),
+    (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "does not accept the user and password in 'proxy' in its entry (HTTP 401)"),
     (b"HTTP/1.1 418 Tea\r\n\r\n", "the proxy opened no connection to mcp.example.com"),
     (b"x" * 110_000, "the proxy sent more than 102400 bytes of headers"),
     (b"HTTP/1.1 200", "the proxy did not answer (it closed the connection)"),
