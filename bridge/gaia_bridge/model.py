@@ -480,7 +480,7 @@ class HttpServerSpec(Struct, frozen=True):
     oauth: OAuthOptions | None = OAuthOptions()
     """How to log in if it asks for that; not at all if `None`."""
     proxy: str | Literal[False] | None = None
-    """The HTTP proxy by which it is reached: `http://USER:PASSWORD@HOST:PORT`; `False`: none; as
+    """The HTTP proxy by which it is reached: `http://USER:PASSWORD@HOST:PORT`; `false`: none; as
     `HTTPS_PROXY`, `NO_PROXY` and the others of our environment say if `None`. This machine is never reached by one."""
 
     def __repr__(self) -> str:
@@ -513,7 +513,7 @@ class OpenApiServerSpec(Struct, frozen=True):
     """Sent with every request, such as `Authorization`."""
     options: ServerOptions = ServerOptions()
     proxy: str | Literal[False] | None = None
-    """The HTTP proxy by which the API, and a document on the network, are reached; see `HttpServerSpec`."""
+    """The HTTP proxy by which the API, and a document on the network, are reached; as for a server over HTTP."""
 
     def __repr__(self) -> str:
         """Name the entry, without what may be secret: addresses and header values."""

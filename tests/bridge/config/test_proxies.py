@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaia_bridge.client.transport_factory import secrets_of
+from gaia_bridge.config import EntryError, launch_line_text, launch_warnings, parse_entry
+from gaia_bridge.config.fingerprints import fingerprint, launch_line
 from gaia_bridge.config.proxies import ProxyAddressError, SocksError, proxy_at, proxy_for
+from gaia_bridge.model import HttpServerSpec, OpenApiServerSpec
 
 P = "http://p:3128"
+HERE = Path()
 
 
 def way(url: str, **environ: str) -> str | None:
@@ -98,6 +105,55 @@ def test_socks_is_told_with_what_to_do_unless_it_is_gone_round() -> None:
     with pytest.raises(SocksError, match="ALL_PROXY names a SOCKS proxy, and the bridge speaks to HTTP") as caught:
         way("https b.example 443", **environ)
     assert "secret" not in str(caught.value)
+
+
+# In entries
+
+
+@pytest.mark.parametrize("way", ["url", "openapi"])
+def test_an_entry_names_a_proxy_with_references_or_none(way: str) -> None:
+    address = "http://${env:WHO}@p:3128"
+    parsed = parse_entry("x", {way: "https://h.example/", "proxy": address}, HERE, {"WHO": "me:s3cret-pass"})
+    assert isinstance(parsed.spec, HttpServerSpec | OpenApiServerSpec)
+    assert parsed.spec.proxy == "http://me:s3cret-pass@p:3128"
+    assert "s3cret-pass" in secrets_of(parsed.spec) and parsed.warnings == ()
+    assert "s3cret" not in repr(parsed)
+    direct = parse_entry("x", {way: "https://h.example/", "proxy": False}, HERE).spec
+    plain = parse_entry("x", {way: "https://h.example/"}, HERE).spec
+    assert isinstance(direct, HttpServerSpec | OpenApiServerSpec) and direct.proxy is False
+    assert len({fingerprint(spec) for spec in (parsed.spec, direct, plain)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (True, "'proxy' is true"),
+        ("ftp://me:hunter22@x", "'proxy' is no address of a proxy; expected http://HOST:PORT"),
+        ("socks5://me:hunter22@x", "'proxy' names a SOCKS proxy"),
+        ("", "'proxy' is no address"),
+    ],
+)
+def test_a_proxy_of_an_entry_that_is_none_is_refused(value: object, told: str) -> None:
+    with pytest.raises(EntryError) as caught:
+        parse_entry("x", {"url": "https://h.example/", "proxy": value}, HERE)
+    assert told in str(caught.value) and "hunter22" not in str(caught.value)
+
+
+def test_a_proxy_to_this_machine_or_for_a_program_is_not_heeded() -> None:
+    assert (
+        "'proxy' is not heeded: this machine"
+        in parse_entry("x", {"url": "http://[::1]/", "proxy": P}, HERE).warnings[0]
+    )
+    assert "'proxy' is not heeded: it does not go" in parse_entry("x", {"command": "x", "proxy": P}, HERE).warnings[0]
+
+
+@pytest.mark.requirement("S-25")
+def test_a_proxy_of_a_project_is_shown_without_its_password_and_is_part_of_what_is_approved() -> None:
+    entry = {"url": "https://h.example/mcp", "proxy": "http://me:hunter22@evil.example:1"}
+    assert launch_line_text(entry).splitlines() == ["https://h.example/mcp", "proxy: 'http://me:***@evil.example:1'"]
+    assert any("'proxy' sees whom" in warning for warning in launch_warnings(entry))
+    assert launch_line(entry) == entry
+    assert launch_line_text({"url": "https://h.example", "proxy": False}).splitlines()[1] == "proxy: false"
 
 
 @given(st.text(max_size=60))

@@ -296,7 +296,7 @@ class HttpClient:
         proxy = proxy_to(url, self._proxy)
         host, port = url.raw_host.decode("ascii"), origin(url)[2]
         tls = verifying_context() if url.scheme == "https" else None
-        # Some proxies, such as proxy.py, pass on what follows the first request of a connection as it is: the password, too.
+        # Some proxies, as proxy.py, pass on what follows the first request of a connection as it is, password included.
         tells_password = proxy is not None and tls is None and proxy.authorization is not None
         connections = Connections(
             Direct(host, port, tls) if proxy is None else _by(proxy, host, port, tls),
