@@ -20,7 +20,9 @@ import anyio
 from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.limits import ModelLimits
 from gaia.llm.settings import Place
+from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.client.transports.sse_parser import Event, EventStream, OversizedEventError
+from gaia_bridge.client.transports.tls import verifying_context
 from gaia_bridge.config.proxies import ProxyAddressError, proxy_for
 from gaia_bridge.errors import ModelError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -112,12 +114,10 @@ class Wire:
         self._limits = limits
         self._library = openai
         self._headers = self._left_out(openai)
-        is_local = is_loopback_host(urlsplit(place.url).hostname or "")
         timeout = openai.Timeout(limits.total, connect=limits.connect)
         self._http = openai.DefaultAsyncHttpxClient(
             timeout=timeout,
             follow_redirects=False,  # a redirected POST is a GET; whoever moved can be told the new address
-            verify=not (is_local and place.url.startswith("http:")),  # loading certificates takes long
             **_way_to(place.url),
             event_hooks={"response": [self._check]},
         )
@@ -251,7 +251,15 @@ def _way_to(url: str) -> dict[str, Any]:
         return {}
     if proxy is not None:
         return {"proxy": proxy.url}
-    return {"mounts": dict.fromkeys(("http://", "https://", "all://"))}  # which take the place of the library's own
+    if parts.scheme == "http" and is_loopback_host(parts.hostname or ""):
+        return {"trust_env": False, "verify": False}  # loading certificates takes long
+    try:
+        return {
+            "trust_env": False,
+            "verify": verifying_context(),
+        }  # the library would look for proxies, as it knows them
+    except LaunchError as error:
+        raise ModelError(f"The model server {error}.") from None
 
 
 class _Reader:
