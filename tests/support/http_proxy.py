@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -97,16 +98,19 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def http_proxy(login: str | None = None, answer: bytes | None = None) -> AsyncGenerator[HttpProxy]:
+async def http_proxy(
+    login: str | None = None, answer: bytes | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[HttpProxy]:
     """Run a proxy.
 
     Args:
         login: `USER:PASSWORD` that it wants to be told.
         answer: What it says in place of doing what it is asked.
+        tls: What it shows who it is with, if it speaks TLS itself.
     """
     proxy = HttpProxy()
     proxy.login, proxy.answer = login, answer
-    server = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(proxy.connected, "127.0.0.1", 0, ssl=tls)
     proxy.port = server.sockets[0].getsockname()[1]
     try:
         yield proxy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -265,6 +265,26 @@ def test_tunnels_work_with_uvloop(authority: trustme.CA) -> None:
             await answer_of(f"https://{HOST}/", proxy.url)
 
     uvloop.run(several())
+
+
+async def by_way_of_tls(authority: trustme.CA) -> None:
+    async with http_proxy("me:hunter@22", tls=tls_of(authority)) as proxy:
+        url = proxy.url.replace("http://", f"https://me:{PASSWORD}@")
+        for tls in (None, tls_of(authority)):
+            async with evil_http(tls) as server:
+                assert await answer_of(place(server), url) == 202
+                waiting = asyncio.ensure_future(answer_of(place(server, "silent"), url))
+                await server.until_seen("silent")
+                waiting.cancel()
+                await asyncio.wait([waiting])
+                await server.until_all_closed()
+        await until(lambda: not proxy.open)
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_proxy_may_be_spoken_to_over_tls(authority: trustme.CA, run: Callable[[Any], None]) -> None:
+    run(by_way_of_tls(authority))
 
 
 # Logins
