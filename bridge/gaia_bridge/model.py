@@ -479,6 +479,9 @@ class HttpServerSpec(Struct, frozen=True):
     options: ServerOptions = ServerOptions()
     oauth: OAuthOptions | None = OAuthOptions()
     """How to log in if it asks for that; not at all if `None`."""
+    proxy: str | Literal[False] | None = None
+    """The HTTP proxy by which it is reached: `http://USER:PASSWORD@HOST:PORT`; `false`: none; as
+    `HTTPS_PROXY`, `NO_PROXY` and the others of our environment say if `None`. This machine is never reached by one."""
 
     def __repr__(self) -> str:
         """Name the place, without what may be secret: user, query and header values."""
@@ -509,6 +512,8 @@ class OpenApiServerSpec(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with every request, such as `Authorization`."""
     options: ServerOptions = ServerOptions()
+    proxy: str | Literal[False] | None = None
+    """The HTTP proxy by which the API, and a document on the network, are reached; as for a server over HTTP."""
 
     def __repr__(self) -> str:
         """Name the entry, without what may be secret: addresses and header values."""

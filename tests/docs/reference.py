@@ -204,6 +204,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "str": "text", "str | None": "text", "float | None": "number", "int | None": "whole number",
     "bool": "`true` or `false`", "tuple[str, ...]": "list of texts", "tuple[str, ...] | None": "list of texts",
     "Mapping[str, str]": "object of texts", "Any": "any value",
+    "str | Literal[False] | None": "text, or `false`",
 }  # fmt: skip
 
 

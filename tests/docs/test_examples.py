@@ -179,7 +179,7 @@ def test_the_configuration_of_the_page_about_servers_is_understood_and_its_stack
         loaded = load_servers(file, {"ISSUES_TOKEN": "t", "FILES_SECRET": "s"})
         assert (loaded.skipped, loaded.warnings) == ((), ())
         found += [spec.name for spec in loaded.servers]
-    assert found == ["time", "issues", "old", "tracker", "files"]
+    assert found == ["time", "issues", "old", "issues", "tracker", "files"]
     page = " ".join(SERVERS.read_text(encoding="utf-8").split())
     assert "`~/.gaia/mcp_servers.json` (global), and over it `./mcp_servers.json` (local" in page
 

@@ -58,7 +58,7 @@ RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/openapi.md": {
         "python": (1, "test_openapi_page"), "json": (1, "test_openapi_page"), "text": (1, "test_openapi_page")
     },
-    "docs/servers.md": {"python": (4, "test_examples"), "json": (3, "test_examples")},
+    "docs/servers.md": {"python": (4, "test_examples"), "json": (4, "test_examples")},
     "docs/skills.md": {
         "python": (1, "test_skills_page"), "text": (2, "test_skills_page"), "markdown": (1, "test_skills_page")
     },

@@ -7,6 +7,7 @@ without a bound, and drops what it does not expect.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -19,7 +20,10 @@ import anyio
 from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.limits import ModelLimits
 from gaia.llm.settings import Place
+from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.client.transports.sse_parser import Event, EventStream, OversizedEventError
+from gaia_bridge.client.transports.tls import verifying_context
+from gaia_bridge.config.proxies import Proxy, ProxyAddressError, proxy_for
 from gaia_bridge.errors import ModelError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
@@ -110,13 +114,14 @@ class Wire:
         self._limits = limits
         self._library = openai
         self._headers = self._left_out(openai)
-        is_local = is_loopback_host(urlsplit(place.url).hostname or "")
+        proxy = _proxy_to(place.url)
+        way = {"proxy": proxy.url} if proxy is not None else _direct_way_to(place.url)
+        self._by = "" if proxy is None else f", by way of the proxy {proxy} that {proxy.named_by} names"
         timeout = openai.Timeout(limits.total, connect=limits.connect)
         self._http = openai.DefaultAsyncHttpxClient(
             timeout=timeout,
             follow_redirects=False,  # a redirected POST is a GET; whoever moved can be told the new address
-            verify=not (is_local and place.url.startswith("http:")),  # loading certificates takes long
-            trust_env=not is_local,  # no proxy is on the way to this machine
+            **way,
             event_hooks={"response": [self._check]},
         )
         self._client = openai.AsyncOpenAI(
@@ -226,15 +231,38 @@ class Wire:
         try:
             yield
         except self._library.APITimeoutError as error:
-            raise report.unreachable(_reason(error) or "no connection in time") from None
+            raise report.unreachable(f"{_reason(error) or 'no connection in time'}{self._by}") from None
         except self._library.APIConnectionError as error:
             if isinstance(error.__cause__, Refusal):
                 raise error.__cause__ from None  # version 2 of the library takes it for a broken connection
             if type(error.__cause__).__name__ == "ConnectError":
-                raise report.unreachable(_reason(error)) from None
-            raise BrokenBeforeAnswerError(_reason(error)) from None
+                raise report.unreachable(f"{_reason(error)}{self._by}") from None
+            raise BrokenBeforeAnswerError(f"{_reason(error)}{self._by}") from None
         except self._library.OpenAIError as error:
             raise ModelError(f"The openai library could not send the request: {type(error).__name__}.") from error
+
+
+def _proxy_to(url: str) -> Proxy | None:
+    """The proxy on the way to a model server: the one by which everything else of ours would go."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or {"http": 80}.get(parts.scheme, 443)
+        return proxy_for(parts.scheme, parts.hostname or "", port, None, os.environ)
+    except ProxyAddressError as error:
+        raise ModelError(f"The model server cannot be reached: {error}.") from None
+    except ValueError:  # of the URL, of which the library says more
+        return None
+
+
+def _direct_way_to(url: str) -> dict[str, Any]:
+    """What keeps the library from looking for proxies, as it understands variables."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and is_loopback_host(parts.hostname or ""):
+        return {"trust_env": False, "verify": False}  # loading certificates takes long
+    try:
+        return {"trust_env": False, "verify": verifying_context()}
+    except LaunchError as error:
+        raise ModelError(f"The model server {error}.") from None
 
 
 class _Reader:

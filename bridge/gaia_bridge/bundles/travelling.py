@@ -153,7 +153,7 @@ class _Entry:
                 return self._command(value)
             case "args" if is_array(value):
                 return self._arguments(value)
-            case "url" | "openapi":
+            case "url" | "openapi" | "proxy":
                 return self._address(key, value)
             case "env" | "headers" | "oauth" if is_object(value):
                 heeded = OAUTH_KEYS if key == "oauth" else value.keys()

@@ -24,8 +24,8 @@ _LABEL: Final = "gaia-bridge"
 _RELOAD_SECONDS: Final = 10.0
 """For systemd to read its files again."""
 
-_KEPT: Final = ("PATH", "LANG", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "HTTPS_PROXY", "NO_PROXY")
-"""Variables without which servers that start here do not start at login; none of them is a secret."""
+_KEPT: Final = ("PATH", "LANG", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
+"""Variables without which servers that start here do not start at login, beside those for proxies; none is a secret."""
 
 _UNIT: Final = """\
 # Written by `gaia-bridge up --at-login`; with --remove, it is removed again.
@@ -69,7 +69,9 @@ def at_login(scope: Scope, system: str = sys.platform) -> AtLogin:
     words = [*(["--config", scope.config] if scope.config else []), *(w for a in scope.agents for w in ("--agent", a))]
     up, down = ([sys.executable, "-P", "-m", "gaia_bridge", command, *words] for command in ("up", "down"))
     folder = scope.folder or os.path.expanduser("~")
-    kept = {key: os.environ[key] for key in _KEPT if os.environ.get(key)}
+    from gaia_bridge.config.child_environment import proxies_without_users  # for this alone
+
+    kept = {key: os.environ[key] for key in _KEPT if os.environ.get(key)} | proxies_without_users(os.environ)
     for text in (*up, folder, *kept.values()):
         if not text.isprintable():
             raise ConfigError("--at-login", f"{printable(text)!r} cannot be written in such a file", "rename it")

@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import anyio
 from msgspec.structs import replace
@@ -142,6 +142,9 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
         for address in _addresses(spec):
             url = urlsplit(address)
             values += [url.query, url.netloc.rpartition("@")[0]]
+        if spec.proxy:
+            user = spec.proxy.rpartition("@")[0].rpartition("://")[2]
+            values += [user, user.partition(":")[2], unquote(user.partition(":")[2])]
         if isinstance(spec, HttpServerSpec) and spec.oauth is not None:
             values.append(spec.oauth.client_secret or "")
     return tuple(value for value in (*values, *spec.options.secrets) if len(value) >= _SECRET)

@@ -8,7 +8,14 @@ from typing import Final
 
 from gaia_bridge.model import StdioServerSpec
 
-__all__ = ["HARMLESS_ENVIRONMENT", "OWN_PREFIX", "PARTS_OF", "PROXY_ENVIRONMENT", "child_environment"]
+__all__ = [
+    "HARMLESS_ENVIRONMENT",
+    "OWN_PREFIX",
+    "PARTS_OF",
+    "PROXY_ENVIRONMENT",
+    "child_environment",
+    "proxies_without_users",
+]
 
 HARMLESS_ENVIRONMENT: Final = (
     *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
@@ -45,6 +52,14 @@ def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict
     inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
     names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
     seen = {name: environ[name] for name in names if name in environ and not name.startswith(OWN_PREFIX)}
-    proxies = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
-    through = {name: _USER_OF_PROXY.sub("", environ[name]) for name in proxies if name in environ}
-    return through | seen | dict(spec.env)
+    return proxies_without_users(environ) | seen | dict(spec.env)
+
+
+def proxies_without_users(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for proxies that are set, in upper and lower case, without user and password.
+
+    Args:
+        environ: Our own environment.
+    """
+    names = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
+    return {name: _USER_OF_PROXY.sub("", environ[name]) for name in names if name in environ}

@@ -5,8 +5,9 @@
     {"agent": "code"}                                                         an agent of the same process
     {"openapi": "https://... or a path", "url": ..., "headers": {...}}        an HTTP API, by its OpenAPI document
 
-Each may have `timeout startup_timeout idle_timeout max_concurrency isolation era disabled lazy allowed_tools
-disabled_tools tools`. A command is never given to a shell; it is split where there are no `args` (`shell_habits`).
+Those over HTTP and HTTP APIs may have `proxy`. Each may have `timeout startup_timeout idle_timeout max_concurrency
+isolation era disabled lazy allowed_tools disabled_tools tools`. A command is never given to a shell; it is split where
+there are no `args` (`shell_habits`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
@@ -47,9 +48,9 @@ from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name, i
 __all__ = ["KEYS_OF", "OPTION_KEYS", "ParsedEntry", "entry_of", "parse_entry"]
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
-_HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
+_HTTP_KEYS: Final = frozenset({"url", "headers", "oauth", "proxy"})
 _AGENT_KEYS: Final = frozenset({"agent"})
-_OPENAPI_KEYS: Final = frozenset({"openapi", "url", "headers"})
+_OPENAPI_KEYS: Final = frozenset({"openapi", "url", "headers", "proxy"})
 OPTION_KEYS: Final = frozenset(
     {
         "allowed_tools",
@@ -224,14 +225,15 @@ def _stdio_spec(name: str, values: Values, options: ServerOptions) -> StdioServe
 def _http_spec(name: str, values: Values, options: ServerOptions) -> HttpServerSpec:
     url = values.text("url") or ""
     _split_url(url)
-    return HttpServerSpec(name, url, _headers(values), values.text("type") == _SSE, options, oauth_options(values))
+    is_sse = values.text("type") == _SSE
+    return HttpServerSpec(name, url, _headers(values), is_sse, options, oauth_options(values), _proxy(values))
 
 
 def _openapi_spec(name: str, values: Values, options: ServerOptions) -> OpenApiServerSpec:
     url = values.text("url")
     if url is not None:
         _split_url(url)
-    return OpenApiServerSpec(name, values.text("openapi") or "", url, _headers(values), options)
+    return OpenApiServerSpec(name, values.text("openapi") or "", url, _headers(values), options, _proxy(values))
 
 
 def _place_of_document(text: str, folder: Path) -> str:
@@ -245,6 +247,21 @@ def _place_of_document(text: str, folder: Path) -> str:
         return str((folder / expanded(Path(text))).absolute())
     except ConfigError as error:
         raise EntryError(f"'openapi': {error}") from None
+
+
+def _proxy(values: Values) -> str | Literal[False] | None:
+    if "proxy" not in values:
+        return None
+    if values.anything("proxy") is False:
+        return False
+    from gaia_bridge.config.proxies import ProxyAddressError, proxy_at  # most entries have none
+
+    text = values.text("proxy") or ""
+    try:
+        proxy_at(text, "'proxy'")
+    except ProxyAddressError as error:
+        raise EntryError(str(error)) from None
+    return text
 
 
 def _headers(values: Values) -> dict[str, str]:
@@ -323,6 +340,7 @@ def _value_warnings(spec: ServerSpec) -> Iterator[str]:
     if isinstance(spec, HttpServerSpec):
         yield from _url_warnings("url", spec.url)
         yield from _oauth_warnings(spec)
+        yield from _proxy_warnings(spec)
     elif isinstance(spec, OpenApiServerSpec):
         for key, place in (("openapi", spec.document), ("url", spec.url)):
             if isinstance(place, str) and "://" in place:
@@ -335,6 +353,11 @@ def _url_warnings(key: str, url: str) -> Iterator[str]:
         yield f"'{key}' is plain http: what is sent, credentials too, can be read and changed on the way"
     if "@" in parts.netloc:
         yield f"'{key}' has a user or password in it; a header with ${{env:...}} keeps it out of the file"
+
+
+def _proxy_warnings(spec: HttpServerSpec) -> Iterator[str]:
+    if spec.proxy and is_loopback_host(_split_url(spec.url).hostname or ""):
+        yield "'proxy' is not heeded: this machine is reached directly"
 
 
 def _oauth_warnings(spec: HttpServerSpec) -> Iterator[str]:

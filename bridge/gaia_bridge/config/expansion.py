@@ -108,7 +108,13 @@ class Expander:
             EntryError: A reference leads nowhere or is not understood; names the place, the reference, and no value.
         """
         found = dict(entry)
-        for key, fill in (("command", self.path), ("cwd", self.path), ("url", self.text), ("openapi", self.text)):
+        for key, fill in (
+            ("command", self.path),
+            ("cwd", self.path),
+            ("url", self.text),
+            ("openapi", self.text),
+            ("proxy", self.text),
+        ):
             if isinstance(text := entry.get(key), str):
                 found[key] = fill(f"'{key}'", text)
         if is_array(args := entry.get("args")):

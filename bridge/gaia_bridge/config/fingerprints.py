@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gaia_bridge.model import AgentServerSpec, OAuthOptions, OpenApiServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
@@ -21,6 +21,7 @@ LAUNCH_KEYS: Final = (
     "url",
     "headers",
     "oauth",
+    "proxy",
     "agent",
     "openapi",
     "tools",
@@ -28,7 +29,7 @@ LAUNCH_KEYS: Final = (
 """What an entry says about how its server is reached, and about what it is sent: `tools` can hold references, and tells
 models what tools are for."""
 
-PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url", "openapi")
+PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url", "openapi", "proxy")
 """Those of them whose values are filled in and decide which server that is."""
 
 
@@ -48,8 +49,13 @@ def fingerprint(spec: ServerSpec) -> str:
         return digest(["agent", spec.agent])
     headers = {name.lower(): value for name, value in spec.headers.items()}
     if isinstance(spec, OpenApiServerSpec):
-        return digest(["openapi", spec.document, spec.url, headers])
-    return digest(["sse" if spec.sse else "http", spec.url, headers, _identity(spec.oauth)])
+        return digest(["openapi", spec.document, spec.url, headers, *_by(spec.proxy)])
+    return digest(["sse" if spec.sse else "http", spec.url, headers, _identity(spec.oauth), *_by(spec.proxy)])
+
+
+def _by(proxy: str | Literal[False] | None) -> list[str | bool]:
+    """Who is on the way, where the entry says so."""
+    return [] if proxy is None else [proxy]
 
 
 def _identity(oauth: OAuthOptions | None) -> list[str | None]:

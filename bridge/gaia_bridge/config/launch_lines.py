@@ -99,8 +99,10 @@ def launch_warnings(entry: JSON) -> list[str]:
     """What to look at twice before approving an entry."""
     found = [
         f"{_exact(name)} is a file that is filled in; look at it as well: it is approved as it is now"
-        for name in referenced_files(entry, ("command", "args", "cwd", "url", "openapi"))
+        for name in referenced_files(entry, ("command", "args", "cwd", "url", "openapi", "proxy"))
     ]
+    if isinstance(entry.get("proxy"), str):
+        found.append("'proxy' sees whom the server's requests go to, and all of them where the URL is plain http")
     command = entry.get("command")
     if not isinstance(command, str):
         return found
@@ -116,11 +118,24 @@ def launch_warnings(entry: JSON) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _without_password(value: object) -> object:
+    """An address as it is, but for a password that is written there itself."""
+    if not isinstance(value, str):
+        return value
+    before, at, host = value.rpartition("@")
+    user, colon, password = before.partition("://")[2].partition(":") if "://" in before else before.partition(":")
+    if not at or not colon or not without_references(password).strip():
+        return value
+    return f"{value.partition('://')[0]}://{user}:{MASK}@{host}" if "://" in before else f"{user}:{MASK}@{host}"
+
+
 def _lines(entry: JSON) -> Iterator[str]:
     if (document := entry.get("openapi")) is not None:
         yield f"OpenAPI: {_exact(document)}"
     if (url := entry.get("url")) is not None:
         yield _exact(url)
+    if (proxy := entry.get("proxy")) is not None:
+        yield f"proxy: {_exact(_without_password(proxy))}"
     if (agent := entry.get("agent")) is not None:
         yield f"agent: {_exact(agent)}"
     if (command := entry.get("command")) is not None:

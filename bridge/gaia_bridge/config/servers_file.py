@@ -127,6 +127,7 @@ def _literal_secrets(name: str, entry: object) -> list[str]:
     if not is_object(entry):
         return []
     tables: list[tuple[str, object]] = [(key, entry.get(key)) for key in ("env", "headers", "oauth")]
+    tables.append(("proxy", {"proxy": entry.get("proxy")}))
     tables += [("tools", {label: value}) for label, value in default_values(entry)]
     return [
         f"{label!r} in '{key}' of server {name!r}"

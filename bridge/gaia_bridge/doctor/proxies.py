@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 import anyio
 
+from gaia_bridge.config.proxies import ProxyAddressError, SocksError, proxy_at
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import Surroundings
@@ -16,7 +16,12 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 __all__ = ["PROXIES"]
 
 _NONE = Kind("proxy.none", Level.OK, "no proxy is named", "servers reach the network directly")
-_FINE = Kind("proxy.fine", Level.OK, "the proxies that are named answer", "servers reach the network by them")
+_FINE = Kind(
+    "proxy.fine",
+    Level.OK,
+    "the proxies that are named answer",
+    "servers on the network are reached by them, and programs are told of them",
+)
 _INVALID = Kind(
     "proxy.invalid",
     Level.ERROR,
@@ -31,6 +36,13 @@ _DEAF = Kind(
     "downloads of npx and uvx, and servers on the network, wait and then fail",
     "start the proxy, connect to its network, or unset the variable",
 )
+_SOCKS = Kind(
+    "proxy.socks",
+    Level.ERROR,
+    "a proxy speaks SOCKS",
+    "the bridge speaks to HTTP proxies alone: it connects to no server on the network that this proxy is for",
+    'name an HTTP proxy in its place, or write "proxy": "http://HOST:PORT" or "proxy": false into the entries',
+)
 _LOOPBACK = Kind(
     "proxy.loopback",
     Level.WARNING,
@@ -40,7 +52,6 @@ _LOOPBACK = Kind(
 )
 
 _NAMES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
-_SCHEMES: Final = {"http": 80, "https": 443, "socks4": 1080, "socks5": 1080, "socks5h": 1080, "socks4a": 1080}
 
 
 async def _check(at: Surroundings) -> list[Finding]:
@@ -50,11 +61,14 @@ async def _check(at: Surroundings) -> list[Finding]:
     found: list[Finding] = []
     places: dict[tuple[str, int], str] = {}
     for name, value in named.items():
-        place = _place(value)
-        if place is None:
+        try:
+            proxy = proxy_at(value, name)
+        except SocksError:
+            found.append(_SOCKS.found(f"{name} names a SOCKS proxy", name))
+        except ProxyAddressError:
             found.append(_INVALID.found(f"{name} is no address of a proxy", name))
         else:
-            places.setdefault(place, name)
+            places.setdefault((proxy.host, proxy.port), name)
     if not at.offline:
         found += await _deaf_ones(places, at.limits.connect_timeout)
     if places and not _goes_round(at.environ):
@@ -68,17 +82,6 @@ def _named(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for name in (upper, upper.lower()):
             if value := environ.get(name):
                 yield name, value
-
-
-def _place(value: str) -> tuple[str, int] | None:
-    """Host and port of a proxy, without who we are to it."""
-    try:
-        parts = urlsplit(value if "://" in value else f"http://{value}")
-        if parts.scheme not in _SCHEMES or not parts.hostname or any(map(str.isspace, parts.hostname)):
-            return None
-        return parts.hostname, parts.port or _SCHEMES[parts.scheme]
-    except ValueError:
-        return None
 
 
 async def _deaf_ones(places: Mapping[tuple[str, int], str], seconds: float) -> list[Finding]:
@@ -107,4 +110,4 @@ def _goes_round(environ: Mapping[str, str]) -> bool:
     return "*" in plain or any(is_loopback_host(host) or host == "127.0.0.0" for host in plain if host)
 
 
-PROXIES = Subject("Proxies", (_NONE, _FINE, _INVALID, _DEAF, _LOOPBACK), _check)
+PROXIES = Subject("Proxies", (_NONE, _FINE, _INVALID, _SOCKS, _DEAF, _LOOPBACK), _check)

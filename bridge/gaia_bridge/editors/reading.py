@@ -72,7 +72,7 @@ _TYPES: Final = {
 _KEPT: Final = frozenset(
     {"command", "args", "env", "cwd", "url", "headers", "type", "timeout", "startup_timeout", "disabled"}
     | {"allowed_tools", "disabled_tools", "inherit_env", "idle_timeout", "max_concurrency", "isolation", "era", "lazy"}
-    | {"tools", "agent", "openapi", "oauth"}
+    | {"tools", "agent", "openapi", "oauth", "proxy"}
 )
 """The keys of ours."""
 

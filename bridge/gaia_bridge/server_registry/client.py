@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -33,7 +32,7 @@ _VERSIONS_TOLD: Final = 10
 _GONE: Final = 404
 _TOO_MANY: Final = 429
 _SERVER_FAULT: Final = 500
-_PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+_WAY_OUT: Final = "is this machine on the network? another registry is named with --registry URL"
 
 
 class RegistryError(ServerUnavailableError):
@@ -189,7 +188,7 @@ class RegistryClient:
             problem = f"did not answer within {limits.timeout:g} s; try again, or name another one with --registry URL"
             raise RegistryError(self.base, problem) from None
         except UnreachableError as error:
-            raise RegistryError(self.base, f"{error}; {_way_out()}") from None
+            raise RegistryError(self.base, f"{error}; {_WAY_OUT}") from None
         except UpstreamError as error:
             raise RegistryError(self.base, str(error)) from None
 
@@ -212,9 +211,3 @@ def _no_registry(came: str) -> str:
         f"answered with {one_line(came, 300)}, which no registry of MCP servers does: the address may be wrong "
         "(--registry URL), or this network wants a login in the browser first"
     )
-
-
-def _way_out() -> str:
-    name = next((name for name in _PROXIES if os.environ.get(name)), None)
-    hint = "is this machine on the network? another registry is named with --registry URL"
-    return f"{hint}; {name} is set, and the bridge itself uses no proxy" if name else hint

@@ -30,6 +30,7 @@ from gaia.llm import (
 from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.servers import KNOWN, known_server
 from gaia.llm.settings import Place
+from gaia.llm.wire import Wire
 from gaia_bridge.protocol.json_types import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of
 from tests.servers.model_dialects import DIALECTS
@@ -571,3 +572,12 @@ async def test_an_answer_that_little_could_make_huge_is_not_unpacked(
     server.play(script({"raw": {"status": status, "headers": {"content-encoding": encoding}, "body": "x"}}))
     error = await error_of(model_at(server))
     assert f"its answer is encoded as '{encoding}', though none was asked for" in str(error)
+
+
+def test_a_socks_proxy_is_told_in_a_sentence_and_no_proxy_knows_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://me:hunter22@127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8")
+    with pytest.raises(ModelError, match="ALL_PROXY names a SOCKS proxy") as caught:
+        Wire(Place("https://models.example.com/v1"), ModelLimits())
+    assert "hunter22" not in str(caught.value)
+    Wire(Place("http://10.1.2.3:8000/v1"), ModelLimits())

@@ -118,8 +118,10 @@ def test_launchd_is_told_nothing_that_it_would_leave_out(scope: Scope) -> None:
 
 def test_no_secret_of_the_shell_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "hush-hush")
+    monkeypatch.setenv("all_proxy", "http://me:hush-hush@proxy.example:3128")
     for system in ("linux", "darwin"):
-        assert "hush-hush" not in at_login(Scope(), system).text
+        text = at_login(Scope(), system).text
+        assert "hush-hush" not in text and "http://proxy.example:3128" in text
 
 
 def test_what_cannot_be_written_is_refused() -> None:

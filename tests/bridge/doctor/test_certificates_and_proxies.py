@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gaia_bridge.doctor import certificates, proxies
+from gaia_bridge.doctor import certificates
 from gaia_bridge.doctor.certificates import CERTIFICATES
 from gaia_bridge.doctor.proxies import PROXIES
 from tests.bridge.doctor.looking import bad, by_id, look
@@ -82,7 +80,6 @@ def test_a_proxy_for_this_machine_too_is_found() -> None:
         assert bad(look(PROXIES, environ={"HTTP_PROXY": "p:1", "NO_PROXY": round_}, offline=True)) == set()
 
 
-@given(st.text(max_size=60))
-def test_whatever_is_written_as_a_proxy_is_judged(value: str) -> None:
-    place = proxies._place(value)  # pyright: ignore[reportPrivateUsage]
-    assert place is None or (place[0] and 0 < place[1] < 65_536)
+def test_a_proxy_that_the_bridge_does_not_speak_to_is_found() -> None:
+    found = look(PROXIES, environ={"ALL_PROXY": "socks5://me:hunter22@p:1"}, offline=True)
+    assert bad(found) == {"proxy.socks"} and "hunter22" not in repr(found)

@@ -122,9 +122,10 @@ def _secrets(entry: JSON) -> Iterator[Secret]:
             named = isinstance(option, str) and option.startswith("-")
             label = str(option).lstrip("-") if named else f"argument-{number + 1}"
             yield Secret(("args", number), label, word)
-    url = entry.get("url")
-    if isinstance(url, str) and "${" not in url and _shows_secret(url):
-        yield Secret(("url",), "url", url)
+    for key in ("url", "proxy"):
+        url = entry.get(key)
+        if isinstance(url, str) and "${" not in url and _shows_secret(url):
+            yield Secret((key,), key, url)
 
 
 def _shows_secret(url: str) -> bool:

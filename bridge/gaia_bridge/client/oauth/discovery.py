@@ -33,7 +33,7 @@ async def advertised_issuers(
         UpstreamError: Its URL is none.
     """
     url = str(usable_url(spec.url).copy_with(userinfo=b"", query=None, fragment=None))
-    fetcher = Fetcher(url, limits or UpstreamLimits(), tls=tls)
+    fetcher = Fetcher(url, limits or UpstreamLimits(), tls=tls, proxy=spec.proxy)
     for place in build_protected_resource_metadata_discovery_urls(None, url):
         response = await fetcher.fetch(httpx2.Request("GET", place))
         try:

@@ -3,6 +3,9 @@
 Everything that OAuth needs besides the MCP server itself goes through here: metadata documents, registration, tokens.
 The name is resolved once, its addresses are checked, and the connection goes to a checked address, so that a name that
 stands for something else a moment later changes nothing. TLS still verifies the name.
+
+By way of a proxy, it is the proxy that resolves the name, and decides what it reaches. What this machine knows for an
+internal address is refused all the same.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 import httpx2
 
 from gaia_bridge.client.oauth.errors import FetchError
 from gaia_bridge.client.oauth.public_addresses import is_public, url_problem
+from gaia_bridge.client.transport import LaunchError
+from gaia_bridge.client.transports.http_client import proxy_to
 from gaia_bridge.client.transports.http_values import origin, reason_of, url_for_log
 from gaia_bridge.client.transports.tls import verifying_context
+from gaia_bridge.client.transports.tunnel import refusal_of
+from gaia_bridge.config.proxies import Proxy
 from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
@@ -46,6 +53,10 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+class _UnknownHostError(FetchError):
+    """The system's resolver knows no such host."""
+
+
 class Fetcher:
     """Fetches on behalf of one configured server.
 
@@ -59,6 +70,7 @@ class Fetcher:
         issuer: The authorization server, if the user has named it.
         tls: What servers are verified with; the system's authorities if not given.
         resolver: Finds the addresses of a host.
+        proxy: The `proxy` of the server's entry.
     """
 
     def __init__(
@@ -69,6 +81,7 @@ class Fetcher:
         issuer: str | None = None,
         tls: ssl.SSLContext | None = None,
         resolver: Resolver = resolve,
+        proxy: str | Literal[False] | None = None,
     ) -> None:
         configured = [httpx2.URL(url) for url in (server_url, issuer) if url]
         self._limits = limits
@@ -78,6 +91,7 @@ class Fetcher:
         """Configured origins that were public once: from then on, internal addresses are a trick (DNS rebinding)."""
         self._tls = tls
         self._resolver = resolver
+        self._proxy: str | Literal[False] | None = proxy
 
     async def fetch(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and read the whole answer, after redirects that stay at its origin.
@@ -109,6 +123,12 @@ class Fetcher:
         raise FetchError(f"{url_for_log(place)} redirects in circles")
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            proxy = proxy_to(request.url, self._proxy)
+        except LaunchError as error:
+            raise FetchError(f"{url_for_log(request.url)} {error}") from None
+        if proxy is not None:
+            return await self._by_proxy(request, proxy)
         addresses = await self._addresses(request.url)
         share = self._limits.fetch_timeout / len(addresses)
         failure: httpx2.HTTPError | None = None
@@ -122,6 +142,28 @@ class Fetcher:
         assert failure is not None, "a host has at least one address"
         raise FetchError(f"{url_for_log(request.url)} cannot be reached ({reason_of(failure)})") from None
 
+    async def _by_proxy(self, request: httpx2.Request, proxy: Proxy) -> httpx2.Response:
+        """Send a request through a tunnel.
+
+        Raises:
+            FetchError: We may not go there, or do not get there.
+        """
+        with anyio.move_on_after(self._limits.fetch_timeout / 2):
+            try:
+                await self._addresses(request.url)
+            except _UnknownHostError:
+                pass  # many networks with a proxy know no names of others
+        way = f"{url_for_log(request.url)} cannot be reached by way of the proxy {proxy}"
+        try:
+            return await self._exchange(request, None, self._limits.fetch_timeout, proxy)
+        except httpx2.ProxyError as error:
+            status = int(str(error)[:3]) if str(error)[:3].isdecimal() else 0
+            raise FetchError(f"{way} ({refusal_of(proxy, request.url.netloc.decode('ascii'), status, {})})") from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise FetchError(f"{way} ({reason_of(error)})") from None
+        except httpx2.HTTPError as error:
+            raise FetchError(f"{url_for_log(request.url)} broke off ({reason_of(error)})") from None
+
     async def _addresses(self, url: httpx2.URL) -> Sequence[str]:
         """Where a URL leads, if we may go there.
 
@@ -134,9 +176,9 @@ class Fetcher:
         try:
             addresses = await self._resolver(host, url.port or {"http": 80}.get(url.scheme, 443))
         except (OSError, UnicodeError) as error:
-            raise FetchError(f"{url_for_log(url)} cannot be found ({reason_of(error)})") from None
+            raise _UnknownHostError(f"{url_for_log(url)} cannot be found ({reason_of(error)})") from None
         if not addresses:
-            raise FetchError(f"{url_for_log(url)} cannot be found")
+            raise _UnknownHostError(f"{url_for_log(url)} cannot be found")
         if not self._may_reach(url, addresses):
             expected = "a public one, or that of the 'issuer' in the entry's 'oauth'"
             raise FetchError(f"it leads to {url_for_log(url)}, which is an internal address; expected {expected}")
@@ -154,7 +196,10 @@ class Fetcher:
             return True
         return place in self._configured and place not in self._public
 
-    async def _exchange(self, request: httpx2.Request, address: str, connect_timeout: float) -> httpx2.Response:
+    async def _exchange(
+        self, request: httpx2.Request, address: str | None, connect_timeout: float, proxy: Proxy | None = None
+    ) -> httpx2.Response:
+        """Send one request to an address, or to the host by its name where a proxy finds that."""
         url = request.url
         headers = {name: value for name, value in request.headers.items() if name in _SENT}
         extensions: dict[str, object] = {"timeout": {"connect": connect_timeout}}
@@ -162,12 +207,13 @@ class Fetcher:
             extensions["sni_hostname"] = url.raw_host.decode("ascii")
         sent = httpx2.Request(
             request.method,
-            url.copy_with(host=address, fragment=None),
+            url.copy_with(host=address or url.host, fragment=None),
             headers={**headers, "accept-encoding": "identity", "host": url.netloc.decode("ascii")},
             content=request.content or None,
             extensions=extensions,
         )
-        async with httpx2.AsyncHTTPTransport(verify=self._verifying(url), trust_env=False) as transport:
+        way = None if proxy is None else _outer(proxy)
+        async with httpx2.AsyncHTTPTransport(verify=self._verifying(url), trust_env=False, proxy=way) as transport:
             response = await transport.handle_async_request(sent)
             try:
                 body = await self._body(url, response)
@@ -193,6 +239,12 @@ class Fetcher:
         if url.scheme == "http":
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
         return self._tls or verifying_context()
+
+
+def _outer(proxy: Proxy) -> httpx2.Proxy:
+    """A proxy as the library knows it."""
+    who = {} if proxy.authorization is None else {"proxy-authorization": proxy.authorization}
+    return httpx2.Proxy(str(proxy), headers=who, ssl_context=verifying_context() if proxy.scheme == "https" else None)
 
 
 def _redirected(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:

@@ -92,7 +92,7 @@ def oauth_for(
         options,
         interaction or NoInteraction(f"gaia-bridge login {shlex.quote(spec.name)}"),
         TokenStore(url, options.client_id, options.issuer, folder),
-        Fetcher(url, limits, issuer=options.issuer, tls=tls),
+        Fetcher(url, limits, issuer=options.issuer, tls=tls, proxy=spec.proxy),
     )
 
 

@@ -72,7 +72,7 @@ class OpenApiTransport:
         operations, left_out = await anyio.to_thread.run_sync(
             partial(read_operations, document, limits.openapi, headers.keys()), abandon_on_cancel=True
         )
-        client = HttpClient(HttpServerSpec(spec.name, str(base), spec.headers), limits)
+        client = HttpClient(HttpServerSpec(spec.name, str(base), spec.headers, proxy=spec.proxy), limits)
         try:
             yield _ApiLink(document, operations, left_out, client, base, headers, limits)
         finally:
@@ -99,7 +99,7 @@ class OpenApiTransport:
         limits = self._limits.openapi
         # What goes to the API goes to where its document is only if that is the same server.
         own = self._spec.url is None or origin(usable_url(self._spec.url)) == origin(url)
-        spec = HttpServerSpec(self._spec.name, str(url), self._spec.headers if own else {})
+        spec = HttpServerSpec(self._spec.name, str(url), self._spec.headers if own else {}, proxy=self._spec.proxy)
         bounds = replace(self._limits, message_bytes=limits.document_bytes)
         shown = url_for_log(url)
         client = HttpClient(spec, bounds)

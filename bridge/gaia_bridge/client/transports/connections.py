@@ -1,7 +1,7 @@
 """A pool of HTTP/1.1 connections to one origin.
 
 httpx2 costs six times as much per call as everything else; this pool has only what an MCP client needs. There are no
-cookies, proxies or redirects, and the caller sets every limit.
+cookies or redirects, and the caller sets every limit.
 """
 
 from __future__ import annotations
@@ -9,38 +9,25 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-import ssl
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from gaia_bridge.client.transports.budgets import Share
+from gaia_bridge.client.transports.connecting import ConnectError, Way
 from gaia_bridge.client.transports.http1 import Connection, Response
 
-__all__ = ["ConnectError", "ConnectTimeoutError", "Connections"]
+__all__ = ["Connections"]
 
-_HEAD_START: Final = 0.25
-"""Seconds after which the next address of a host is tried concurrently (RFC 8305, section 5)."""
 _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""
-
-
-class ConnectError(Exception):
-    """No connection could be opened; the cause says why."""
-
-
-class ConnectTimeoutError(ConnectError):
-    """No connection could be opened in time."""
 
 
 class Connections:
     """A pool of connections to one origin.
 
     Args:
-        host: The host name or address.
-        port: The port.
-        tls: The TLS context; `None` for plain HTTP.
+        way: How the origin is reached.
         connect_timeout: Seconds for opening a connection, TLS included.
         write_timeout: Seconds within which the server must receive a request.
         keep_alive: Seconds for which an idle connection is kept.
@@ -50,9 +37,7 @@ class Connections:
 
     def __init__(
         self,
-        host: str,
-        port: int,
-        tls: ssl.SSLContext | None,
+        way: Way,
         *,
         connect_timeout: float,
         write_timeout: float,
@@ -60,9 +45,7 @@ class Connections:
         alive_after: int,
         share: Callable[[], Share],
     ) -> None:
-        self._host = host
-        self._port = port
-        self._tls = tls
+        self._way = way
         self._connect_timeout = connect_timeout
         self._write_timeout = write_timeout
         self._keep_alive = keep_alive
@@ -113,15 +96,7 @@ class Connections:
         return None
 
     async def _open(self) -> Connection:
-        try:
-            async with asyncio.timeout(self._connect_timeout):
-                connection = await self._reach()
-        except TimeoutError as error:
-            if error.errno is None:
-                raise ConnectTimeoutError from None
-            raise ConnectError(str(error)) from error
-        except (OSError, ValueError, OverflowError) as error:  # also of a host that the system cannot look up
-            raise ConnectError(str(error)) from error
+        connection = await self._way.connect(self._made, self._connect_timeout)
         if self._is_closed:
             connection.abort()
             raise ConnectError("it is not wanted any more")
@@ -131,41 +106,8 @@ class Connections:
         _ask_whether_there(connection.socket, self._alive_after)
         return connection
 
-    async def _reach(self) -> Connection:
-        """Try the addresses of the host, concurrently if need be; the first connection wins (RFC 8305)."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
-        attempts: list[asyncio.Task[Connection]] = []
-        winner: Connection | None = None
-        try:
-            while winner is None and (addresses or not all(attempt.done() for attempt in attempts)):
-                if addresses:
-                    attempts.append(loop.create_task(self._connect(addresses.pop(0))))
-                await asyncio.wait(
-                    [attempt for attempt in attempts if not attempt.done()],
-                    timeout=_HEAD_START if addresses else None,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                connected = [attempt for attempt in attempts if attempt.done() and attempt.exception() is None]
-                winner = connected[0].result() if connected else None
-            return winner or attempts[0].result()  # which raises why it failed
-        finally:
-            for attempt in attempts:
-                attempt.cancel()
-                attempt.add_done_callback(partial(_abandon, winner))
-            if winner is None:
-                await asyncio.wait(attempts)
-
-    async def _connect(self, address: str) -> Connection:
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self, self._share()),
-            address,
-            self._port,
-            ssl=self._tls,
-            server_hostname=None if self._tls is None else self._host,
-        )
-        return connection
+    def _made(self) -> Connection:
+        return Connection(self, self._share())
 
     # Called by connections
 
@@ -194,12 +136,6 @@ class Connections:
         self._sweep = (
             loop.call_at(self._idle[0].idle_since + self._keep_alive, self._close_idle) if self._idle else None
         )
-
-
-def _abandon(winner: Connection | None, attempt: asyncio.Task[Connection]) -> None:
-    """Close the connection of an attempt, unless it is the one that is used."""
-    if not attempt.cancelled() and attempt.exception() is None and (connection := attempt.result()) is not winner:
-        connection.abort()
 
 
 def _is_silent(connection: Connection) -> bool:

@@ -16,7 +16,7 @@ import httptools
 from gaia_bridge.client.transports.budgets import Share
 from gaia_bridge.constants import KIB
 
-__all__ = ["PIECE", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
+__all__ = ["PIECE", "Abortable", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
 
 PIECE: Final = 64 * KIB
 """The most bytes of a body that are returned at once: processing them must not keep other servers waiting."""
@@ -168,7 +168,15 @@ class Response:
         self._handed_out = None
 
 
-class Connection(asyncio.Protocol):
+class Abortable(asyncio.Protocol):
+    """What speaks over a socket."""
+
+    def abort(self) -> None:
+        """Close the socket at once."""
+        raise NotImplementedError
+
+
+class Connection(Abortable):
     """One connection. It is closed if the server sends unsolicited data, which would be read as the next response.
 
     Args:
@@ -196,7 +204,8 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self._patience: asyncio.TimerHandle | None = None
         self._parser: Any = httptools.HttpResponseParser(self)
-        # Many small servers need this; without a proxy in between, it allows no request smuggling.
+        # Many small servers need this. A connection has answers of one origin alone, also by way of a proxy, so that it
+        # allows no smuggling.
         self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
 
     @property

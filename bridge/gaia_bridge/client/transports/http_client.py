@@ -1,23 +1,28 @@
-"""An HTTP client that trusts no server: everything is bounded; no cookies, no proxies, no redirects to other origins.
+"""An HTTP client that trusts no server: everything is bounded; no cookies, no redirects to other origins.
 
 One `HttpClient` belongs to one upstream server and keeps its connections. Authorisation works as in httpx2
-(`httpx2.Auth`), but its requests are sent by this client as well.
+(`httpx2.Auth`), but its requests are sent by this client as well. Whether a proxy is on the way is decided once for
+each origin.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
+from http import HTTPStatus
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote_to_bytes
 
 import httpx2
 
-from gaia_bridge.client.transport import UnreachableError, UpstreamError
+from gaia_bridge.client.transport import LaunchError, UnreachableError, UpstreamError
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connections import ConnectError, Connections, ConnectTimeoutError
+from gaia_bridge.client.transports.connecting import ConnectError, ConnectTimeoutError, Direct, ProxyError, Way
+from gaia_bridge.client.transports.connections import Connections
 from gaia_bridge.client.transports.decoding import Decoder, UndecodableError
 from gaia_bridge.client.transports.http1 import ClosedError, Http1Error, NotTakenError, Response
 from gaia_bridge.client.transports.http_values import (
@@ -31,11 +36,12 @@ from gaia_bridge.client.transports.http_values import (
     usable_url,
 )
 from gaia_bridge.client.transports.tls import verifying_context
+from gaia_bridge.config.proxies import Proxy, ProxyAddressError, proxy_for
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["Authorization", "BrokenOffError", "HttpClient", "Method", "Reply"]
+__all__ = ["Authorization", "BrokenOffError", "HttpClient", "Method", "Reply", "proxy_to"]
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
 
@@ -90,12 +96,13 @@ class Reply:
     Args:
         response: The response, whose body was not read yet.
         limit: The most bytes that `body` returns.
+        asked: The proxy that was asked, if it was not the server itself.
 
     Raises:
         UpstreamError: The body has an unsupported content encoding.
     """
 
-    def __init__(self, response: Response, limit: int) -> None:
+    def __init__(self, response: Response, limit: int, asked: Proxy | None = None) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         """By lowercase names."""
@@ -104,6 +111,7 @@ class Reply:
         """Whether the whole body was read."""
         self._response = response
         self._limit = limit
+        self._asked = asked
         self._read = response.read
         coding = response.headers.get("content-encoding", "").strip().lower()
         if coding not in ("", "identity"):
@@ -180,7 +188,20 @@ class Reply:
         hint = ""
         if wait is not None:
             hint = f", and asks to be tried again after {'a day or more' if wait >= LONGEST_WAIT else f'{wait:g} s'}"
+        if self._asked is not None:
+            hint += f"; that may be an answer of the proxy {self._asked} itself"
         return UpstreamError(f"answered with HTTP {named_status(self.status)}{hint}", wait)
+
+
+class _Route(NamedTuple):
+    """How one origin is reached."""
+
+    connections: Connections
+    proxy: Proxy | None
+    before_path: str = ""
+    """What the target of a request begins with: the origin, for a proxy that is asked itself (RFC 9112, 3.2.2)."""
+    fields: str = ""
+    """Header lines for such a proxy."""
 
 
 class _Request(NamedTuple):
@@ -192,12 +213,14 @@ class _Request(NamedTuple):
     """By lowercase names; validated, and without `Host` and `Content-Length`."""
     body: bytes | None
 
-    def encoded(self) -> bytes:
+    def encoded(self, route: _Route) -> bytes:
         """The request as bytes."""
         url, body = self.url, self.body or b""
-        head = f"{self.method} {url.raw_path.decode('ascii')} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n"
+        target = f"{route.before_path}{url.raw_path.decode('ascii')}"
+        head = f"{self.method} {target} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n{route.fields}"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
-        length = f"content-length: {len(body)}\r\n" if body or self.method in _WITH_BODY else ""
+        # In its usual spelling: proxy.py adds another one to any other, and servers refuse two.
+        length = f"Content-Length: {len(body)}\r\n" if body or self.method in _WITH_BODY else ""
         return f"{head}{fields}{length}\r\n".encode("ascii") + body
 
 
@@ -226,13 +249,14 @@ class HttpClient:
         self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
         self._limits = limits
         self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
-        self._own = self._connections(self.url)
-        self._others: dict[tuple[str, str, int], Connections] = {}
+        self._proxy: str | Literal[False] | None = spec.proxy
+        self._own = self._route(self.url)
+        self._others: dict[tuple[str, str, int], _Route] = {}
 
     async def close(self) -> None:
         """Close all connections."""
-        for connections in (self._own, *self._others.values()):
-            connections.close()
+        for route in (self._own, *self._others.values()):
+            route.connections.close()
 
     async def send(
         self,
@@ -262,39 +286,57 @@ class HttpClient:
             if self._auth is None:
                 return await self._deliver(request, self._own)
             return await self._authorised(request, self._auth, insist)
-        except ConnectTimeoutError:
-            seconds = self._limits.http_connect_timeout
-            raise UnreachableError(f"took no connection at {url_for_log(self.url)} within {seconds:g} s") from None
-        except ConnectError as error:
-            raise UnreachableError(f"cannot be reached at {url_for_log(self.url)}: {reason_of(error)}") from None
         except NotTakenError:
             raise UpstreamError(f"did not take the request within {self._limits.write_timeout:g} s") from None
         except (ClosedError, Http1Error, httpx2.HTTPError) as error:  # the last is one of an authorisation
             raise BrokenOffError(reason_of(error)) from None
 
-    def _connections(self, url: httpx2.URL) -> Connections:
+    def _route(self, url: httpx2.URL) -> _Route:
         limits = self._limits
-        return Connections(
-            url.raw_host.decode("ascii"),
-            origin(url)[2],
-            verifying_context() if url.scheme == "https" else None,
+        proxy = proxy_to(url, self._proxy)
+        host, port = url.raw_host.decode("ascii"), origin(url)[2]
+        tls = verifying_context() if url.scheme == "https" else None
+        # Some proxies, as proxy.py, pass on what follows the first request of a connection as it is, password included.
+        tells_password = proxy is not None and tls is None and proxy.authorization is not None
+        connections = Connections(
+            Direct(host, port, tls) if proxy is None else _by(proxy, host, port, tls),
             connect_timeout=limits.http_connect_timeout,
             write_timeout=limits.write_timeout,
-            keep_alive=limits.http_keep_alive,
+            keep_alive=0 if tells_password else limits.http_keep_alive,
             alive_after=limits.http_alive_after,
             share=self._share,
         )
+        if proxy is None or tls is not None:
+            return _Route(connections, proxy)
+        who = proxy.authorization
+        fields = "" if who is None else f"proxy-authorization: {who}\r\n"
+        return _Route(connections, proxy, f"http://{url.netloc.decode('ascii')}", fields)
 
-    async def _deliver(self, request: _Request, connections: Connections) -> Reply:
+    async def _deliver(self, request: _Request, route: _Route) -> Reply:
         """Send a request, and follow redirects within its origin."""
-        for _ in range(_HOPS + 1):
-            response = await connections.send(request.encoded())
-            location = response.headers.get("location")
-            if response.status not in _REDIRECTS or location is None:
-                return Reply(response, self._limits.message_bytes)
-            response.close()
-            request = _redirected(request, response.status, location)
+        asked = route.proxy if route.before_path else None
+        try:
+            for _ in range(_HOPS + 1):
+                response = await route.connections.send(request.encoded(route))
+                if asked is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+                    response.close()
+                    raise ProxyError(_refusal(asked, request.url, response))
+                location = response.headers.get("location")
+                if response.status not in _REDIRECTS or location is None:
+                    return Reply(response, self._limits.message_bytes, asked)
+                response.close()
+                request = _redirected(request, response.status, location)
+        except ConnectError as error:
+            raise self._unreachable(error, request.url, route.proxy) from None
         raise UpstreamError("redirects in circles")
+
+    def _unreachable(self, error: ConnectError, url: httpx2.URL, proxy: Proxy | None) -> UnreachableError:
+        place = url_for_log(url)
+        if isinstance(error, ConnectTimeoutError):
+            return UnreachableError(f"took no connection at {place} within {self._limits.http_connect_timeout:g} s")
+        way = "" if proxy is None else f" by way of the proxy {proxy}"
+        reason = str(error) if isinstance(error, ProxyError) else reason_of(error)
+        return UnreachableError(f"cannot be reached at {place}{way}: {reason}")
 
     async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
         """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
@@ -348,12 +390,41 @@ class HttpClient:
     async def _deliver_for(self, request: httpx2.Request) -> Reply:
         """Send a request of an authorisation flow."""
         place = origin(request.url)
-        connections = self._own if place == origin(self.url) else self._others.get(place)
-        if connections is None:
-            connections = self._others[place] = self._connections(request.url)
+        route = self._own if place == origin(self.url) else self._others.get(place)
+        if route is None:
+            route = self._others[place] = self._route(request.url)
         headers = checked_headers({name: value for name, value in request.headers.items() if name not in _OWN})
         headers["accept-encoding"] = "identity"
-        return await self._deliver(_Request(request.method, request.url, headers, await request.aread()), connections)
+        return await self._deliver(_Request(request.method, request.url, headers, await request.aread()), route)
+
+
+def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:
+    """The proxy on the way to a URL, by an entry or by the variables of this process; `None` if there is none.
+
+    Args:
+        url: The URL.
+        named: The `proxy` of the entry.
+
+    Raises:
+        LaunchError: It is no address of an HTTP proxy.
+    """
+    scheme, _, port = origin(url)
+    try:
+        return proxy_for(scheme, url.raw_host.decode("ascii"), port, named, os.environ)
+    except ProxyAddressError as error:
+        raise LaunchError(f"cannot be reached: {error}") from None
+
+
+def _by(proxy: Proxy, host: str, port: int, tls: ssl.SSLContext | None) -> Way:
+    from gaia_bridge.client.transports.tunnel import ByProxy  # most have no proxy
+
+    return ByProxy(proxy, host, port, tls)
+
+
+def _refusal(proxy: Proxy, url: httpx2.URL, response: Response) -> str:
+    from gaia_bridge.client.transports.tunnel import refusal_of
+
+    return refusal_of(proxy, url.netloc.decode("ascii"), response.status, response.headers)
 
 
 def _unknown() -> None:

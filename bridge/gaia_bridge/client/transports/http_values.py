@@ -30,8 +30,10 @@ __all__ = [
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
-_OURS: Final = frozenset({"accept-encoding", "connection", "content-length", "host", "transfer-encoding"})
-"""Headers that a configuration cannot set: they say how this very message is framed."""
+_OURS: Final = frozenset(
+    {"accept-encoding", "connection", "content-length", "host", "proxy-authorization", "transfer-encoding"}
+)
+"""Headers that a configuration cannot set: they say how this very message is framed, or are for a proxy alone."""
 _LAST_PORT: Final = 65_535
 LONGEST_WAIT: Final = 86_400.0
 """Seconds: a day. What asks for more asks to be left alone, and would be told to people as 1e+09 s."""

@@ -12,13 +12,16 @@ import httpx2
 from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["tls_problem", "verifying_context"]
+__all__ = ["OF_UNKNOWN_AUTHORITY", "tls_problem", "verifying_context"]
+
+OF_UNKNOWN_AUTHORITY: Final = range(18, 22)
+"""The verification codes of OpenSSL for certificates of authorities that nobody here knows (x509_vfy.h)."""
 
 _NOT_IN_TIME: Final = "its operator has to renew it, unless the clock of this machine is wrong"
 _OF_ANOTHER: Final = "its URL has to name the host as the certificate does"
 _OF_NOBODY: Final = "if you trust it, have SSL_CERT_FILE name a file with the certificate of its authority"
 _ADVICE: Final = {9: _NOT_IN_TIME, 10: _NOT_IN_TIME, 62: _OF_ANOTHER, 64: _OF_ANOTHER} | dict.fromkeys(
-    range(18, 22), _OF_NOBODY
+    OF_UNKNOWN_AUTHORITY, _OF_NOBODY
 )
 """By the verification codes of OpenSSL (x509_vfy.h)."""
 

@@ -121,16 +121,17 @@ def test_what_does_not_answer_as_a_registry_is_told_with_what_to_do(
     assert (code, out) == (69, "") and told in err and err.count("\n") == 1
 
 
-def test_a_registry_that_is_not_there_is_told_and_a_proxy_that_is_not_used(
+def test_a_registry_that_is_not_there_is_told_with_the_proxy_on_the_way(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with registry() as found:
         url = found.url
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:hunter22@127.0.0.1:1")
     code, _, err = run("search", "x", "--registry", url)
-    assert (
-        code == 69 and "cannot be reached" in err and "HTTPS_PROXY is set, and the bridge itself uses no proxy" in err
-    )
+    assert code == 69 and "cannot be reached" in err and "proxy" not in err
+    code, _, err = run("search", "x", "--registry", "https://registry.example.com")
+    assert code == 69 and "by way of the proxy http://127.0.0.1:1: the proxy takes no connection" in err
+    assert "hunter22" not in err
 
 
 @pytest.mark.parametrize(

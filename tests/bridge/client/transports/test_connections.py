@@ -15,7 +15,8 @@ import pytest
 import uvloop
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connections import ConnectError, Connections, ConnectTimeoutError
+from gaia_bridge.client.transports.connecting import ConnectError, ConnectTimeoutError, Direct
+from gaia_bridge.client.transports.connections import Connections
 from gaia_bridge.client.transports.http1 import ClosedError, Response
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 
@@ -30,7 +31,7 @@ _DROPS = 200
 async def connections_to(port: int, host: str = "127.0.0.1", **options: Any) -> AsyncGenerator[Connections]:
     loop = asyncio.get_running_loop()
     bounds: dict[str, Any] = {"connect_timeout": 4, "write_timeout": 4, "keep_alive": 4, "alive_after": 60, **options}
-    connections = Connections(host, port, None, share=lambda: Share(0.1, 0.25, loop.time), **bounds)
+    connections = Connections(Direct(host, port, None), share=lambda: Share(0.1, 0.25, loop.time), **bounds)
     try:
         with anyio.fail_after(50):
             yield connections

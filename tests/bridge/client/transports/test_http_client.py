@@ -313,16 +313,6 @@ async def test_cookies_are_not_kept() -> None:
         assert "cookie" not in server.headers_of("cookie")
 
 
-@pytest.mark.requirement("F-070")
-async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with evil_http() as server:
-        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{server.canary_port}")
-        async with client_of(server.url()) as client:
-            assert await body_of(client)
-        assert server.canary_hits == 0
-
-
 async def test_headers_of_the_server_are_sent_and_those_of_the_request_win() -> None:
     async with evil_client("good", **{"X-Key": "k", "Accept": "nothing"}) as (server, client):
         reply = await client.send("POST", {"accept": "text/event-stream"}, BODY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions
@@ -40,6 +40,8 @@ class HTTPTransport(ConnectionTransport):
         self.sse = sse
         self.oauth: OAuthOptions | None = OAuthOptions()
         """How to log in if the server asks for that; not at all if `None`."""
+        self.proxy: str | Literal[False] | None = None
+        """The HTTP proxy that leads to it; `False`: none; as `HTTPS_PROXY` and the others say if `None`."""
         self._options = ServerOptions()
 
     @classmethod
@@ -53,6 +55,7 @@ class HTTPTransport(ConnectionTransport):
         """
         transport = cls(spec.url, timeout, debug, spec.headers, spec.sse)
         transport.name, transport.oauth, transport._options = spec.name, spec.oauth, spec.options
+        transport.proxy = spec.proxy
         return transport
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
@@ -61,4 +64,4 @@ class HTTPTransport(ConnectionTransport):
         return transport_for(self._server(), limits)
 
     def _server(self) -> HttpServerSpec:
-        return HttpServerSpec(self.name, self.url, self.headers, self.sse, self._options, self.oauth)
+        return HttpServerSpec(self.name, self.url, self.headers, self.sse, self._options, self.oauth, self.proxy)
