@@ -124,7 +124,7 @@ class Dispatcher:
         self._own = own or new_id()
         self._subscriptions = Subscriptions(catalog, settings.subscriptions)
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
-        self._results = ClientResults(catalog, settings.clients)
+        self._results = ClientResults(catalog, settings)
         self._seal = StateSeal(audience, settings.agent.state_lifetime)
         self._log = CallLog(catalog)
         self._chain = MiddlewareChain(middleware, audience.rpartition("/")[2], catalog, settings.agent)
@@ -212,9 +212,10 @@ class Dispatcher:
             if call.is_cancelled:
                 outcome = "cancelled"
             else:
-                outcome, answer = outcome_of(result), Answer(encoded_result(call.id, result))
-                if len(answer.body) > self._results.least and call.method == "tools/call":
-                    answer = self._passed_on(call, result, answer)
+                outcome, written = outcome_of(result), Answer(encoded_result(call.id, result))
+                if len(written.body) > self._results.least and call.method == "tools/call":
+                    written = await self._passed_on(call, result, written)
+                answer = written
         except asyncio.CancelledError:
             outcome = "cancelled"
             task = asyncio.current_task()
@@ -323,9 +324,9 @@ class Dispatcher:
         connection.is_greeted = True
         return result
 
-    def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
+    async def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
         """The answer to a call as its client passes it on."""
-        small = self._results.fitted(call, result)
+        small = await self._results.fitted(call, result, len(answer.body))
         if small is result:
             return answer
         if not call.modern:

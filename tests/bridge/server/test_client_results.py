@@ -16,7 +16,8 @@ from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
-from gaia_bridge.results import linking
+from gaia_bridge.results import kept_results
+from gaia_bridge.results.kept_results import KeptResults
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import ClientLimits, Settings
 from tests.bridge.server.sources import returning
@@ -38,9 +39,9 @@ def known_as(running: RunningBridge, name: str, mode: str, path: str = "") -> mc
     return running.client(mode, path, client_info=info)
 
 
-def links_of(running: RunningBridge) -> linking.ResultLinks:
+def links_of(running: RunningBridge) -> KeptResults:
     """What is kept for the clients of the endpoint of everything."""
-    return running.endpoint()._results._links  # pyright: ignore[reportPrivateUsage]
+    return running.endpoint()._results._kept  # pyright: ignore[reportPrivateUsage]
 
 
 @asynccontextmanager
@@ -208,13 +209,13 @@ async def test_nobody_else_reads_what_is_kept_and_it_goes_with_its_client(mode: 
                     with pytest.raises(mcp.MCPError):
                         await read(other, address)
             assert await read(client, uri) == LINES
-        assert (kept._used, len(kept._kept)) == (0, 0)  # pyright: ignore[reportPrivateUsage]
+        assert (kept._uses, len(kept._kept)) == ({}, 0)  # pyright: ignore[reportPrivateUsage]
 
 
 @both_eras
 async def test_what_is_kept_is_bounded_in_number_size_and_time(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
-    monkeypatch.setattr(linking, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(kept_results, "time", SimpleNamespace(monotonic=lambda: now[0]))
     limits = ClientLimits(kept=2, kept_seconds=60, kept_bytes=3 * len(LINES))
     async with three_sources(LINES, Settings(clients=limits)) as running, known_as(running, CODEX, mode) as client:
         uris = [uri_in(await called(client)) for _ in range(3)]
