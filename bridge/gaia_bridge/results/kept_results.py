@@ -124,8 +124,10 @@ class KeptResults:
         entries = _allowance(self._entries, [use.entries for use in others])
         if size > sizes or entries < 1:
             return False
-        while own.size + size > sizes or own.entries + 1 > entries:
-            self._drop(next(self._of(owner)))
+        for uri in [*self._of(owner)]:
+            if own.size + size <= sizes and own.entries < entries:
+                break
+            self._drop(uri)
         while sum(use.size for use in self._uses.values()) + size > self.size:
             self._drop_of_largest(owner, "size")
         while len(self._kept) + 1 > self._entries:

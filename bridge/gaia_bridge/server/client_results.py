@@ -22,7 +22,8 @@ from gaia_bridge.results.kept_results import RESULT_SCHEME, KeptResults
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.known_clients import KnownClient, known_client, known_name, result_limits
+from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.public_names import SourceName, assign_names
 

@@ -16,7 +16,8 @@ from gaia_bridge.protocol.skills import SKILLS_EXTENSION
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.instructions import fitted, fitted_alone
-from gaia_bridge.server.known_clients import known_client, known_name
+from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import ClientLimits
 
 __all__ = [

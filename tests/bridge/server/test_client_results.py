@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -17,14 +18,20 @@ from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.results import kept_results
+from gaia_bridge.results.client_shortening import shortened_for_client
 from gaia_bridge.results.kept_results import KeptResults
+from gaia_bridge.server import client_results
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.access_policy import AccessPolicy
-from gaia_bridge.settings import ClientLimits, Settings
+from gaia_bridge.settings import AgentLimits, ClientLimits, Settings
 from tests.bridge.server.sources import returning
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
 from tests.support.clients_of_revisions import client_of_revision
 from tests.support.on_demand import mcp, mcp_server, mcp_types
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -230,6 +237,72 @@ async def test_what_is_kept_is_bounded_in_number_size_and_time(mode: str, monkey
     small = Settings(clients=ClientLimits(kept_bytes=1_000))
     async with three_sources(LINES, small) as running, known_as(running, CODEX, mode) as client:
         assert texts(await called(client)) == [LINES]
+
+
+@both_eras
+async def test_large_results_are_made_smaller_in_a_thread_and_others_at_once(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[int]()
+
+    def shorten(*given: Any) -> Any:
+        threads.append(threading.get_ident())
+        return shortened_for_client(*given)
+
+    monkeypatch.setattr(client_results, "shortened_for_client", shorten)
+    for large, elsewhere in ((len(LINES), True), (len(LINES) * 2, False)):
+        threads.clear()
+        settings = Settings(agent=AgentLimits(large_result_bytes=large))
+        async with three_sources(LINES, settings) as running, known_as(running, CODEX, mode) as client:
+            assert await read(client, uri_in(await called(client))) == LINES
+            assert [thread != threading.get_ident() for thread in threads] == [elsewhere]
+
+
+async def test_a_call_that_is_cancelled_while_its_result_is_made_smaller_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, let = threading.Event(), threading.Event()
+
+    def shorten(*given: Any) -> Any:
+        begun.set()
+        assert let.wait(PATIENCE)
+        return shortened_for_client(*given)
+
+    monkeypatch.setattr(client_results, "shortened_for_client", shorten)
+    answers = list[Answer]()
+
+    async def answered(answer: Answer) -> None:
+        answers.append(answer)
+
+    connection = Connection(NOWHERE, "2025-11-25")
+    connection.initialize_result = {"clientInfo": {"name": CODEX}, "capabilities": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}
+    settings = Settings(agent=AgentLimits(large_result_bytes=1_000))
+    async with three_sources(LINES, settings) as running:
+        for leave in (lambda: connection.received.cancel(1, None), connection.close):
+            begun.clear()
+            let.clear()
+            task = running.endpoint().begin(Call(connection, NOWHERE, message), answered)
+            await wait_in_thread(begun.wait)
+            leave()
+            let.set()
+            await task
+            kept = links_of(running)
+            assert (kept._uses, len(kept._kept)) == ({}, 0)  # pyright: ignore[reportPrivateUsage]
+    assert [answer.body for answer in answers] == [b"", b""]
+
+
+@both_eras
+async def test_a_client_with_many_results_pushes_out_nothing_of_others(mode: str) -> None:
+    limits = ClientLimits(kept=3, kept_bytes=3 * len(LINES))
+    async with three_sources(LINES, Settings(clients=limits)) as running:
+        async with known_as(running, CODEX, mode) as client, known_as(running, CODEX, mode) as other:
+            uri = uri_in(await called(client))
+            many = [uri_in(await called(other)) for _ in range(5)]
+            assert await read(client, uri) == LINES
+            assert await read(other, many[-1]) == await read(other, many[-2]) == LINES
+            with pytest.raises(mcp.MCPError):
+                await read(other, many[-3])
 
 
 @both_eras
