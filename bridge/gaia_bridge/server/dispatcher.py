@@ -41,7 +41,13 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of
-from gaia_bridge.server.introduction import capabilities_of, discover_result, initialize_result, instructions_room
+from gaia_bridge.server.introduction import (
+    capabilities_of,
+    discover_result,
+    initialize_result,
+    instructions_room,
+    met,
+)
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -283,8 +289,7 @@ class Dispatcher:
             return await self._forward(call)
         check_parameters(call.method, call.params, modern=True)
         if call.method == "server/discover":
-            await self.catalog.settle()
-            await self.catalog.meet(call)
+            await met(self.catalog, call)
             room = instructions_room(call.client_info, self.settings.clients)
             return self._declaring(call, room, discover_result(self.catalog, self.settings.revisions, room))
         if call.method not in STATEFUL_METHODS:
@@ -314,8 +319,7 @@ class Dispatcher:
         if connection.is_initialized:  # until then a client may repeat itself
             problem = "The handshake of this connection is complete; open another one for a new one"
             raise ProtocolError(codes.INVALID_REQUEST, problem)
-        await self.catalog.settle()
-        await self.catalog.meet(call)
+        await met(self.catalog, call)
         connection.initialize_result = dict(call.params)
         room = instructions_room(call.client_info, self.settings.clients)
         result = self._declaring(call, room, initialize_result(self.catalog, call.params, room))

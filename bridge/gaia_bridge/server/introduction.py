@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
@@ -26,6 +27,7 @@ __all__ = [
     "discover_result",
     "initialize_result",
     "instructions_room",
+    "met",
     "tells_of",
 ]
 
@@ -76,12 +78,36 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     }
 
 
+async def met(catalog: Catalog, call: ClientRequest) -> None:
+    """Find out what is said to the client of a request, which is told it only once.
+
+    Args:
+        catalog: What is published.
+        call: Its request.
+    """
+    await catalog.settle()
+    await catalog.meet(call)
+    if catalog.merges and any(_empty(source.features.for_era(modern=call.modern)) for source in catalog.sources):
+        await catalog.refresh()  # those of which nobody says when they are empty no longer
+
+
 def _offered(features: ServerFeatures) -> Mapping[str, Any]:
-    """What a source declares, without lists that are empty and stay so, as far as it says."""
+    """What a source declares, without lists that are empty while it does not say that they change."""
     declared = _declared(features)
     if not features.settled:
         return declared
-    empty = {
+    empty = _empty(features)
+    if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
+        empty.add("completions")  # of what
+    return {name: told for name, told in declared.items() if name not in empty}
+
+
+def _empty(features: ServerFeatures) -> set[str]:
+    """The lists that a source declares, of which it has nothing and announces no changes."""
+    if not features.settled:
+        return set()
+    declared = _declared(features)
+    return {
         name
         for name, is_listed in (
             ("prompts", bool(features.prompts)),
@@ -89,9 +115,6 @@ def _offered(features: ServerFeatures) -> Mapping[str, Any]:
         )
         if not is_listed and is_object(told := declared.get(name)) and True not in told.values()
     }
-    if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
-        empty.add("completions")  # of what
-    return {name: told for name, told in declared.items() if name not in empty}
 
 
 def _declared(features: ServerFeatures) -> Mapping[str, Any]:

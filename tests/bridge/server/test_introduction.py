@@ -12,11 +12,12 @@ from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import capabilities_of
-from gaia_bridge.settings import ClientLimits, Settings
+from gaia_bridge.settings import ClientLimits, Settings, UpstreamLimits
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
 from tests.support.fixed_sources import FixedSource
-from tests.support.on_demand import mcp, mcp_server, mcp_types
+from tests.support.on_demand import mcp, mcp_lowlevel, mcp_server, mcp_types
+from tests.support.waiting import PATIENCE
 
 CLAUDE: Final = "claude-code"
 LONG: Final = "".join(f"Sentence number {number} of many. " for number in range(300)).rstrip()
@@ -112,6 +113,39 @@ async def test_servers_of_the_sdk_that_announce_changes_of_empty_lists_are_belie
             declared = client.server_capabilities.model_dump(exclude_none=True, by_alias=True)
             assert declared["prompts"] == {"listChanged": True}
             assert (await client.list_prompts()).prompts == []
+
+
+@both_eras
+@pytest.mark.anyio
+async def test_a_list_that_was_empty_without_a_word_is_declared_to_whoever_comes_when_it_is_not(mode: str) -> None:
+    prompts = list[mcp_types.Prompt]()
+
+    async def list_prompts(context: Any, params: Any) -> mcp_types.ListPromptsResult:
+        return mcp_types.ListPromptsResult(prompts=prompts)
+
+    async def list_resources(context: Any, params: Any) -> mcp_types.ListResourcesResult:
+        return mcp_types.ListResourcesResult(resources=[])
+
+    mute = mcp_lowlevel.Server("mute", on_list_prompts=list_prompts, on_list_resources=list_resources)
+    settings = Settings(upstream=UpstreamLimits(list_max_age=0, refresh_interval=0, renewal=PATIENCE))
+    async with running_bridge(one_tool(lambda _: ""), one_tool(lambda _: "", "b"), settings=settings) as running:
+        await running.bridge.add_agent(mute, "mute")
+        async with running.client(mode, "servers/mute") as client:
+            declared = client.server_capabilities
+            assert declared.prompts is not None and not declared.prompts.list_changed
+        async with running.client(mode) as early:
+            assert early.server_capabilities.prompts is None
+            assert early.server_capabilities.resources is None
+            prompts.append(mcp_types.Prompt(name="greet"))
+            for _ in range(2):
+                async with running.client(mode) as client:
+                    assert client.server_capabilities.prompts == mcp_types.PromptsCapability(list_changed=True)
+                    assert client.server_capabilities.resources is None
+                    assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["mute__greet"]
+            assert [prompt.name for prompt in (await early.list_prompts()).prompts] == ["mute__greet"]
+            prompts.clear()
+            async with running.client(mode) as client:
+                assert client.server_capabilities.prompts is None
 
 
 # What it wants models to know
