@@ -40,8 +40,8 @@ class _Use(Struct):
 
 
 def new_uri() -> str:
-    """An address that nobody can guess."""
-    return f"{RESULT_SCHEME}{secrets.token_urlsafe(16)}"
+    """An address that nobody can guess; in lower case, as some editors write the beginning of every URI so."""
+    return f"{RESULT_SCHEME}{secrets.token_hex(16)}"
 
 
 class KeptResults:

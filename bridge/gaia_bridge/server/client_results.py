@@ -14,6 +14,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.client_shortening import ClientCut, Shortened, shortened_for_client
@@ -28,6 +29,8 @@ from gaia_bridge.settings import Settings
 from gaia_bridge.sources.public_names import SourceName, assign_names
 
 __all__ = ["ClientResults", "lost_result"]
+
+_ANY: Final = KnownClient()
 
 _OURS: Final = "gaia-bridge"
 """The qualifier of our tool where a source has a tool of that name."""
@@ -129,6 +132,8 @@ class ClientResults:
 
     def _limit(self, call: Call) -> tuple[int, KnownClient]:
         """Bytes that the client of a call passes on, 0 for any number; and what else is known of it."""
+        if HOPS_META_KEY in call.meta:  # a bridge, which knows its client and keeps the rest where that client can read it
+            return 0, _ANY
         name = str(call.client_info.get("name", ""))
         facts = known_client(name)
         own = self._own.get(known_name(name)) if self._own else None

@@ -290,7 +290,7 @@ class Dispatcher:
         check_parameters(call.method, call.params, modern=True)
         if call.method == "server/discover":
             await met(self.catalog, call)
-            room = instructions_room(call.client_info, self.settings.clients)
+            room = instructions_room(call, self.settings.clients)
             return self._declaring(call, room, discover_result(self.catalog, self.settings.revisions, room))
         if call.method not in STATEFUL_METHODS:
             return await self._methods.serve(call)
@@ -321,7 +321,7 @@ class Dispatcher:
             raise ProtocolError(codes.INVALID_REQUEST, problem)
         await met(self.catalog, call)
         connection.initialize_result = dict(call.params)
-        room = instructions_room(call.client_info, self.settings.clients)
+        room = instructions_room(call, self.settings.clients)
         result = self._declaring(call, room, initialize_result(self.catalog, call.params, room))
         connection.revision = result["protocolVersion"]
         connection.told = result["capabilities"]

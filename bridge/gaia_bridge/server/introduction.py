@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.contract import ClientRequest
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
+from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.instructions import fitted, fitted_alone
@@ -78,7 +79,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     }
 
 
-async def met(catalog: Catalog, call: ClientRequest) -> None:
+async def met(catalog: Catalog, call: Call) -> None:
     """Find out what is said to the client of a request, which is told it only once.
 
     Args:
@@ -182,14 +183,16 @@ def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = N
     }
 
 
-def instructions_room(client_info: Mapping[str, Any], limits: ClientLimits) -> int | None:
-    """How many characters of instructions a client takes; `None` if it takes all.
+def instructions_room(call: Call, limits: ClientLimits) -> int | None:
+    """How many characters of instructions a client takes; `None` if it takes all, as another bridge does.
 
     Args:
-        client_info: How it introduces itself.
+        call: Its request, in which it introduces itself.
         limits: What is set, beside what is known.
     """
-    client = str(client_info.get("name", ""))
+    if HOPS_META_KEY in call.meta:
+        return None
+    client = str(call.client_info.get("name", ""))
     own = {known_name(name): size for name, size in limits.instructions}.get(known_name(client))
     if own is not None:
         return own or None

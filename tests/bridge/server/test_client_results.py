@@ -8,12 +8,13 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx2
 import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.model import HttpServerSpec, ServerOptions
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
@@ -27,6 +28,7 @@ from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import AgentLimits, ClientLimits, Settings
 from tests.bridge.server.sources import returning
+from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
 from tests.support.clients_of_revisions import client_of_revision
@@ -411,6 +413,31 @@ async def test_results_of_servers_are_shortened_as_those_of_agents(mode: str) ->
                 assert "structuredContent" not in result
                 assert await read(client, uri_in(result)) == LINES[:30_000]
                 assert texts(await unchecked(client, name, lines=10)) == [LINES[:100]]
+
+
+@both_eras
+@pytest.mark.parametrize("isolation", ["shared", "session"])
+async def test_of_two_bridges_only_the_one_in_front_makes_results_smaller(
+    mode: str, isolation: Literal["shared", "session"]
+) -> None:
+    behind = Settings(clients=ClientLimits(results=((CODEX, 4_096), ("gaia-mcp-bridge", 4_096))))
+    reads = one_tool(
+        lambda _: "",
+        "reads",
+        get_mcp_resource_definitions=lambda: [{"uri": "a://b", "name": "b"}],
+        read_mcp_resource=lambda uri: "",
+    )
+    async with serving({"behind": one_tool(lambda _: LINES, "large")}, behind) as (url, _):
+        async with running_bridge(reads, one_tool(lambda _: "", "b")) as running:
+            spec = HttpServerSpec("far", f"{url}/mcp", options=ServerOptions(isolation=isolation))
+            await running.bridge.add_upstream(spec)
+            for path, name in (("", "far__large"), ("servers/far", "large")):
+                async with known_as(running, CODEX, mode, path) as client:
+                    text, link = (await called(client, name))["content"]
+                    assert 4_096 < len(to_json(text["text"])) <= 10_000
+                    assert len(URI.findall(text["text"])) == 3
+                    for uri in {*URI.findall(text["text"]), link["uri"]}:
+                        assert await read(client, uri) == LINES
 
 
 @both_eras

@@ -8,13 +8,16 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.settings import ClientLimits, Settings, UpstreamLimits
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
+from tests.support.clients_of_revisions import client_of_revision
 from tests.support.fixed_sources import FixedSource
 from tests.support.on_demand import mcp, mcp_lowlevel, mcp_server, mcp_types
 from tests.support.waiting import PATIENCE
@@ -160,6 +163,20 @@ def saying(instructions: str | None, name: str = "work") -> ScriptedAgent:
 def known_as(running: RunningBridge, name: str, mode: str, path: str = "") -> mcp.Client:
     info = mcp_types.Implementation(name=name, version="2.1.197")
     return running.client(mode, path, client_info=info)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.anyio
+async def test_another_bridge_is_given_all_instructions_and_cuts_them_itself(revision: str) -> None:
+    async with running_bridge(saying(LONG), saying(LONG, "b"), saying(LONG, "c")) as running:
+        async with client_of_revision(running.endpoint(), revision) as client:
+            told: JSON = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": CLAUDE, "version": "1"}}
+            method = "server/discover" if client.modern else "initialize"
+            for hops, whole in (({}, False), ({HOPS_META_KEY: ["0123456789abcdef"]}, True)):
+                meta = {**hops, **({CLIENT_INFO_KEY: told["clientInfo"]} if client.modern else {})}
+                result = await client.result(method, {"_meta": meta} if client.modern else {**told, "_meta": meta})
+                assert (len(result["instructions"]) > 2_048) is whole
+                assert ("resources" not in result["capabilities"]) is whole
 
 
 @both_eras
