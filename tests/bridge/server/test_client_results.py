@@ -32,7 +32,7 @@ from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
 from tests.support.clients_of_revisions import client_of_revision
-from tests.support.on_demand import mcp, mcp_server, mcp_types
+from tests.support.on_demand import mcp, mcp_lowlevel, mcp_server, mcp_types
 from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
@@ -441,12 +441,25 @@ async def test_of_two_bridges_only_the_one_in_front_makes_results_smaller(
 
 
 @both_eras
-async def test_whoever_reads_what_is_kept_no_longer_is_told_what_to_do(mode: str) -> None:
+@pytest.mark.parametrize("code", [-32602, -32603, -32000])
+async def test_whoever_reads_what_is_kept_no_longer_is_told_what_to_do(mode: str, code: int) -> None:
     server = mcp_server.MCPServer("far")
     server.add_tool(lambda: "", name="nothing", description="Nothing.")
+
+    async def refuse(context: Any, params: Any) -> mcp_types.ReadResourceResult:
+        raise mcp.MCPError(code, f"no {params.uri} here")
+
+    async def list_resources(context: Any, params: Any) -> mcp_types.ListResourcesResult:
+        return mcp_types.ListResourcesResult(resources=[mcp_types.Resource(name="b", uri="a://b")])
+
+    curt = mcp_lowlevel.Server("curt", on_list_resources=list_resources, on_read_resource=refuse)
     async with three_sources(LINES) as running:
         await running.bridge.add_agent(server, "far")
-        for path in ("", "agents/a1", "servers/far"):
+        await running.bridge.add_agent(curt, "curt")
+        async with known_as(running, CODEX, mode) as client:
+            with pytest.raises(mcp.MCPError, match="no a://other here"):
+                await read(client, "a://other")
+        for path in ("", "agents/a1", "servers/far", "servers/curt"):
             async with known_as(running, CODEX, mode, path) as client:
                 with pytest.raises(mcp.MCPError, match=r"gaia-result://gone/1\. It is kept .* so call its tool again"):
                     await read(client, "gaia-result://gone/1")
