@@ -39,7 +39,12 @@ def test_every_limit_has_a_default_of_its_type(kind: type[Limits]) -> None:
         (ClientLimits, "results", (("", 5_000),), "('', 5000); expected the name of a client, and 0 for any"),
         (ClientLimits, "instructions", (("a", False),), "('a', False); expected the name of a client, and 0 for any"),
         (ClientLimits, "instructions", ((7, 100),), "(7, 100); expected the name of a client, and 0 for any number or"),
-        (ClientLimits, "results", ((" (via x)", 5_000),), "(' (via x)', 5000); expected the name of a client, and 0 for"),
+        (
+            ClientLimits,
+            "results",
+            ((" (via x)", 5_000),),
+            "(' (via x)', 5000); expected the name of a client, and 0 for",
+        ),
         (
             ClientLimits,
             "results",

@@ -23,6 +23,9 @@ __all__ = ["ClientCut", "Shortened", "shortened_for_client"]
 _LINK: Final = 700
 """Bytes of a link and of what is said of it to a model, at most."""
 
+_TYPE: Final = 100
+"""Characters of a media type; a longer one is none."""
+
 _READ_WHOLE: Final = 256 * KIB
 """Characters of a text that is parsed to see whether it says what structured content does; a longer one is compared
 as it is written."""
@@ -80,7 +83,8 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
     if sum(len(texts[place]) for place in moved) > cut.most:
         return None
     joined = "\n\n".join(texts[place] for place in moved)
-    linked, kept = _linked(joined, tool, cut, cut.size - rest - _LINK)
+    alone = blocks[moved[0]] if len(moved) == 1 else {}
+    linked, kept = _linked(joined, tool, alone, cut, cut.size - rest - _LINK)
     first, gone = moved[0], set(moved)
     shown = [
         replaced
@@ -90,8 +94,16 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
     return Shortened(_without_structured(result, shown) if drops else {**result, "content": shown}, kept)
 
 
-def _linked(text: str, tool: str, cut: ClientCut, room: int) -> tuple[list[JSON], Kept]:
-    """Both ends of a text that have so many bytes, and a link to all of it."""
+def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tuple[list[JSON], Kept]:
+    """Both ends of a text that have so many bytes, and a link to all of it.
+
+    Args:
+        text: The text.
+        tool: The name of the tool.
+        alone: The block whose text it is, if it is of only one.
+        cut: How small it is to be, and for whom.
+        room: Bytes of both ends.
+    """
     uri = new_uri()
     written = tuple(piece.encode(errors="surrogatepass") for piece in pieces(text, cut.size * 3 // 4))
     size, count = sum(map(len, written)), len(written)
@@ -103,10 +115,14 @@ def _linked(text: str, tool: str, cut: ClientCut, room: int) -> tuple[list[JSON]
     )
     left_out = len(text) - len(head) - len(tail)
     told = f"\n[{left_out} of {len(text)} characters are left out here. {how}, to read all.]\n"
-    link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool[:100]}", "mimeType": "text/plain"}
+    mime = (alone.get("resource") or {}).get("mimeType")
+    mime = mime if isinstance(mime, str) and len(mime) <= _TYPE else "text/plain"
+    link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool[:100]}", "mimeType": mime}
     link["size"] = size
-    kept = Kept(uri, [{"mimeType": "text/plain"}], size, cut.owner, written)
-    return [{"type": "text", "text": head + told + tail}, link], kept
+    ends: JSON = {"type": "text", "text": head + told + tail}
+    if "annotations" in alone:
+        ends["annotations"] = link["annotations"] = alone["annotations"]
+    return [ends, link], Kept(uri, [{"mimeType": mime}], size, cut.owner, written)
 
 
 def _largest(texts: Mapping[int, str], stays: int) -> tuple[list[int], int]:

@@ -132,7 +132,9 @@ class ClientResults:
 
     def _limit(self, call: Call) -> tuple[int, KnownClient]:
         """Bytes that the client of a call passes on, 0 for any number; and what else is known of it."""
-        if HOPS_META_KEY in call.meta:  # a bridge, which knows its client and keeps the rest where that client can read it
+        if (
+            HOPS_META_KEY in call.meta
+        ):  # a bridge, which knows its client and keeps the rest where that client can read it
             return 0, _ANY
         name = str(call.client_info.get("name", ""))
         facts = known_client(name)

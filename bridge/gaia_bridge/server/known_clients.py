@@ -76,6 +76,7 @@ _CLIENTS: Final[Mapping[str, KnownClient]] = {
 
 _ANY: Final = KnownClient()
 
+
 def known_client(client: str) -> KnownClient:
     """What a client takes, as far as that is known.
 

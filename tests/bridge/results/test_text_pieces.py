@@ -72,5 +72,11 @@ def test_what_is_written_in_parts_is_json_and_known_however_it_is_written(value:
             assert is_json_of(text, value)
             assert is_json_of(f"  {text}\n", value)
             half = len(text) // 2
-            for other in (f"{text}]", text[:-1], f"{text[:half]}?{text[half + 1 :]}", f"{text[:half]}?{text[half:]}", ""):
+            for other in (
+                f"{text}]",
+                text[:-1],
+                f"{text[:half]}?{text[half + 1 :]}",
+                f"{text[:half]}?{text[half:]}",
+                "",
+            ):
                 assert not is_json_of(other, value)

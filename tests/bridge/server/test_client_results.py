@@ -157,8 +157,15 @@ async def test_a_failure_stays_one_and_pictures_and_meta_stay_where_they_are(mod
 @both_eras
 async def test_structured_content_gives_way_where_it_would_take_the_place_of_what_can_be_read(mode: str) -> None:
     rows = {"rows": [f"row {number} of many" for number in range(2_000)]}
+    many = {"rows": rows["rows"] * 10, "über": 0.5}
     definition = {**tool("large"), "outputSchema": {"type": "object"}}
-    for content in ([], [{"type": "text", "text": "2,000 rows"}], [{"type": "text", "text": json.dumps(rows)}]):
+    for rows, content in (
+        (rows, []),
+        (rows, [{"type": "text", "text": "2,000 rows"}]),
+        (rows, [{"type": "text", "text": json.dumps(rows)}]),
+        (many, [{"type": "text", "text": json.dumps(many, indent=2)}]),
+        (many, [{"type": "text", "text": json.dumps(many, separators=(",", ":"), ensure_ascii=False)}]),
+    ):
         returned = {"content": content, "structuredContent": rows}
         agent = ScriptedAgent(returning(returned), definition)
         async with running_bridge(agent, one_tool(lambda _: ""), one_tool(lambda _: "", "b")) as running:
@@ -332,6 +339,7 @@ async def test_numbers_of_ones_own_count_and_the_table_can_be_switched_off(mode:
         "語" * 20_000,
         "\n" * 50_000,
         "a\n" * 9_000,
+        "\ud83d" * 20_000,
     ],
 )
 async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str, text: str) -> None:
@@ -340,7 +348,9 @@ async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str,
         assert bytes_of_text(result) <= 10_000
         uri = uri_in(result)
         count = links_of(running).pieces(uri)
-        assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text
+        assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text.replace(
+            "\ud83d", "?"
+        )
 
 
 @pytest.mark.parametrize("one", ["👩\u200d👩\u200d👧🏽", "e\u0301\u0323", "\r\n", "👍🏽"])
@@ -357,6 +367,21 @@ async def test_what_is_one_to_the_eye_stays_together(one: str) -> None:
                 uri, kept = uri_in(result), links_of(running)
                 for number in range(kept.pieces(uri)):
                     assert is_whole(await read(client, f"{uri}/{number + 1}"))
+
+
+@both_eras
+async def test_what_is_said_of_a_single_text_is_said_of_its_ends_and_its_link(mode: str) -> None:
+    about = {"audience": ["user"], "priority": 0.5}
+    embedded = {"uri": "a://b", "text": LINES, "mimeType": "text/markdown"}
+    for block, mime in (
+        ({"type": "text", "text": LINES, "annotations": about}, "text/plain"),
+        ({"type": "resource", "resource": embedded, "annotations": about}, "text/markdown"),
+    ):
+        async with three_sources({"content": [block]}) as running, known_as(running, CODEX, mode) as client:
+            text, link = (await called(client))["content"]
+            assert text["annotations"] == link["annotations"] == about
+            (contents,) = (await client.read_resource(link["uri"])).contents
+            assert (link["mimeType"], contents.mime_type) == (mime, mime)
 
 
 @both_eras

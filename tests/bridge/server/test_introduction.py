@@ -170,7 +170,11 @@ def known_as(running: RunningBridge, name: str, mode: str, path: str = "") -> mc
 async def test_another_bridge_is_given_all_instructions_and_cuts_them_itself(revision: str) -> None:
     async with running_bridge(saying(LONG), saying(LONG, "b"), saying(LONG, "c")) as running:
         async with client_of_revision(running.endpoint(), revision) as client:
-            told: JSON = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": CLAUDE, "version": "1"}}
+            told: JSON = {
+                "protocolVersion": revision,
+                "capabilities": {},
+                "clientInfo": {"name": CLAUDE, "version": "1"},
+            }
             method = "server/discover" if client.modern else "initialize"
             for hops, whole in (({}, False), ({HOPS_META_KEY: ["0123456789abcdef"]}, True)):
                 meta = {**hops, **({CLIENT_INFO_KEY: told["clientInfo"]} if client.modern else {})}
