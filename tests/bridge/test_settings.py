@@ -49,7 +49,7 @@ def test_every_limit_has_a_default_of_its_type(kind: type[Limits]) -> None:
             ClientLimits,
             "results",
             (("Codex", 5_000), ("x", 0), ("codex (via mcp-remote 1)", 0)),
-            "has ('Codex', 5000) and ('codex (via mcp-remote 1)', 0); expected one number for a client, whatever the case",
+            "has ('Codex', 5000) and ('codex (via mcp-remote 1)', 0); expected one number for a client, whatever the",
         ),
         (ClientLimits, "instructions", (("a", 1), ("a", 1)), "has ('a', 1) and ('a', 1); expected one number for a"),
         (Settings, "http", PageLimits(), "expected a value of the type HttpLimits"),

@@ -115,7 +115,8 @@ def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tup
     )
     left_out = len(text) - len(head) - len(tail)
     told = f"\n[{left_out} of {len(text)} characters are left out here. {how}, to read all.]\n"
-    mime = (alone.get("resource") or {}).get("mimeType")
+    resource = alone.get("resource")
+    mime = resource.get("mimeType") if is_object(resource) else None
     mime = mime if isinstance(mime, str) and len(mime) <= _TYPE else "text/plain"
     link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool[:100]}", "mimeType": mime}
     link["size"] = size

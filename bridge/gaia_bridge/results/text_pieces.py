@@ -1,4 +1,4 @@
-"""Texts in pieces of so many bytes of JSON, and what is seen of both their ends. What each takes is no more than that."""
+"""Texts in pieces of so many bytes of JSON, and both their ends. No more of a text is looked at than is asked for."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind
+from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.client_shortening import ClientCut, Shortened, shortened_for_client
 from gaia_bridge.results.conversion import error_result
@@ -23,7 +24,6 @@ from gaia_bridge.results.kept_results import RESULT_SCHEME, KeptResults
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.public_names import SourceName, assign_names
@@ -36,7 +36,7 @@ _OURS: Final = "gaia-bridge"
 """The qualifier of our tool where a source has a tool of that name."""
 
 _THREADS: Final = 1
-"""Large results of one endpoint that are made smaller in threads at once: more would only take the loop's time from it."""
+"""Large results of one endpoint that are made smaller in threads at once: more would take the loop's time from it."""
 
 
 class ClientResults:

@@ -167,8 +167,8 @@ class ClientLimits(Limits, frozen=True):
     kept_seconds: float = 3_600.0
     """How long what was taken out of a result can be read: as long as a conversation may come back to it."""
     kept: int = 256
-    """Results that something was taken out of, of one endpoint. Each client has an equal share for certain, and what the
-    others leave of theirs; of its own, the latest."""
+    """Results that something was taken out of, of one endpoint. Each client has an equal share for certain, and what
+    the others leave of theirs; of its own, the latest."""
     kept_bytes: int = 64 * MIB
     """Of all those together, shared likewise. What is larger alone, or would take of the share of others, stays in its
     result."""

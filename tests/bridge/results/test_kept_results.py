@@ -70,8 +70,8 @@ def test_whatever_comes_it_is_bounded_and_nobody_loses_of_its_share() -> None:
     kept, uses = results._kept, results._uses  # pyright: ignore[reportPrivateUsage]
     for _ in range(3_000):
         owner = chance.choice("abcde")
-        before = {name: (use.size, use.entries) for name, use in uses.items()}
-        clients = len({*before, owner})
+        before = {str(name): (use.size, use.entries) for name, use in uses.items()}
+        clients = len(before.keys() | {owner})
         kept_of(results, chance.choice((1, 50, 200, 700, 1_001)), owner=owner)
         assert len(kept) <= 12
         assert sum(each.size for each in kept.values()) <= 1_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_of_a_long_text_no_more_is_written_than_is_kept(monkeypatch: pytest.Monk
     assert written < 3 * len(text)
 
 
-VALUES: Final = (
+VALUES: Final[tuple[Any, ...]] = (
     {"rows": [{"n": number, "text": "語 \x1f \u3000 😀" * 3} for number in range(3_000)]},
     {f"key {number}": [number, None, True, 0.5] for number in range(9_000)},
     [["x" * 70_000, "語" * 70_000, '"\\\n' * 30_000], {}, [], ""],

@@ -27,7 +27,7 @@ from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import AgentLimits, ClientLimits, Settings
-from tests.bridge.server.sources import returning
+from tests.bridge.server.sources import nothing, returning
 from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
@@ -159,23 +159,23 @@ async def test_structured_content_gives_way_where_it_would_take_the_place_of_wha
     rows = {"rows": [f"row {number} of many" for number in range(2_000)]}
     many = {"rows": rows["rows"] * 10, "über": 0.5}
     definition = {**tool("large"), "outputSchema": {"type": "object"}}
-    for rows, content in (
+    for told_of, content in (
         (rows, []),
         (rows, [{"type": "text", "text": "2,000 rows"}]),
         (rows, [{"type": "text", "text": json.dumps(rows)}]),
         (many, [{"type": "text", "text": json.dumps(many, indent=2)}]),
         (many, [{"type": "text", "text": json.dumps(many, separators=(",", ":"), ensure_ascii=False)}]),
     ):
-        returned = {"content": content, "structuredContent": rows}
+        returned = {"content": content, "structuredContent": told_of}
         agent = ScriptedAgent(returning(returned), definition)
         async with running_bridge(agent, one_tool(lambda _: ""), one_tool(lambda _: "", "b")) as running:
             async with known_as(running, CODEX, mode) as client:
                 told = await unchecked(client, "large")
                 assert "structuredContent" not in told
                 assert bytes_of_text(told) <= 10_000
-                assert json.loads(await read(client, uri_in(told))) == rows
+                assert json.loads(await read(client, uri_in(told))) == told_of
             async with known_as(running, EARLY_COPILOT, mode) as client:
-                assert (await called(client))["structuredContent"] == rows  # its program holds it against the schema
+                assert (await called(client))["structuredContent"] == told_of  # its program holds it against the schema
 
 
 @both_eras
@@ -450,7 +450,7 @@ async def test_of_two_bridges_only_the_one_in_front_makes_results_smaller(
         lambda _: "",
         "reads",
         get_mcp_resource_definitions=lambda: [{"uri": "a://b", "name": "b"}],
-        read_mcp_resource=lambda uri: "",
+        read_mcp_resource=nothing,
     )
     async with serving({"behind": one_tool(lambda _: LINES, "large")}, behind) as (url, _):
         async with running_bridge(reads, one_tool(lambda _: "", "b")) as running:
