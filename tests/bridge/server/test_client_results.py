@@ -449,7 +449,7 @@ async def test_of_two_bridges_only_the_one_in_front_makes_results_smaller(
     reads = one_tool(
         lambda _: "",
         "reads",
-        get_mcp_resource_definitions=lambda: [{"uri": "a://b", "name": "b"}],
+        get_mcp_resources=lambda: [{"uri": "a://b", "name": "b"}],
         read_mcp_resource=nothing,
     )
     async with serving({"behind": one_tool(lambda _: LINES, "large")}, behind) as (url, _):
