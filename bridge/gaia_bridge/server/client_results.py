@@ -11,21 +11,32 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import anyio
+import anyio.to_thread
+
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind
+from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results.client_shortening import ClientCut, Shortened, shortened_for_client
 from gaia_bridge.results.conversion import error_result
-from gaia_bridge.results.linking import RESULT_SCHEME, ClientCut, ResultLinks
+from gaia_bridge.results.kept_results import RESULT_SCHEME, KeptResults
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.known_clients import KnownClient, known_client, known_name, result_limits
-from gaia_bridge.settings import ClientLimits
+from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits
+from gaia_bridge.settings import Settings
 from gaia_bridge.sources.public_names import SourceName, assign_names
 
 __all__ = ["ClientResults", "lost_result"]
 
+_ANY: Final = KnownClient()
+
 _OURS: Final = "gaia-bridge"
 """The qualifier of our tool where a source has a tool of that name."""
+
+_THREADS: Final = 1
+"""Large results of one endpoint that are made smaller in threads at once: more would take the loop's time from it."""
 
 
 class ClientResults:
@@ -33,38 +44,55 @@ class ClientResults:
 
     Args:
         catalog: What the endpoint publishes.
-        limits: What is set, beside what is known.
+        settings: What is set, beside what is known; and what is large.
     """
 
-    def __init__(self, catalog: Catalog, limits: ClientLimits) -> None:
+    def __init__(self, catalog: Catalog, settings: Settings) -> None:
         self._catalog = catalog
+        limits = settings.clients
+        self._large = settings.agent.large_result_bytes
+        self._threads = anyio.CapacityLimiter(_THREADS)
         self._own = {known_name(name): size for name, size in limits.results}
         self._known = limits.known_results
-        self._links = ResultLinks(limits.kept_seconds, limits.kept, limits.kept_bytes)
+        self._kept = KeptResults(limits.kept_seconds, limits.kept, limits.kept_bytes)
         self._owners: set[Hashable] = set()
         known = result_limits() if self._known else ()
         self.least = min((size for size in (*known, *self._own.values()) if size), default=sys.maxsize)
         """Bytes that every client passes on; a smaller answer need not be looked at."""
         self._named: tuple[Sequence[JSON], str] = ((), "")
 
-    def fitted(self, call: Call, result: JSON) -> JSON:
+    async def fitted(self, call: Call, result: JSON, size: int) -> JSON:
         """The result of a call as its client passes it on; the same one if it passes on all.
 
         Args:
             call: A `tools/call`.
             result: Its result.
+            size: Bytes that it has.
         """
-        size, facts = self._limit(call)
-        if not size:
+        limit, facts = self._limit(call)
+        if not limit:
             return result
         reader = "" if facts.reads_resources else self._reader_name()
-        cut = ClientCut(size, call.client, reader, facts.prefers_structured)
+        cut = ClientCut(limit, call.client, self._kept.size, reader, facts.prefers_structured)
         name: str = call.params["name"]
-        small = self._links.shortened_for_client(result, name, self._catalog.tool_definition(name), cut)
-        if small is not result and call.client not in self._owners:
-            if call.when_client_leaves(partial(self._gone, call.client)):
-                self._owners.add(call.client)
-        return small
+        shorten = partial(shortened_for_client, result, name, self._catalog.tool_definition(name), cut)
+        if size > self._large:
+            shortened = await anyio.to_thread.run_sync(shorten, limiter=self._threads)
+        else:
+            shortened = shorten()
+        return result if shortened is None or not self._keeps(call, shortened) else shortened.result
+
+    def _keeps(self, call: Call, shortened: Shortened) -> bool:
+        """Whether a link leads somewhere now, until the client is gone."""
+        if shortened.kept is None:
+            return True
+        if not self._kept.keep(shortened.kept):
+            return False
+        if call.client not in self._owners:
+            self._owners.add(call.client)
+            if not call.when_client_leaves(partial(self._gone, call.client)):
+                self._owners.discard(call.client)
+        return True
 
     def capabilities(self, call: Call) -> JSON:
         """What is declared to a client so that it reads what is kept for it."""
@@ -74,7 +102,7 @@ class ClientResults:
     def read(self, call: Call) -> JSON | None:
         """The result of a `resources/read` of what is kept for that client; `None` for everything else."""
         uri: str = call.params["uri"]
-        contents = self._links.contents(uri, call.client) if uri.startswith(RESULT_SCHEME) else None
+        contents = self._kept.contents(uri, call.client) if uri.startswith(RESULT_SCHEME) else None
         return None if contents is None else {"contents": contents}
 
     def with_reader(self, call: Call, definitions: list[JSON]) -> list[JSON]:
@@ -90,13 +118,13 @@ class ClientResults:
         uri = arguments.get("uri")
         kept, _, number = str(uri).removeprefix(RESULT_SCHEME).partition("/")
         address, piece = RESULT_SCHEME + kept, _piece(arguments.get("piece"), number)
-        found = self._links.contents(f"{address}/{piece}", call.client) if piece else None
+        found = self._kept.contents(f"{address}/{piece}", call.client) if piece else None
         if found is None:
             return error_result(
                 f"There is no piece {one_line(str(piece), 40)} of {one_line(str(uri), 100)}. Expected a uri and a piece"
                 " as the shortened result told them; it is kept for some time only, so call its tool again"
             )
-        told = f"[Piece {piece} of {self._links.pieces(address)}]"
+        told = f"[Piece {piece} of {self._kept.pieces(address)}]"
         return {
             "resultType": "complete",
             "content": [{"type": "text", "text": text} for text in (told, found[0]["text"])],
@@ -104,6 +132,10 @@ class ClientResults:
 
     def _limit(self, call: Call) -> tuple[int, KnownClient]:
         """Bytes that the client of a call passes on, 0 for any number; and what else is known of it."""
+        if (
+            HOPS_META_KEY in call.meta
+        ):  # a bridge, which knows its client and keeps the rest where that client can read it
+            return 0, _ANY
         name = str(call.client_info.get("name", ""))
         facts = known_client(name)
         own = self._own.get(known_name(name)) if self._own else None
@@ -129,7 +161,7 @@ class ClientResults:
 
     def _gone(self, client: Hashable) -> None:
         self._owners.discard(client)
-        self._links.forget(client)
+        self._kept.forget(client)
 
 
 def lost_result(uri: str) -> str:

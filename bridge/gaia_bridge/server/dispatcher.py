@@ -41,7 +41,13 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of
-from gaia_bridge.server.introduction import capabilities_of, discover_result, initialize_result, instructions_room
+from gaia_bridge.server.introduction import (
+    capabilities_of,
+    discover_result,
+    initialize_result,
+    instructions_room,
+    met,
+)
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -124,7 +130,7 @@ class Dispatcher:
         self._own = own or new_id()
         self._subscriptions = Subscriptions(catalog, settings.subscriptions)
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
-        self._results = ClientResults(catalog, settings.clients)
+        self._results = ClientResults(catalog, settings)
         self._seal = StateSeal(audience, settings.agent.state_lifetime)
         self._log = CallLog(catalog)
         self._chain = MiddlewareChain(middleware, audience.rpartition("/")[2], catalog, settings.agent)
@@ -212,9 +218,10 @@ class Dispatcher:
             if call.is_cancelled:
                 outcome = "cancelled"
             else:
-                outcome, answer = outcome_of(result), Answer(encoded_result(call.id, result))
-                if len(answer.body) > self._results.least and call.method == "tools/call":
-                    answer = self._passed_on(call, result, answer)
+                outcome, written = outcome_of(result), Answer(encoded_result(call.id, result))
+                if len(written.body) > self._results.least and call.method == "tools/call":
+                    written = await self._passed_on(call, result, written)
+                answer = written
         except asyncio.CancelledError:
             outcome = "cancelled"
             task = asyncio.current_task()
@@ -282,9 +289,8 @@ class Dispatcher:
             return await self._forward(call)
         check_parameters(call.method, call.params, modern=True)
         if call.method == "server/discover":
-            await self.catalog.settle()
-            await self.catalog.meet(call)
-            room = instructions_room(call.client_info, self.settings.clients)
+            await met(self.catalog, call)
+            room = instructions_room(call, self.settings.clients)
             return self._declaring(call, room, discover_result(self.catalog, self.settings.revisions, room))
         if call.method not in STATEFUL_METHODS:
             return await self._methods.serve(call)
@@ -313,19 +319,18 @@ class Dispatcher:
         if connection.is_initialized:  # until then a client may repeat itself
             problem = "The handshake of this connection is complete; open another one for a new one"
             raise ProtocolError(codes.INVALID_REQUEST, problem)
-        await self.catalog.settle()
-        await self.catalog.meet(call)
+        await met(self.catalog, call)
         connection.initialize_result = dict(call.params)
-        room = instructions_room(call.client_info, self.settings.clients)
+        room = instructions_room(call, self.settings.clients)
         result = self._declaring(call, room, initialize_result(self.catalog, call.params, room))
         connection.revision = result["protocolVersion"]
         connection.told = result["capabilities"]
         connection.is_greeted = True
         return result
 
-    def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
+    async def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
         """The answer to a call as its client passes it on."""
-        small = self._results.fitted(call, result)
+        small = await self._results.fitted(call, result, len(answer.body))
         if small is result:
             return answer
         if not call.modern:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
+from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
+from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.instructions import fitted, fitted_alone
-from gaia_bridge.server.known_clients import known_client, known_name
+from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import ClientLimits
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "discover_result",
     "initialize_result",
     "instructions_room",
+    "met",
     "tells_of",
 ]
 
@@ -75,12 +79,36 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     }
 
 
+async def met(catalog: Catalog, call: Call) -> None:
+    """Find out what is said to the client of a request, which is told it only once.
+
+    Args:
+        catalog: What is published.
+        call: Its request.
+    """
+    await catalog.settle()
+    await catalog.meet(call)
+    if catalog.merges and any(_empty(source.features.for_era(modern=call.modern)) for source in catalog.sources):
+        await catalog.refresh()  # those of which nobody says when they are empty no longer
+
+
 def _offered(features: ServerFeatures) -> Mapping[str, Any]:
-    """What a source declares, without lists that are empty and stay so, as far as it says."""
+    """What a source declares, without lists that are empty while it does not say that they change."""
     declared = _declared(features)
     if not features.settled:
         return declared
-    empty = {
+    empty = _empty(features)
+    if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
+        empty.add("completions")  # of what
+    return {name: told for name, told in declared.items() if name not in empty}
+
+
+def _empty(features: ServerFeatures) -> set[str]:
+    """The lists that a source declares, of which it has nothing and announces no changes."""
+    if not features.settled:
+        return set()
+    declared = _declared(features)
+    return {
         name
         for name, is_listed in (
             ("prompts", bool(features.prompts)),
@@ -88,9 +116,6 @@ def _offered(features: ServerFeatures) -> Mapping[str, Any]:
         )
         if not is_listed and is_object(told := declared.get(name)) and True not in told.values()
     }
-    if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
-        empty.add("completions")  # of what
-    return {name: told for name, told in declared.items() if name not in empty}
 
 
 def _declared(features: ServerFeatures) -> Mapping[str, Any]:
@@ -158,14 +183,16 @@ def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = N
     }
 
 
-def instructions_room(client_info: Mapping[str, Any], limits: ClientLimits) -> int | None:
-    """How many characters of instructions a client takes; `None` if it takes all.
+def instructions_room(call: Call, limits: ClientLimits) -> int | None:
+    """How many characters of instructions a client takes; `None` if it takes all, as another bridge does.
 
     Args:
-        client_info: How it introduces itself.
+        call: Its request, in which it introduces itself.
         limits: What is set, beside what is known.
     """
-    client = str(client_info.get("name", ""))
+    if HOPS_META_KEY in call.meta:
+        return None
+    client = str(call.client_info.get("name", ""))
     own = {known_name(name): size for name, size in limits.instructions}.get(known_name(client))
     if own is not None:
         return own or None

@@ -11,7 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["KnownClient", "known_client", "known_name", "result_limits", "tool_limit"]
+from gaia_bridge.protocol.client_names import known_name
+
+__all__ = ["KnownClient", "known_client", "result_limits", "tool_limit"]
 
 
 class KnownClient(Struct, frozen=True):
@@ -73,23 +75,6 @@ _CLIENTS: Final[Mapping[str, KnownClient]] = {
 """By `clientInfo.name` in lower case. Those without blanks are in the registry apify/mcp-client-capabilities."""
 
 _ANY: Final = KnownClient()
-
-_EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
-"""What early editions of an editor have behind its name."""
-
-_VIA: Final = " (via "
-"""What mcp-remote appends to the name of the client that it speaks for, before its own."""
-
-
-def known_name(client: str) -> str:
-    """The name of a client as the table has it, if it is there: without the edition, and without who speaks for it.
-
-    Args:
-        client: Its name, as it introduces itself.
-    """
-    name = client.partition(_VIA)[0].strip().casefold()
-    edition = next((edition for edition in _EDITIONS if name.endswith(edition)), "")
-    return name.removesuffix(edition)
 
 
 def known_client(client: str) -> KnownClient:

@@ -188,8 +188,14 @@ class Methods:
         uri: str = call.params["uri"]
         try:
             yield uri
-        except ResourceNotFoundError as error:
+        except ProtocolError as problem:
             lost = lost_result(uri)
+            if isinstance(problem, ResourceNotFoundError):
+                error = problem
+            elif lost:  # servers say in many ways that they have no such resource
+                error = ResourceNotFoundError(uri)
+            else:
+                raise
             if error.said is not None and self._catalog.server is not None and not lost:
                 raise error.said from None
             words = lost or error.own_words or ResourceNotFoundError(uri).message

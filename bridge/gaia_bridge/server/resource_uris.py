@@ -19,6 +19,7 @@ from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.skills import SKILL_KEY
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+from gaia_bridge.results.kept_results import RESULT_SCHEME
 from gaia_bridge.server.skill_uris import SkillRoots
 
 __all__ = ["ResourceUris"]
@@ -138,6 +139,7 @@ class ResourceUris:
         """A result of `source` with the URIs that clients know: of a tool, a prompt, or a resource."""
         if len(self._sources) < 2:
             return result
+        of_results: dict[str, str] = {}
 
         def renamed(item: JSON) -> JSON:
             uri = item.get("uri")
@@ -145,10 +147,15 @@ class ResourceUris:
 
         def block(item: JSON) -> JSON:
             if item.get("type") == "resource_link":
-                return renamed(item)
+                link = renamed(item)
+                if link is not item and item["uri"].startswith(RESULT_SCHEME):
+                    of_results[item["uri"]] = link["uri"]
+                return link
             return _changed(item, "resource", renamed) if item.get("type") == "resource" else item
 
         result = _each(_each(result, "content", block), "contents", renamed)
+        if of_results:  # the text beside such a link says where the rest is
+            result = _each(result, "content", lambda item: _with_text(item, of_results))
         return _each(result, "messages", lambda message: _each(_changed(message, "content", block), "content", block))
 
     def with_public_uri(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -304,6 +311,16 @@ def _sample(template: UriTemplate | None) -> str | None:
 
 def _with(item: JSON, key: str, value: Any) -> JSON:
     return item if item.get(key) is value else {**item, key: value}
+
+
+def _with_text(item: JSON, names: Mapping[str, str]) -> JSON:
+    """A block of content with other names in its text, if it is one."""
+    text = item.get("text")
+    if item.get("type") != "text" or not isinstance(text, str):
+        return item
+    for old, new in names.items():
+        text = text.replace(old, new)
+    return {**item, "text": text}
 
 
 def _changed(item: JSON, key: str, change: Callable[[JSON], JSON]) -> JSON:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gaia_bridge.constants import KIB, LEAST_RESULT, MIB
+from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.settings.limits import Limits
 
 __all__ = ["BacklogLimits", "ChatEndpointLimits", "ClientLimits", "HttpLimits", "PageLimits", "SubscriptionLimits"]
@@ -159,27 +160,34 @@ class ClientLimits(Limits, frozen=True):
     known_instructions: bool = True
     """Whether instructions are made to fit what clients are known to take."""
     results: tuple[tuple[str, int], ...] = ()
-    """Clients, by the names with which they introduce themselves, and bytes of text that a result may have for them,
-    whatever is known; 0: any number."""
+    """Clients, by the names with which they introduce themselves in any case, and bytes of text that a result may have
+    for them, whatever is known; 0: any number. Each client once."""
     instructions: tuple[tuple[str, int], ...] = ()
     """The same for instructions, in characters."""
     kept_seconds: float = 3_600.0
     """How long what was taken out of a result can be read: as long as a conversation may come back to it."""
     kept: int = 256
-    """Results that something was taken out of, of one endpoint; of more, the latest."""
+    """Results that something was taken out of, of one endpoint. Each client has an equal share for certain, and what
+    the others leave of theirs; of its own, the latest."""
     kept_bytes: int = 64 * MIB
-    """Of all those together. What is larger alone stays in its result."""
+    """Of all those together, shared likewise. What is larger alone, or would take of the share of others, stays in its
+    result."""
 
     def __post_init__(self) -> None:
         """Check every field, and every client's number."""
         super().__post_init__()
         for name, least in (("results", LEAST_RESULT), ("instructions", 1)):
+            said: dict[str, object] = {}
             for pair in getattr(self, name):
                 match pair:
                     case (str(client), int(size)) if (
-                        client.strip() and type(size) is int and (not size or size >= least)
+                        (known := known_name(client)) and type(size) is int and (not size or size >= least)
                     ):
-                        continue
+                        if known in said:
+                            both = f"{said[known]!r:.100} and {pair!r:.100}"
+                            expected = "one number for a client, whatever the case of its name"
+                            raise ValueError(f"ClientLimits.{name} has {both}; expected {expected}")
+                        said[known] = pair
                     case _:
                         expected = f"the name of a client, and 0 for any number or at least {least:,}"
                         raise ValueError(f"ClientLimits.{name} has {pair!r:.100}; expected {expected}")

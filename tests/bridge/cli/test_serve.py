@@ -86,6 +86,9 @@ def test_what_clients_are_given_is_said_on_the_command_line(
     for wrong in ("20000", "=20000", "x=", "x=many", "x=-1", "x=٣", "x=100"):
         told = error_of(capsys, "--result-limit", wrong, code=ExitCode.USAGE)
         assert "expected" in told, wrong
+    for option in ("--result-limit", "--instructions-limit"):
+        told = error_of(capsys, option, "Codex=5000", option, "codex=off", code=ExitCode.USAGE)
+        assert "('Codex', 5000) and ('codex', 0); expected one number for a client, whatever the case" in told
 
 
 @pytest.mark.parametrize("command", ["serve", "dev"])

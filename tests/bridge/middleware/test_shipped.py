@@ -29,7 +29,7 @@ from gaia_bridge.middleware import (
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.results import linking
+from gaia_bridge.results import kept_results
 from gaia_bridge.testing import RecordingClient, connected
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.on_demand import mcp_server
@@ -53,7 +53,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (rate_limit, result_cache, linking):
+    for module in (rate_limit, result_cache, kept_results):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -260,7 +260,9 @@ async def test_what_is_kept_is_bounded_and_what_is_small_is_not_touched() -> Non
         await client.read_resource(links[2])
         assert [block["type"] for block in (await client.call_tool("work")).content] == ["text"]
         assert (await client.call_tool("work")).text == "x" * 100
-        assert middleware._links._used == sum(kept.size for kept in middleware._links._kept.values())
+        assert sum(use.size for use in middleware._links._kept._uses.values()) == sum(
+            kept.size for kept in middleware._links._kept._kept.values()
+        )
 
 
 @both_eras

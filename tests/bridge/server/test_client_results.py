@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx2
 import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.model import HttpServerSpec, ServerOptions
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
-from gaia_bridge.results import linking
+from gaia_bridge.results import kept_results
+from gaia_bridge.results.client_shortening import shortened_for_client
+from gaia_bridge.results.kept_results import KeptResults
+from gaia_bridge.server import client_results
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.access_policy import AccessPolicy
-from gaia_bridge.settings import ClientLimits, Settings
-from tests.bridge.server.sources import returning
+from gaia_bridge.settings import AgentLimits, ClientLimits, Settings
+from tests.bridge.server.sources import nothing, returning
+from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
 from tests.support.clients_of_revisions import client_of_revision
-from tests.support.on_demand import mcp, mcp_server, mcp_types
+from tests.support.on_demand import mcp, mcp_lowlevel, mcp_server, mcp_types
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -38,9 +48,9 @@ def known_as(running: RunningBridge, name: str, mode: str, path: str = "") -> mc
     return running.client(mode, path, client_info=info)
 
 
-def links_of(running: RunningBridge) -> linking.ResultLinks:
+def links_of(running: RunningBridge) -> KeptResults:
     """What is kept for the clients of the endpoint of everything."""
-    return running.endpoint()._results._links  # pyright: ignore[reportPrivateUsage]
+    return running.endpoint()._results._kept  # pyright: ignore[reportPrivateUsage]
 
 
 @asynccontextmanager
@@ -147,18 +157,25 @@ async def test_a_failure_stays_one_and_pictures_and_meta_stay_where_they_are(mod
 @both_eras
 async def test_structured_content_gives_way_where_it_would_take_the_place_of_what_can_be_read(mode: str) -> None:
     rows = {"rows": [f"row {number} of many" for number in range(2_000)]}
+    many = {"rows": rows["rows"] * 10, "über": 0.5}
     definition = {**tool("large"), "outputSchema": {"type": "object"}}
-    for content in ([], [{"type": "text", "text": "2,000 rows"}], [{"type": "text", "text": json.dumps(rows)}]):
-        returned = {"content": content, "structuredContent": rows}
+    for told_of, content in (
+        (rows, []),
+        (rows, [{"type": "text", "text": "2,000 rows"}]),
+        (rows, [{"type": "text", "text": json.dumps(rows)}]),
+        (many, [{"type": "text", "text": json.dumps(many, indent=2)}]),
+        (many, [{"type": "text", "text": json.dumps(many, separators=(",", ":"), ensure_ascii=False)}]),
+    ):
+        returned = {"content": content, "structuredContent": told_of}
         agent = ScriptedAgent(returning(returned), definition)
         async with running_bridge(agent, one_tool(lambda _: ""), one_tool(lambda _: "", "b")) as running:
             async with known_as(running, CODEX, mode) as client:
                 told = await unchecked(client, "large")
                 assert "structuredContent" not in told
                 assert bytes_of_text(told) <= 10_000
-                assert json.loads(await read(client, uri_in(told))) == rows
+                assert json.loads(await read(client, uri_in(told))) == told_of
             async with known_as(running, EARLY_COPILOT, mode) as client:
-                assert (await called(client))["structuredContent"] == rows  # its program holds it against the schema
+                assert (await called(client))["structuredContent"] == told_of  # its program holds it against the schema
 
 
 @both_eras
@@ -208,13 +225,13 @@ async def test_nobody_else_reads_what_is_kept_and_it_goes_with_its_client(mode: 
                     with pytest.raises(mcp.MCPError):
                         await read(other, address)
             assert await read(client, uri) == LINES
-        assert (kept._used, len(kept._kept)) == (0, 0)  # pyright: ignore[reportPrivateUsage]
+        assert (kept._uses, len(kept._kept)) == ({}, 0)  # pyright: ignore[reportPrivateUsage]
 
 
 @both_eras
 async def test_what_is_kept_is_bounded_in_number_size_and_time(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000.0]
-    monkeypatch.setattr(linking, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(kept_results, "time", SimpleNamespace(monotonic=lambda: now[0]))
     limits = ClientLimits(kept=2, kept_seconds=60, kept_bytes=3 * len(LINES))
     async with three_sources(LINES, Settings(clients=limits)) as running, known_as(running, CODEX, mode) as client:
         uris = [uri_in(await called(client)) for _ in range(3)]
@@ -229,6 +246,72 @@ async def test_what_is_kept_is_bounded_in_number_size_and_time(mode: str, monkey
     small = Settings(clients=ClientLimits(kept_bytes=1_000))
     async with three_sources(LINES, small) as running, known_as(running, CODEX, mode) as client:
         assert texts(await called(client)) == [LINES]
+
+
+@both_eras
+async def test_large_results_are_made_smaller_in_a_thread_and_others_at_once(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[int]()
+
+    def shorten(*given: Any) -> Any:
+        threads.append(threading.get_ident())
+        return shortened_for_client(*given)
+
+    monkeypatch.setattr(client_results, "shortened_for_client", shorten)
+    for large, elsewhere in ((len(LINES), True), (len(LINES) * 2, False)):
+        threads.clear()
+        settings = Settings(agent=AgentLimits(large_result_bytes=large))
+        async with three_sources(LINES, settings) as running, known_as(running, CODEX, mode) as client:
+            assert await read(client, uri_in(await called(client))) == LINES
+            assert [thread != threading.get_ident() for thread in threads] == [elsewhere]
+
+
+async def test_a_call_that_is_cancelled_while_its_result_is_made_smaller_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, let = threading.Event(), threading.Event()
+
+    def shorten(*given: Any) -> Any:
+        begun.set()
+        assert let.wait(PATIENCE)
+        return shortened_for_client(*given)
+
+    monkeypatch.setattr(client_results, "shortened_for_client", shorten)
+    answers = list[Answer]()
+
+    async def answered(answer: Answer) -> None:
+        answers.append(answer)
+
+    connection = Connection(NOWHERE, "2025-11-25")
+    connection.initialize_result = {"clientInfo": {"name": CODEX}, "capabilities": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}
+    settings = Settings(agent=AgentLimits(large_result_bytes=1_000))
+    async with three_sources(LINES, settings) as running:
+        for leave in (lambda: connection.received.cancel(1, None), connection.close):
+            begun.clear()
+            let.clear()
+            task = running.endpoint().begin(Call(connection, NOWHERE, message), answered)
+            await wait_in_thread(begun.wait)
+            leave()
+            let.set()
+            await task
+            kept = links_of(running)
+            assert (kept._uses, len(kept._kept)) == ({}, 0)  # pyright: ignore[reportPrivateUsage]
+    assert [answer.body for answer in answers] == [b"", b""]
+
+
+@both_eras
+async def test_a_client_with_many_results_pushes_out_nothing_of_others(mode: str) -> None:
+    limits = ClientLimits(kept=3, kept_bytes=3 * len(LINES))
+    async with three_sources(LINES, Settings(clients=limits)) as running:
+        async with known_as(running, CODEX, mode) as client, known_as(running, CODEX, mode) as other:
+            uri = uri_in(await called(client))
+            many = [uri_in(await called(other)) for _ in range(5)]
+            assert await read(client, uri) == LINES
+            assert await read(other, many[-1]) == await read(other, many[-2]) == LINES
+            with pytest.raises(mcp.MCPError):
+                await read(other, many[-3])
 
 
 @both_eras
@@ -256,6 +339,7 @@ async def test_numbers_of_ones_own_count_and_the_table_can_be_switched_off(mode:
         "語" * 20_000,
         "\n" * 50_000,
         "a\n" * 9_000,
+        "\ud83d" * 20_000,
     ],
 )
 async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str, text: str) -> None:
@@ -264,7 +348,9 @@ async def test_whatever_the_text_is_it_fits_and_nothing_of_it_is_lost(mode: str,
         assert bytes_of_text(result) <= 10_000
         uri = uri_in(result)
         count = links_of(running).pieces(uri)
-        assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text
+        assert "".join([await read(client, f"{uri}/{number + 1}") for number in range(count)]) == text.replace(
+            "\ud83d", "?"
+        )
 
 
 @pytest.mark.parametrize("one", ["👩\u200d👩\u200d👧🏽", "e\u0301\u0323", "\r\n", "👍🏽"])
@@ -281,6 +367,21 @@ async def test_what_is_one_to_the_eye_stays_together(one: str) -> None:
                 uri, kept = uri_in(result), links_of(running)
                 for number in range(kept.pieces(uri)):
                     assert is_whole(await read(client, f"{uri}/{number + 1}"))
+
+
+@both_eras
+async def test_what_is_said_of_a_single_text_is_said_of_its_ends_and_its_link(mode: str) -> None:
+    about = {"audience": ["user"], "priority": 0.5}
+    embedded = {"uri": "a://b", "text": LINES, "mimeType": "text/markdown"}
+    for block, mime in (
+        ({"type": "text", "text": LINES, "annotations": about}, "text/plain"),
+        ({"type": "resource", "resource": embedded, "annotations": about}, "text/markdown"),
+    ):
+        async with three_sources({"content": [block]}) as running, known_as(running, CODEX, mode) as client:
+            text, link = (await called(client))["content"]
+            assert text["annotations"] == link["annotations"] == about
+            (contents,) = (await client.read_resource(link["uri"])).contents
+            assert (link["mimeType"], contents.mime_type) == (mime, mime)
 
 
 @both_eras
@@ -340,12 +441,50 @@ async def test_results_of_servers_are_shortened_as_those_of_agents(mode: str) ->
 
 
 @both_eras
-async def test_whoever_reads_what_is_kept_no_longer_is_told_what_to_do(mode: str) -> None:
+@pytest.mark.parametrize("isolation", ["shared", "session"])
+async def test_of_two_bridges_only_the_one_in_front_makes_results_smaller(
+    mode: str, isolation: Literal["shared", "session"]
+) -> None:
+    behind = Settings(clients=ClientLimits(results=((CODEX, 4_096), ("gaia-mcp-bridge", 4_096))))
+    reads = one_tool(
+        lambda _: "",
+        "reads",
+        get_mcp_resources=lambda: [{"uri": "a://b", "name": "b"}],
+        read_mcp_resource=nothing,
+    )
+    async with serving({"behind": one_tool(lambda _: LINES, "large")}, behind) as (url, _):
+        async with running_bridge(reads, one_tool(lambda _: "", "b")) as running:
+            spec = HttpServerSpec("far", f"{url}/mcp", options=ServerOptions(isolation=isolation))
+            await running.bridge.add_upstream(spec)
+            for path, name in (("", "far__large"), ("servers/far", "large")):
+                async with known_as(running, CODEX, mode, path) as client:
+                    text, link = (await called(client, name))["content"]
+                    assert 4_096 < len(to_json(text["text"])) <= 10_000
+                    assert len(URI.findall(text["text"])) == 3
+                    for uri in {*URI.findall(text["text"]), link["uri"]}:
+                        assert await read(client, uri) == LINES
+
+
+@both_eras
+@pytest.mark.parametrize("code", [-32602, -32603, -32000])
+async def test_whoever_reads_what_is_kept_no_longer_is_told_what_to_do(mode: str, code: int) -> None:
     server = mcp_server.MCPServer("far")
     server.add_tool(lambda: "", name="nothing", description="Nothing.")
+
+    async def refuse(context: Any, params: Any) -> mcp_types.ReadResourceResult:
+        raise mcp.MCPError(code, f"no {params.uri} here")
+
+    async def list_resources(context: Any, params: Any) -> mcp_types.ListResourcesResult:
+        return mcp_types.ListResourcesResult(resources=[mcp_types.Resource(name="b", uri="a://b")])
+
+    curt = mcp_lowlevel.Server("curt", on_list_resources=list_resources, on_read_resource=refuse)
     async with three_sources(LINES) as running:
         await running.bridge.add_agent(server, "far")
-        for path in ("", "agents/a1", "servers/far"):
+        await running.bridge.add_agent(curt, "curt")
+        async with known_as(running, CODEX, mode) as client:
+            with pytest.raises(mcp.MCPError, match="no a://other here"):
+                await read(client, "a://other")
+        for path in ("", "agents/a1", "servers/far", "servers/curt"):
             async with known_as(running, CODEX, mode, path) as client:
                 with pytest.raises(mcp.MCPError, match=r"gaia-result://gone/1\. It is kept .* so call its tool again"):
                     await read(client, "gaia-result://gone/1")

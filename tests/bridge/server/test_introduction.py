@@ -8,15 +8,19 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import capabilities_of
-from gaia_bridge.settings import ClientLimits, Settings
+from gaia_bridge.settings import ClientLimits, Settings, UpstreamLimits
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
+from tests.support.clients_of_revisions import client_of_revision
 from tests.support.fixed_sources import FixedSource
-from tests.support.on_demand import mcp, mcp_server, mcp_types
+from tests.support.on_demand import mcp, mcp_lowlevel, mcp_server, mcp_types
+from tests.support.waiting import PATIENCE
 
 CLAUDE: Final = "claude-code"
 LONG: Final = "".join(f"Sentence number {number} of many. " for number in range(300)).rstrip()
@@ -114,6 +118,39 @@ async def test_servers_of_the_sdk_that_announce_changes_of_empty_lists_are_belie
             assert (await client.list_prompts()).prompts == []
 
 
+@both_eras
+@pytest.mark.anyio
+async def test_a_list_that_was_empty_without_a_word_is_declared_to_whoever_comes_when_it_is_not(mode: str) -> None:
+    prompts = list[mcp_types.Prompt]()
+
+    async def list_prompts(context: Any, params: Any) -> mcp_types.ListPromptsResult:
+        return mcp_types.ListPromptsResult(prompts=prompts)
+
+    async def list_resources(context: Any, params: Any) -> mcp_types.ListResourcesResult:
+        return mcp_types.ListResourcesResult(resources=[])
+
+    mute = mcp_lowlevel.Server("mute", on_list_prompts=list_prompts, on_list_resources=list_resources)
+    settings = Settings(upstream=UpstreamLimits(list_max_age=0, refresh_interval=0, renewal=PATIENCE))
+    async with running_bridge(one_tool(lambda _: ""), one_tool(lambda _: "", "b"), settings=settings) as running:
+        await running.bridge.add_agent(mute, "mute")
+        async with running.client(mode, "servers/mute") as client:
+            declared = client.server_capabilities
+            assert declared.prompts is not None and not declared.prompts.list_changed
+        async with running.client(mode) as early:
+            assert early.server_capabilities.prompts is None
+            assert early.server_capabilities.resources is None
+            prompts.append(mcp_types.Prompt(name="greet"))
+            for _ in range(2):
+                async with running.client(mode) as client:
+                    assert client.server_capabilities.prompts == mcp_types.PromptsCapability(list_changed=True)
+                    assert client.server_capabilities.resources is None
+                    assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["mute__greet"]
+            assert [prompt.name for prompt in (await early.list_prompts()).prompts] == ["mute__greet"]
+            prompts.clear()
+            async with running.client(mode) as client:
+                assert client.server_capabilities.prompts is None
+
+
 # What it wants models to know
 
 
@@ -126,6 +163,24 @@ def saying(instructions: str | None, name: str = "work") -> ScriptedAgent:
 def known_as(running: RunningBridge, name: str, mode: str, path: str = "") -> mcp.Client:
     info = mcp_types.Implementation(name=name, version="2.1.197")
     return running.client(mode, path, client_info=info)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.anyio
+async def test_another_bridge_is_given_all_instructions_and_cuts_them_itself(revision: str) -> None:
+    async with running_bridge(saying(LONG), saying(LONG, "b"), saying(LONG, "c")) as running:
+        async with client_of_revision(running.endpoint(), revision) as client:
+            told: JSON = {
+                "protocolVersion": revision,
+                "capabilities": {},
+                "clientInfo": {"name": CLAUDE, "version": "1"},
+            }
+            method = "server/discover" if client.modern else "initialize"
+            for hops, whole in (({}, False), ({HOPS_META_KEY: ["0123456789abcdef"]}, True)):
+                meta = {**hops, **({CLIENT_INFO_KEY: told["clientInfo"]} if client.modern else {})}
+                result = await client.result(method, {"_meta": meta} if client.modern else {**told, "_meta": meta})
+                assert (len(result["instructions"]) > 2_048) is whole
+                assert ("resources" not in result["capabilities"]) is whole
 
 
 @both_eras

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from gaia_bridge.server.known_clients import KnownClient, known_client, known_name, tool_limit
+from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.server.known_clients import KnownClient, known_client, tool_limit
 
 
 @pytest.mark.parametrize(

@@ -281,3 +281,22 @@ def test_results_and_definitions_name_what_clients_know() -> None:
     }
     assert ResourceUris([two]).outward(two, result) is result
     assert ResourceUris([two]).with_public_uri(two, app) is app
+
+
+def test_what_a_text_says_of_a_linked_result_leads_there_among_several_sources() -> None:
+    sources = [FixedSource(name, resources=(f"u:{name}",)) for name in ("one", "two", "three")]
+    addresses = ResourceUris(sources)
+    told = "[All of it is gaia-result://0a, to be read in 2 pieces, gaia-result://0a/1 to gaia-result://0a/2]"
+    link: JSON = {"type": "resource_link", "uri": "gaia-result://0a", "name": "n"}
+    image: JSON = {"type": "image", "data": "", "mimeType": "image/png"}
+    text, kept, same = addresses.outward(sources[1], {"content": [{"type": "text", "text": told}, link, image]})[
+        "content"
+    ]
+    assert same is image
+    assert text["text"].count("mcp://two/gaia-result://0a") == 3
+    for uri, own in ((kept["uri"], "gaia-result://0a"), (f"{kept['uri']}/1", "gaia-result://0a/1")):
+        assert addresses.find(uri) == (sources[1], own)
+    for other in ({"content": [{"type": "text", "text": told}]}, {"content": [{"type": "text", "text": "a"}, image]}):
+        assert addresses.outward(sources[1], other) is other
+    linked = {"content": [{"type": "text", "text": "see u:c"}, {**link, "uri": "u:c"}]}
+    assert addresses.outward(sources[1], linked)["content"][0]["text"] == "see u:c"

@@ -1,0 +1,162 @@
+"""What was taken out of results, for as long as it can be read: bounded, and shared fairly among those who read it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["RESULT_SCHEME", "Kept", "KeptResults", "new_uri"]
+
+RESULT_SCHEME: Final = "gaia-result://"
+
+
+class Kept(Struct):
+    """What one link leads to."""
+
+    uri: str
+    contents: Sequence[JSON]
+    """Contents of a resource; of one that is read in pieces, without its text."""
+    size: int
+    """Bytes."""
+    owner: Hashable = None
+    """Who may read it."""
+    pieces: tuple[bytes, ...] = ()
+    """The text in UTF-8, in pieces."""
+    until: float = 0.0
+
+
+class _Use(Struct):
+    """What is kept for one owner."""
+
+    size: int = 0
+    entries: int = 0
+
+
+def new_uri() -> str:
+    """An address that nobody can guess; in lower case, as some editors write the beginning of every URI so."""
+    return f"{RESULT_SCHEME}{secrets.token_hex(16)}"
+
+
+class KeptResults:
+    """What links lead to.
+
+    Of what there is, each owner has an equal share for certain, and what the others leave of theirs. Of who has more
+    than its share, the oldest goes when somebody else needs room.
+
+    Args:
+        seconds: How long each is kept.
+        entries: How many are kept.
+        size: Bytes that are kept, of all together.
+    """
+
+    def __init__(self, seconds: float, entries: int, size: int) -> None:
+        self._seconds = seconds
+        self._entries = entries
+        self.size = size
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._uses: dict[Hashable, _Use] = {}
+
+    def keep(self, kept: Kept) -> bool:
+        """Keep something, in place of what has been kept for long enough; `False` if there is no room for it.
+
+        Args:
+            kept: Under a new address.
+        """
+        now = time.monotonic()
+        while self._kept and self._kept[oldest := next(iter(self._kept))].until < now:
+            self._drop(oldest)
+        if not self._made_room(kept.owner, kept.size):
+            return False
+        kept.until = now + self._seconds
+        self._kept[kept.uri] = kept
+        use = self._uses.setdefault(kept.owner, _Use())
+        use.size += kept.size
+        use.entries += 1
+        return True
+
+    def contents(self, uri: str, owner: Hashable = None) -> list[JSON] | None:
+        """What a link leads to, whole or a piece of it; `None` if it is not there, or is another owner's.
+
+        Args:
+            uri: The link; with `/2` at its end, the second piece.
+            owner: Who reads.
+        """
+        name, _, number = uri.removeprefix(RESULT_SCHEME).partition("/")
+        address = RESULT_SCHEME + name
+        kept = self._kept.get(address)
+        if kept is None or kept.owner != owner:
+            return None
+        if time.monotonic() >= kept.until:
+            self._drop(address)
+            return None
+        pieces = kept.pieces
+        if number:
+            if not _is_number(number) or not 0 < int(number) <= len(pieces):
+                return None
+            pieces = (pieces[int(number) - 1],)
+        if not pieces:
+            return [{**contents, "uri": uri} for contents in kept.contents]
+        text = b"".join(pieces).decode(errors="surrogatepass")
+        return [{**contents, "text": text, "uri": uri} for contents in kept.contents]
+
+    def pieces(self, uri: str) -> int:
+        """In how many pieces what a link leads to can be read; 0 if it has none."""
+        kept = self._kept.get(uri)
+        return 0 if kept is None else len(kept.pieces)
+
+    def forget(self, owner: Hashable) -> None:
+        """Forget what was kept for an owner, who is gone."""
+        for uri in [*self._of(owner)]:
+            self._drop(uri)
+
+    def _made_room(self, owner: Hashable, size: int) -> bool:
+        """Drop what has to go for one more of an owner; `False` if that would take of the share of others."""
+        own = self._uses.get(owner, _Use())
+        others = [use for other, use in self._uses.items() if other != owner]
+        sizes = _allowance(self.size, [use.size for use in others])
+        entries = _allowance(self._entries, [use.entries for use in others])
+        if size > sizes or entries < 1:
+            return False
+        for uri in [*self._of(owner)]:
+            if own.size + size <= sizes and own.entries < entries:
+                break
+            self._drop(uri)
+        while sum(use.size for use in self._uses.values()) + size > self.size:
+            self._drop_of_largest(owner, "size")
+        while len(self._kept) + 1 > self._entries:
+            self._drop_of_largest(owner, "entries")
+        return True
+
+    def _drop_of_largest(self, spared: Hashable, measure: str) -> None:
+        """Drop the oldest of those who have the most, but for one owner."""
+        others = {owner: getattr(use, measure) for owner, use in self._uses.items() if owner != spared}
+        most = max(others.values())
+        self._drop(next(uri for uri, kept in self._kept.items() if others.get(kept.owner) == most))
+
+    def _of(self, owner: Hashable) -> Iterator[str]:
+        return (uri for uri, kept in self._kept.items() if kept.owner == owner)
+
+    def _drop(self, uri: str) -> None:
+        kept = self._kept.pop(uri)
+        use = self._uses[kept.owner]
+        use.size -= kept.size
+        use.entries -= 1
+        if not use.entries:
+            del self._uses[kept.owner]
+
+
+def _allowance(whole: int, others: Sequence[int]) -> int:
+    """How much of the whole one may have beside others, who have that much: each has its share for certain."""
+    share = whole // (len(others) + 1)
+    return whole - sum(min(used, share) for used in others)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 9
