@@ -33,6 +33,7 @@ __all__ = [
     "kind_of",
     "plan",
     "plan_in",
+    "question_over",
     "replayed",
     "terminal",
     "text_content",
@@ -110,6 +111,13 @@ def call_running(call_id: str, *content: JSON) -> JSON:
     """It goes on; `content`, if there is any, replaces what is shown at it."""
     update: JSON = {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
     return {**update, "content": list(content)} if content else update
+
+
+def question_over(call_id: str, title: str | None) -> JSON:
+    """A question that was shown as a call is over: the call that asked has its title again; one of its own has ended."""
+    if title is not None:
+        return {**call_running(call_id), "title": title}
+    return {**call_running(call_id), "status": "completed"}
 
 
 def terminal(terminal_id: str) -> JSON:
