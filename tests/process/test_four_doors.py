@@ -1,4 +1,4 @@
-"""One agent, as one file, through each of its four doors: MCP, OpenAI's API, the Agent Client Protocol, an Agent Plugin."""
+"""One agent, as one file, through each of its four doors: MCP, OpenAI's API, an editor (ACP), an Agent Plugin."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def call_running(call_id: str, *content: JSON) -> JSON:
 
 
 def question_over(call_id: str, title: str | None) -> JSON:
-    """A question that was shown as a call is over: the call that asked has its title again; one of its own has ended."""
+    """A question is over: the call that asked has its title again; where none did, what was shown for it has ended."""
     if title is not None:
         return {**call_running(call_id), "title": title}
     return {**call_running(call_id), "status": "completed"}
