@@ -296,7 +296,7 @@ class EditorSession:
         messages = messages_of_prompt(result, images=self._served.images)
         if is_input_required(result) or not messages:
             raise ChatError(400, f"/{command[0]} has no messages.")
-        files = blocks[1:]
+        files = command[2]
         return [*messages, *([user_message(files, images=self._served.images)] if files else [])]
 
 
