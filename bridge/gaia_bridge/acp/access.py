@@ -201,7 +201,7 @@ class Access:
     async def _created(self, **params: Any) -> str:
         """A new terminal. One that is there only after the turn was cancelled, or too late, is released then."""
         opened: list[str] = []
-        problems: list[AnswerError] = []
+        problems: list[Exception] = []
         answered = anyio.Event()
         has_left = False
 
@@ -209,7 +209,7 @@ class Access:
             try:
                 terminal = await self._at.ask(_CREATE, self._at.limits.turn_timeout, **params)
                 opened.append(_field(_CREATE, terminal, "terminalId", str))
-            except AnswerError as error:
+            except Exception as error:  # raised where it was asked: here it would end all conversations
                 problems.append(error)
             answered.set()
             if has_left and opened:
@@ -219,13 +219,13 @@ class Access:
         try:
             with anyio.fail_after(self._at.limits.terminal):
                 await answered.wait()
-        except TimeoutError:
-            has_left = True
-            raise AnswerError(f"the editor did not answer {_CREATE} within {self._at.limits.terminal:g} s") from None
-        except BaseException:
+        except BaseException as error:
             has_left = True
             if opened:  # at the same moment
                 self._at.start(partial(self._released, opened[0]))
+            if isinstance(error, TimeoutError):
+                seconds = self._at.limits.terminal
+                raise AnswerError(f"the editor did not answer {_CREATE} within {seconds:g} s") from None
             raise
         if problems:
             raise problems[0]

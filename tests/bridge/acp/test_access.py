@@ -45,6 +45,12 @@ class Working(Agent):
             return {"output": end.output, "code": end.exit_code, "signal": end.signal, "late": end.has_timed_out}
 
         @tool
+        def run_nonsense() -> str:
+            """Run what is no command."""
+            nonsense: Any = object()
+            return editor().run(PYTHON, nonsense).output
+
+        @tool
         def run_slowly() -> str:
             """Run Python, and tell how far it is."""
             editor().run(PYTHON, "-S", "-c", "")
@@ -159,6 +165,15 @@ async def test_a_terminal_that_opens_too_late_is_released() -> None:
         client.gate.set()
         await client.until(lambda: len(client.released) == 1)
     assert "the editor did not answer terminal/create within 0.01 s" in str(told(model)[0])
+
+
+async def test_a_command_that_is_none_fails_in_its_tool_alone() -> None:
+    agent, _ = working(call("run_nonsense"), say("Sorry."), say("Still here."))
+    async with editing(agent, Workbench()) as editor:
+        session = await editor.begin()
+        await editor.ask(session, "Go")
+        assert [update["status"] for update in editor.client.shown("tool_call_update")] == ["failed"]
+        assert (await editor.ask(session, "And now?")).stop_reason == "end_turn"
 
 
 async def test_how_a_command_has_ended_is_known_from_an_editor_that_says_it_once() -> None:
