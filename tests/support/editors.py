@@ -110,6 +110,10 @@ class Workbench(EditorClient):
         """What of it agents have used."""
         self.refuses = ""
         """The part of a path that nobody may read."""
+        self.tells_status = True
+        """Whether the output of a program comes with how it has ended."""
+        self.released: list[str] = []
+        """Terminals that agents have released."""
         self.open: dict[str, asyncio.subprocess.Process] = {}
         """Programs in terminals that are not released."""
 
@@ -143,6 +147,9 @@ class Workbench(EditorClient):
     ) -> Any:
         """The agent runs a command."""
         self.asked.append(f"run {Path(command).name} in {cwd}, {output_byte_limit} bytes")
+        self._changed()
+        if self.gate is not None:
+            await self.gate.wait()
         process = await asyncio.create_subprocess_exec(
             command,
             *(args or ()),
@@ -171,7 +178,8 @@ class Workbench(EditorClient):
         status = acp_schema.TerminalExitStatus(
             exit_code=code if code >= 0 else None, signal=None if code >= 0 else str(-code)
         )
-        return acp_schema.TerminalOutputResponse(output=output, truncated=False, exit_status=status)
+        told = status if self.tells_status else None
+        return acp_schema.TerminalOutputResponse(output=output, truncated=False, exit_status=told)
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **kwargs: Any) -> Any:
         """The agent ends it."""
@@ -185,6 +193,7 @@ class Workbench(EditorClient):
         if process.returncode is None:
             process.kill()
         await process.communicate()
+        self.released.append(terminal_id)
         self._changed()
         return acp_schema.ReleaseTerminalResponse()
 

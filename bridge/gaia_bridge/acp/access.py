@@ -53,6 +53,8 @@ class Workplace(Struct, frozen=True):
     declared: Mapping[str, Any]
     """The editor's capabilities, in wire shape."""
     put: _Puts
+    start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+    """Starts what may outlive a turn, and ends with the editor."""
     limits: AcpLimits
 
     @property
@@ -181,15 +183,13 @@ class Access:
         self._at.insist("terminal", "run commands")
         limits = self._at.limits
         seconds = limits.command_timeout if wanted is None else min(wanted, limits.command_timeout)
-        terminal = await self._at.ask(
-            _CREATE,
+        terminal_id = await self._created(
             command=words[0],
             args=words[1:],
             env=[{"name": name, "value": value} for name, value in env.items()],
             cwd=self._at.path(cwd or "."),
             outputByteLimit=limits.command_output,
         )
-        terminal_id = _field(_CREATE, terminal, "terminalId", str)
         try:
             if running is not None:
                 await self._show(running.call.id, terminal_id)
@@ -198,15 +198,49 @@ class Access:
             with anyio.CancelScope(shield=True), anyio.move_on_after(limits.release):
                 await self._released(terminal_id)
 
+    async def _created(self, **params: Any) -> str:
+        """A new terminal. One that is there only after the turn was cancelled, or too late, is released then."""
+        opened: list[str] = []
+        problems: list[Exception] = []
+        answered = anyio.Event()
+        has_left = False
+
+        async def create() -> None:
+            try:
+                terminal = await self._at.ask(_CREATE, self._at.limits.turn_timeout, **params)
+                opened.append(_field(_CREATE, terminal, "terminalId", str))
+            except Exception as error:  # raised where it was asked: here it would end all conversations
+                problems.append(error)
+            answered.set()
+            if has_left and opened:
+                await self._released(opened[0])
+
+        self._at.start(create)
+        try:
+            with anyio.fail_after(self._at.limits.terminal):
+                await answered.wait()
+        except BaseException as error:
+            has_left = True
+            if opened:  # at the same moment
+                self._at.start(partial(self._released, opened[0]))
+            if isinstance(error, TimeoutError):
+                seconds = self._at.limits.terminal
+                raise AnswerError(f"the editor did not answer {_CREATE} within {seconds:g} s") from None
+            raise
+        if problems:
+            raise problems[0]
+        return opened[0]
+
     async def _end_of(self, terminal_id: str, seconds: float) -> CommandEnd:
         has_timed_out = True
+        ended: JSON = {}
         with anyio.move_on_after(seconds):
-            await self._at.ask(_WAIT, seconds + self._at.limits.release, terminalId=terminal_id)
+            ended = await self._at.ask(_WAIT, seconds + self._at.limits.release, terminalId=terminal_id)
             has_timed_out = False
         if has_timed_out:
             await self._at.ask(_KILL, terminalId=terminal_id)
         told = await self._at.ask(_OUTPUT, terminalId=terminal_id)
-        status: JSON = told["exitStatus"] if is_object(told.get("exitStatus")) else {}
+        status: JSON = told["exitStatus"] if is_object(told.get("exitStatus")) else ended
         code, signal = status.get("exitCode"), status.get("signal")
         return CommandEnd(
             _field(_OUTPUT, told, "output", str),

@@ -84,7 +84,7 @@ class Editor:
         self._limits = settings.acp
         self._images = images
         self._tasks = tasks
-        self._served = Served(model, settings, images, on_error_line, self._ask, self._update)
+        self._served = Served(model, settings, images, on_error_line, self._ask, self._update, tasks.start_soon)
         self._about: dict[str, Any] = {}
         self._sessions: dict[str, EditorSession] = {}
         self._methods: Mapping[str, tuple[type[BaseModel], Callable[[Any], Awaitable[Any]]]] = {
@@ -261,8 +261,11 @@ class Editor:
         try:
             await self._tasks.start(session.run)
         except BaseException:
-            self._sessions.pop(session_id, None)
+            if self._sessions.get(session_id) is session:
+                del self._sessions[session_id]
             raise
+        if self._sessions.get(session_id) is not session:
+            raise busy(f"conversation {session_id} was closed, deleted or opened again while it was being opened")
         return session
 
     async def _recalled(self, session_id: str) -> Sequence[JSON]:

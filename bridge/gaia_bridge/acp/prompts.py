@@ -44,7 +44,7 @@ def user_message(blocks: Sequence[Any], *, images: bool) -> JSON:
             case TextContentBlock():
                 said.append(block.text)
             case ResourceContentBlock():
-                said.append(f"[{block.title or block.name}]({block.uri})")
+                said.append(_link(block))
             case EmbeddedResourceContentBlock():
                 resource: Any = block.resource
                 if isinstance(resource, TextResourceContents):
@@ -74,13 +74,20 @@ def title_of(message: JSON) -> str:
     return one_line(text.strip().partition("\n")[0], _TITLE)
 
 
-def command_of(blocks: Sequence[Any]) -> tuple[str, str] | None:
-    """The command that a prompt begins with, and what follows it; `None` if it begins with none."""
+def command_of(blocks: Sequence[Any]) -> tuple[str, str, Sequence[Any]] | None:
+    """The command that a prompt begins with, what follows it in its line, and the blocks after that.
+
+    A link is in the line if a space is before it, as where a person has typed it there. `None` if there is no command.
+    """
     first = blocks[0] if blocks else None
     if not isinstance(first, TextContentBlock) or not first.text.startswith("/"):
         return None
-    name, *rest = first.text[1:].split(maxsplit=1) or [""]
-    return name, rest[0].strip() if rest else ""
+    line, left = first.text[1:], list(blocks[1:])
+    while left and (more := _in_line(left[0])) and (line[-1:].isspace() or more[0].isspace()):
+        line += more
+        del left[0]
+    name, *rest = line.split(maxsplit=1) or [""]
+    return name, rest[0].strip() if rest else "", left
 
 
 def hint_of(definition: JSON) -> str:
@@ -122,6 +129,17 @@ def messages_of_prompt(result: Mapping[str, Any], *, images: bool) -> list[JSON]
         is_text = len(texts) == len(parts)
         found.append({"role": str(message.get("role")), "content": "\n".join(texts) if is_text else parts})
     return found
+
+
+def _in_line(block: Any) -> str:
+    """What a person sees of a block in the line that they type; empty for files and pictures."""
+    if isinstance(block, TextContentBlock):
+        return block.text
+    return _link(block) if isinstance(block, ResourceContentBlock) else ""
+
+
+def _link(block: ResourceContentBlock) -> str:
+    return f"[{block.title or block.name}]({block.uri})"
 
 
 def _part(block: Any, *, images: bool) -> JSON:

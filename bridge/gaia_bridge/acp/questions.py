@@ -15,7 +15,7 @@ import anyio
 from acp import CLIENT_METHODS, RequestError
 
 from gaia_bridge.acp.forms import form_for_editors
-from gaia_bridge.acp.updates import call_running, kind_of, text_content
+from gaia_bridge.acp.updates import call_running, kind_of, question_over, text_content
 from gaia_bridge.calls.own_request import nobody_to_ask
 from gaia_bridge.calls.running_tool import RunningTool
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
@@ -142,7 +142,11 @@ class Questions:
             }
         options = _OF_OTHERS if confirmed is None else _OF_TOOLS
         params = {"sessionId": self._session_id, "toolCall": call, "options": list(options)}
-        chosen = _chosen(await self.put(_PERMISSION, params), [option["optionId"] for option in options])
+        try:
+            chosen = _chosen(await self.put(_PERMISSION, params), [option["optionId"] for option in options])
+        finally:
+            if confirmed is None:
+                await self._notify(question_over(call["toolCallId"], None if running is None else running.call.title))
         if chosen is None:
             return {"action": "cancel"}
         if confirmed is not None and chosen != _NO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 from acp.schema import HttpMcpServer, McpServerStdio, SseMcpServer
 
@@ -44,10 +45,18 @@ def _spec(at: str, server: Any, cwd: str) -> ServerSpec:
             environment = {variable.name: variable.value for variable in server.env}
             return StdioServerSpec(name, server.command, tuple(server.args), environment, cwd)
         case HttpMcpServer() | SseMcpServer():
-            if not server.url.lower().startswith(("http://", "https://")):
+            if not _is_http(server.url):
                 raise invalid(f"{at}.url", f"{server.url!r:.200} came", "a URL with http or https")
             headers = {header.name: header.value for header in server.headers}
             return HttpServerSpec(name, server.url, headers, sse=isinstance(server, SseMcpServer))
         case _:
             kind = getattr(server, "type", type(server).__name__)
             raise invalid(f"{at}.type", f"{kind!r} came", "stdio, http or sse, as mcpCapabilities says")
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # half an IPv6 address
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,8 @@ class Served(Struct, frozen=True):
     """Sends the editor a request."""
     update: Callable[[str, JSON], Awaitable[None]]
     """Sends it an update of a conversation."""
+    start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+    """Starts a coroutine that ends with the editor."""
 
 
 class EditorSession:
@@ -99,6 +101,7 @@ class EditorSession:
         self._client = ChatClient(("acp", session_id))
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
+        self._turn_over = anyio.Event()
         self._changed = anyio.Event()
         self._catalog: Catalog | None = None
         self._turn: EditorTurn | None = None
@@ -110,10 +113,15 @@ class EditorSession:
             folders,
             served.settings.agent.question_timeout,
         )
-        self._workplace = Workplace(session_id, folders[0], editor, self._questions.put, served.settings.acp)
+        self._workplace = Workplace(
+            session_id, folders[0], editor, self._questions.put, served.start, served.settings.acp
+        )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Have the servers, and tell of commands, until `end`. Reports started once servers are being started."""
+        """Have the servers, and tell of commands, until `end`.
+
+        Reports started once servers are being started, or `end` was called before that.
+        """
         source, is_started = self._served.model.source, False
         with self._scope:
             stop_listening = source.listen(lambda _: self._changed.set())
@@ -141,12 +149,16 @@ class EditorSession:
                 stop_listening()
                 self._client.leave()
                 self._ended.set()
+        if not is_started:
+            task_status.started()
 
     async def end(self) -> None:
-        """Cancel its turn, and end its servers."""
+        """Cancel its turn, end its servers, and wait until nothing of it remembers or says anything any more."""
         self.cancel()
         self._scope.cancel()
         await self._ended.wait()
+        if self._turn is not None:
+            await self._turn_over.wait()
 
     async def notify(self, update: JSON) -> None:
         """Tell the editor something of this conversation."""
@@ -179,6 +191,7 @@ class EditorSession:
         with ExitStack() as turn_ends:
             turn_ends.callback(line.tell)
             farewell = self._served.settings.chats.farewell
+            self._turn_over = anyio.Event()
             self._turn = EditorTurn(self._served.model, self.notify, self._questions, self._workplace, line, farewell)
             try:
                 return await self._turn.play(
@@ -186,6 +199,7 @@ class EditorSession:
                 )
             finally:
                 self._turn = None
+                self._turn_over.set()
 
     async def _chat(
         self, blocks: Sequence[Any], message: JSON, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel
@@ -282,7 +296,7 @@ class EditorSession:
         messages = messages_of_prompt(result, images=self._served.images)
         if is_input_required(result) or not messages:
             raise ChatError(400, f"/{command[0]} has no messages.")
-        files = blocks[1:]
+        files = command[2]
         return [*messages, *([user_message(files, images=self._served.images)] if files else [])]
 
 

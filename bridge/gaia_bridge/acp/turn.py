@@ -170,7 +170,7 @@ class EditorTurn:
         await self._until_shown(call_id)
         shown = self._terminals.setdefault(call_id, [])
         shown.append(updates.terminal(terminal_id))
-        await self._notify({**updates.call_running(call_id), "content": list(shown)})
+        await self._notify(updates.call_running(call_id, *shown))
 
     async def _show(self, piece: Piece) -> None:
         match piece:
@@ -198,13 +198,15 @@ class EditorTurn:
 
     async def _close_calls(self) -> None:
         for call_id in self._open:
-            await self._notify(updates.call_cancelled(call_id))
+            await self._notify(updates.call_cancelled(call_id, self._terminals.get(call_id, ())))
         self._open.clear()
 
     def _report(self, tasks: TaskGroup) -> Callable[[RunningTool, Progress], None]:
         def report(running: RunningTool, progress: Progress) -> None:
-            if running.call.id in self._open:
-                tasks.start_soon(self._notify, updates.call_running(running.call.id, _told(progress)))
+            call_id = running.call.id
+            if call_id in self._open:
+                content = [*self._terminals.get(call_id, ()), updates.text_content(_told(progress))]
+                tasks.start_soon(self._notify, updates.call_running(call_id, *content))
 
         return report
 

@@ -16,6 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from acp.schema import ContentToolCallContent
+from pydantic import ValidationError
+
 from gaia_bridge.chat_types import ToolBegun, ToolEnded
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
@@ -30,6 +33,7 @@ __all__ = [
     "kind_of",
     "plan",
     "plan_in",
+    "question_over",
     "replayed",
     "terminal",
     "text_content",
@@ -53,6 +57,9 @@ _READING: Final = ("read", "search", "fetch", "think")
 
 _PATHS: Final = ("path", "file_path", "filepath", "file", "filename")
 """Arguments that name the file which a call is about."""
+
+_MAX_LINE: Final = 2**32 - 1
+"""Editors drop an update with a greater number of a line."""
 
 _STATUSES: Final = ("pending", "in_progress", "completed")
 _PRIORITIES: Final = ("high", "medium", "low")
@@ -100,10 +107,17 @@ def call_begun(call: ToolBegun, cwd: Path) -> JSON:
     return begun
 
 
-def call_running(call_id: str, text: str | None = None) -> JSON:
-    """It goes on, and has got so far."""
+def call_running(call_id: str, *content: JSON) -> JSON:
+    """It goes on; `content`, if there is any, replaces what is shown at it."""
     update: JSON = {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
-    return update if text is None else {**update, "content": [text_content(text)]}
+    return {**update, "content": list(content)} if content else update
+
+
+def question_over(call_id: str, title: str | None) -> JSON:
+    """A question is over: the call that asked has its title again; where none did, what was shown for it has ended."""
+    if title is not None:
+        return {**call_running(call_id), "title": title}
+    return {**call_running(call_id), "status": "completed"}
 
 
 def terminal(terminal_id: str) -> JSON:
@@ -132,9 +146,9 @@ def call_ended(ended: ToolEnded, cwd: Path) -> JSON:
     return update
 
 
-def call_cancelled(call_id: str) -> JSON:
-    """It was cancelled with its turn."""
-    content = [text_content("cancelled")]
+def call_cancelled(call_id: str, terminals: Sequence[JSON] = ()) -> JSON:
+    """It was cancelled with its turn; the terminals that it has opened stay at it."""
+    content = [*terminals, text_content("cancelled")]
     return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "failed", "content": content}
 
 
@@ -222,10 +236,21 @@ def _said(value: Any) -> JSON:
 def _content(ended: ToolEnded) -> list[JSON]:
     """The blocks of an MCP result as they are; everything else as the text that the model is told."""
     blocks = ended.value.get("content") if is_object(ended.value) else None
-    if is_array(blocks) and blocks and all(is_object(it) and it.get("type") in CONTENT_TYPES for it in blocks):
+    if is_array(blocks) and blocks and all(map(_is_block, blocks)):
         return [{"type": "content", "content": block} for block in blocks]
     text = ended.problem or ended.text
     return [text_content(text)] if text else []
+
+
+def _is_block(value: Any) -> bool:
+    """Whether an editor can read it: it would drop the whole update, and show the call as running for ever."""
+    if not is_object(value) or value.get("type") not in CONTENT_TYPES:
+        return False
+    try:
+        ContentToolCallContent.model_validate({"type": "content", "content": value})
+    except ValidationError:
+        return False
+    return True
 
 
 def _diffs(value: Any, cwd: Path) -> Iterator[JSON]:
@@ -249,7 +274,7 @@ def _locations(places: Sequence[Any], cwd: Path) -> list[JSON]:
         if not is_object(place) or not isinstance(path := place.get("path"), str) or not path or "\0" in path:
             continue
         location: JSON = {"path": _absolute(path, cwd)}
-        if isinstance(line := place.get("line"), int) and not isinstance(line, bool) and line >= 0:
+        if isinstance(line := place.get("line"), int) and not isinstance(line, bool) and 0 <= line <= _MAX_LINE:
             location["line"] = line
         if location not in found:
             found.append(location)

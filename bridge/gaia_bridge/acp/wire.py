@@ -96,6 +96,8 @@ class Wire:
     async def _message(self, line: bytes | OversizedLine) -> JSON | None:
         """What a line says; `None` for what is no message, which is answered."""
         content: Any = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
+        if is_object(content) and "method" not in content and content.get("result", "") is None:
+            content["result"] = {}  # an empty result, which is null in ACP, and an object in MCP
         refusal = _problem(content)
         if refusal is None:
             if is_request(content):

@@ -66,6 +66,8 @@ class AcpLimits(Limits, frozen=True):
     """Seconds for a command that an agent runs in a terminal of the editor: as long as a call may take."""
     command_output: int = 64 * KIB
     """Bytes of its output that are kept: the end of them. A model is told no more of one call."""
+    terminal: float = 60.0
+    """Seconds for the editor to open a terminal: it may ask the person first."""
     release: float = 5.0
     """Seconds for the editor to close a terminal, also when the turn is over."""
     page: int = 50

@@ -45,6 +45,19 @@ class Working(Agent):
             return {"output": end.output, "code": end.exit_code, "signal": end.signal, "late": end.has_timed_out}
 
         @tool
+        def run_nonsense() -> str:
+            """Run what is no command."""
+            nonsense: Any = object()
+            return editor().run(PYTHON, nonsense).output
+
+        @tool
+        def run_slowly() -> str:
+            """Run Python, and tell how far it is."""
+            editor().run(PYTHON, "-S", "-c", "")
+            get_request_context().report_progress(1, 2)
+            return "done"
+
+        @tool
         def able() -> list[bool]:
             """Say what can be done."""
             there = get_request_context().editor
@@ -120,6 +133,65 @@ async def test_a_command_ends_with_the_turn_that_is_cancelled() -> None:
         tasks.start_soon(cancel)
         assert (await editor.ask(session, "Go")).stop_reason == "cancelled"
         await until(lambda: not client.open)
+        ended = client.shown("tool_call_update")[-1]
+        kinds = [content["type"] for content in ended["content"]]
+        assert kinds == ["terminal", "content"], "it stays where it is shown"
+
+
+async def test_a_terminal_that_opens_after_the_turn_was_cancelled_is_released() -> None:
+    client = Workbench()
+    client.gate = anyio.Event()
+    agent, _ = working(call("run", code="import time; time.sleep(600)"), say("Never."))
+    async with editing(agent, client) as editor, anyio.create_task_group() as tasks:
+        session = await editor.begin()
+
+        async def cancel() -> None:
+            await client.until(lambda: bool(client.asked))
+            await editor.connection.cancel(session)
+
+        tasks.start_soon(cancel)
+        assert (await editor.ask(session, "Go")).stop_reason == "cancelled"
+        client.gate.set()
+        await client.until(lambda: len(client.released) == 1)
+        assert not client.open
+
+
+async def test_a_terminal_that_opens_too_late_is_released() -> None:
+    client = Workbench()
+    client.gate = anyio.Event()
+    agent, model = working(call("run", code="import time; time.sleep(600)"), say("Done."))
+    async with editing(agent, client, settings=Settings(acp=AcpLimits(terminal=0.01))) as editor:
+        await editor.ask(await editor.begin(), "Go")
+        client.gate.set()
+        await client.until(lambda: len(client.released) == 1)
+    assert "the editor did not answer terminal/create within 0.01 s" in str(told(model)[0])
+
+
+async def test_a_command_that_is_none_fails_in_its_tool_alone() -> None:
+    agent, _ = working(call("run_nonsense"), say("Sorry."), say("Still here."))
+    async with editing(agent, Workbench()) as editor:
+        session = await editor.begin()
+        await editor.ask(session, "Go")
+        assert [update["status"] for update in editor.client.shown("tool_call_update")] == ["failed"]
+        assert (await editor.ask(session, "And now?")).stop_reason == "end_turn"
+
+
+async def test_how_a_command_has_ended_is_known_from_an_editor_that_says_it_once() -> None:
+    client = Workbench()
+    client.tells_status = False
+    agent, model = working(call("run", code="raise SystemExit(3)"), say("Done."))
+    async with editing(agent, client) as editor:
+        await editor.ask(await editor.begin(), "Go")
+    assert told(model)[0]["code"] == 3
+
+
+async def test_a_terminal_stays_at_its_call_when_progress_is_shown() -> None:
+    client = Workbench()
+    agent, _ = working(call("run_slowly"), say("Done."))
+    async with editing(agent, client) as editor:
+        await editor.ask(await editor.begin(), "Go")
+        shown = [[it["type"] for it in update.get("content", ())] for update in client.shown("tool_call_update")]
+    assert shown == [["terminal"], ["terminal", "content"], ["terminal", "content"]]
 
 
 async def test_what_an_editor_refuses_or_does_not_have_is_said_in_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -14,7 +15,7 @@ from gaia.agents.base import Agent, ApiAgent, get_request_context
 from gaia.llm import ModelUnreachableError
 from gaia_bridge.chat_types import ChatRequest, Piece, Plan, Reply, Thought
 from gaia_bridge.settings import AcpLimits, Settings
-from tests.support.editors import editing
+from tests.support.editors import editing, stdio_server
 from tests.support.fake_model import FakeModel, call, calls, made, say
 from tests.support.on_demand import acp
 from tests.support.waiting import PATIENCE, wait_in_thread
@@ -314,6 +315,66 @@ async def test_a_closed_conversation_is_forgotten() -> None:
         assert agent.list_sessions() == []
         with pytest.raises(acp.RequestError, match="expected one that session/new has made, and that is not closed"):
             await editor.ask(session, "Hello?")
+
+
+class Tidying(Scripted):
+    """Has something to do before its turn is over."""
+
+    def __init__(self) -> None:
+        self.tidying, self.go = threading.Event(), threading.Event()
+
+    async def answer_chat(self, request: ChatRequest) -> AsyncGenerator[Piece]:
+        try:
+            yield "Begun."
+            await asyncio.Event().wait()
+        finally:
+            self.tidying.set()
+            await asyncio.to_thread(self.go.wait, PATIENCE)
+
+
+async def test_a_conversation_is_not_closed_before_its_turn_is_over() -> None:
+    agent, order = Tidying(), list[str]()
+    async with editing(agent) as editor:
+        session = await editor.begin()
+
+        async def ask() -> None:
+            order.append((await editor.ask(session, "go")).stop_reason)
+
+        async def close() -> None:
+            await editor.client.until(lambda: editor.client.said() == "Begun.")
+            await editor.connection.close_session(session)
+            order.append("closed")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            tasks.start_soon(close)
+            await wait_in_thread(agent.tidying.wait)
+            for _ in range(3):  # what has been asked before is answered before
+                await editor.connection.initialize(1)
+            agent.go.set()
+    assert order == ["cancelled", "closed"]
+
+
+async def test_a_conversation_that_is_opened_twice_at_once_is_open(tmp_path: Path) -> None:
+    agent, _ = made(say("Hello."), say("Again."), session_file=tmp_path / "sessions.db")
+    async with editing(agent) as editor:
+        session = await editor.begin()
+        await editor.ask(session, "Hello")
+        server, refused = stdio_server("up", "/no/such/program"), list[str]()
+
+        async def load() -> None:
+            try:
+                await editor.connection.load_session(cwd="/", session_id=session, mcp_servers=[server])
+            except acp.RequestError as error:
+                refused.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(load)
+        assert [problem.partition(" was ")[2] for problem in refused] == [
+            "closed, deleted or opened again while it was being opened"
+        ]
+        assert (await editor.ask(session, "Still there?")).stop_reason == "end_turn"
 
 
 async def test_a_reload_of_nothing_is_refused() -> None:

@@ -57,8 +57,20 @@ def test_too_little_and_too_much_is_refused(definition: Any, typed: str, problem
     ],
 )
 def test_a_command_is_what_begins_with_a_slash(typed: str, command: Any) -> None:
-    assert acp_prompts.command_of([acp.text_block(typed)]) == command
+    found = acp_prompts.command_of([acp.text_block(typed)])
+    assert found == (None if command is None else (*command, []))
     assert acp_prompts.command_of([]) is None
+
+
+def test_links_that_are_typed_in_the_line_of_a_command_are_arguments() -> None:
+    link, text = acp.resource_link_block("a.py", "file:///a.py"), acp.text_block
+    command_of = acp_prompts.command_of
+    assert command_of([text("/review "), link, text(" focus=speed")]) == (
+        "review",
+        "[a.py](file:///a.py) focus=speed",
+        [],
+    )
+    assert command_of([text("/review b.py"), link]) == ("review", "b.py", [link]), "it is there beside the line"
 
 
 def test_the_messages_of_a_prompt_keep_their_roles_and_pictures_where_a_model_sees() -> None:

@@ -148,6 +148,8 @@ async def test_yes_and_no_are_asked_of_an_editor_without_forms(choice: str, told
     async with editing(agent, EditorClient(choice)) as editor:
         await editor.ask(await editor.begin(), "go")
         [asked], [begun] = editor.client.permissions, editor.client.shown("tool_call")
+        [over, _] = editor.client.shown("tool_call_update")
+    assert (over["title"], over["status"]) == ("yes_or_no", "in_progress"), "the question is no longer its title"
     assert model.asked[1].results() == [f"accept {told}"]
     assert asked["options"] == {"allow": "allow_once", "reject": "reject_once"}
     assert (asked["call"]["toolCallId"], asked["call"]["title"]) == (begun["toolCallId"], "Go on?")

@@ -152,10 +152,12 @@ async def test_the_prompts_of_agent_and_servers_are_commands() -> None:
 async def test_servers_that_cannot_be_are_refused(nothing_left: None) -> None:
     agent, _ = made()
     http = acp_schema.HttpMcpServer(type="http", name="web", url="ftp://example.org", headers=[])
+    half = acp_schema.HttpMcpServer(type="http", name="web", url="http://[::1", headers=[])
     other = acp_schema.AcpMcpServer(type="acp", name="odd", server_id="1")
     async with editing(agent, settings=Settings(acp=AcpLimits(servers=2))) as editor:
         for servers, problem in (
             ([http], r"mcpServers\[0\].url: 'ftp://example.org' came; expected a URL with http or https"),
+            ([half], r"mcpServers\[0\].url: 'http://\[::1' came; expected a URL with http or https"),
             ([raw(), other], r"mcpServers\[1\].type: 'acp' came; expected stdio, http or sse"),
             ([raw(), raw()], "mcpServers: two servers are called 'up'; expected a name of its own for each"),
             ([stdio_server("up", "")], r"mcpServers\[0\].command: an empty text came; expected a program"),

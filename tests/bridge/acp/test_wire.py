@@ -204,6 +204,29 @@ async def test_an_answer_to_a_question_that_is_no_answer_ends_the_question() -> 
         agent.close()
 
 
+async def test_an_empty_result_is_null_as_the_protocol_has_it() -> None:
+    def write() -> str:
+        """Write a file of the editor."""
+        editor = get_request_context().editor
+        assert editor is not None
+        editor.write_text_file("/a", "x")
+        return "written"
+
+    agent, model = made(call("write"), say("Done."), tools=[write])
+    async with lines(agent) as editor:
+        able = {"fs": {"writeTextFile": True}}
+        await editor.answer(request("initialize", {"protocolVersion": 1, "clientCapabilities": able}))
+        begun = await editor.answer(request("session/new", {"cwd": "/", "mcpServers": []}))
+        prompt = {"sessionId": begun["result"]["sessionId"], "prompt": [{"type": "text", "text": "go"}]}
+        message = await editor.answer(request("session/prompt", prompt))
+        while message.get("id") != 1 or "method" in message:
+            if message.get("method") == "fs/write_text_file":
+                await editor.send({"jsonrpc": "2.0", "id": message["id"], "result": None})
+            message = await editor.receive()
+    assert model.asked[1].results() == ["written"]
+    agent.close()
+
+
 async def test_a_turn_that_waits_for_a_server_to_start_can_be_cancelled() -> None:
     silent = {"name": "silent", "command": sys.executable, "args": ["-S", "-c", "input(); input()"], "env": []}
     agent, model = made()
