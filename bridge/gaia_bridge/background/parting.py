@@ -1,4 +1,4 @@
-"""A bridge in the background is nobody's child: editors end a server with all of its children, and it serves others too."""
+"""A bridge in the background is nobody's child: editors end a server with all its children, and it serves others."""
 
 from __future__ import annotations
 
