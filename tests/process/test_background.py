@@ -255,7 +255,7 @@ def test_many_windows_at_once_start_one_bridge(me: User) -> None:
         list(pool.map(Window.begin, windows))
         assert len(set(pool.map(process_of, windows))) == 1
     eventually(lambda: me.log().count("serves it now") == 1)
-    assert len(me.pids(" background ")) == 1
+    eventually(lambda: len(me.pids(" background ")) == 1)
 
 
 # What happens when something ends.
@@ -539,7 +539,7 @@ def test_a_configuration_that_starts_its_own_front_is_told_so(me: User) -> None:
     window = me.window("--config", str(me.config))
     eventually(lambda: "as a server of its own" in me.log())
     assert window.result_of("tools/list")["tools"] == []
-    assert len(me.pids(" background ")) == 1
+    eventually(lambda: len(me.pids(" background ")) == 1)
 
 
 def test_up_ps_restart_and_down_by_hand(me: User) -> None:

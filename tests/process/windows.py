@@ -198,8 +198,8 @@ class User:
         found: list[int] = []
 
         def is_there() -> bool:
-            found[:] = [pid for pid in self.pids(" background ") if pid not in besides]
-            return len(found) == 1  # while it starts, there is the process that it leaves as well
+            found[:] = [pid for pid in self.pids(" background ") if pid not in besides and not _leads_session(pid)]
+            return bool(found)
 
         eventually(is_there)
         [pid] = found
@@ -234,6 +234,14 @@ def user() -> Generator[User]:
         made = User(folder, opened)
         opened.callback(made.end)
         yield made
+
+
+def _leads_session(pid: int) -> bool:
+    """Whether a process is the one that the bridge leaves while it starts, or is gone."""
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return True
 
 
 def has_ended(pid: int) -> bool:
