@@ -24,7 +24,7 @@ from gaia_bridge.cli import main
 from gaia_bridge.front import launching
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import DEADLINE
-from tests.process.windows import AGENT, LISTS, User, Window, user
+from tests.process.windows import AGENT, LISTS, User, Window, has_ended, user
 from tests.support.installed_programs import python_with, required
 from tests.support.waiting import eventually
 from tests.upstreams.servers import PYTHON
@@ -255,7 +255,7 @@ def test_many_windows_at_once_start_one_bridge(me: User) -> None:
         list(pool.map(Window.begin, windows))
         assert len(set(pool.map(process_of, windows))) == 1
     eventually(lambda: me.log().count("serves it now") == 1)
-    assert len(me.pids(" background ")) == 1
+    eventually(lambda: len(me.pids(" background ")) == 1)
 
 
 # What happens when something ends.
@@ -285,7 +285,7 @@ def test_when_the_bridge_is_killed_calls_fail_at_once_and_all_else_goes_on(me: U
         assert window.told("narrate") == "done"
         assert window.until("notifications/message")["params"]["level"] == "info"
     assert psutil.STATUS_ZOMBIE not in {child.status() for child in psutil.Process(window.pid).children()}
-    assert not psutil.pid_exists(first)
+    eventually(lambda: has_ended(first))
     assert {str(message.get("method")) for message in window.others} <= {
         *(f"notifications/{kind}/list_changed" for kind in LISTS),
         "notifications/message",
@@ -309,7 +309,7 @@ def test_after_that_servers_of_every_hand_answer_again_in_both_eras(shared: User
         listening(window)
     first = windows[0].told("process")["pid"]
     os.kill(first, signal.SIGKILL)
-    eventually(lambda: not psutil.pid_exists(first))
+    eventually(lambda: has_ended(first))
     for window in windows:
         all_there(window)
         assert "UTC" in json.dumps(window.told("time__get_current_time", timezone="UTC"))
@@ -360,6 +360,19 @@ def test_whatever_is_killed_in_whatever_order_nothing_is_left(me: User, order: t
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     eventually(me.nothing_is_left)
+
+
+def test_an_editor_that_ends_its_front_with_all_children_leaves_the_bridge_to_the_others(me: User) -> None:
+    words = ("--config", str(me.config), "--agent", str(AGENT))
+    me.has_servers({})
+    first = me.window(*words)
+    bridge = me.bridge_pid()
+    other = me.window(*words)
+    front = psutil.Process(first.pid)
+    for process in [*front.children(recursive=True), front]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert other.told("process")["pid"] == bridge
 
 
 def _lines(begun: Path) -> bytes:
@@ -420,7 +433,7 @@ def test_sigterm_is_an_end_by_hand(me: User) -> None:
     window = me.window("--agent", str(AGENT))
     first = me.bridge_pid()
     os.kill(first, signal.SIGTERM)
-    eventually(lambda: not psutil.pid_exists(first))
+    eventually(lambda: has_ended(first))
     assert me.pids(" background ") == []
     assert window.told("process")["pid"] != first
 
@@ -454,7 +467,7 @@ def test_a_newer_version_takes_the_place_of_an_older_one_and_clients_hear_of_lis
     path.touch()
     assert old.answer(call)["result"]["structuredContent"]["pid"] == first
     assert old.told("process")["pid"] == second
-    eventually(lambda: not psutil.pid_exists(first))
+    eventually(lambda: has_ended(first))
     allowed = {f"notifications/{kind}/list_changed" for kind in LISTS} | {"notifications/resources/updated"}
     assert {message.get("method") for message in old.others} <= allowed
     old.told("touch")
@@ -526,7 +539,7 @@ def test_a_configuration_that_starts_its_own_front_is_told_so(me: User) -> None:
     window = me.window("--config", str(me.config))
     eventually(lambda: "as a server of its own" in me.log())
     assert window.result_of("tools/list")["tools"] == []
-    assert len(me.pids(" background ")) == 1
+    eventually(lambda: len(me.pids(" background ")) == 1)
 
 
 def test_up_ps_restart_and_down_by_hand(me: User) -> None:
@@ -596,7 +609,7 @@ def test_a_bridge_that_hears_nothing_any_more_can_be_ended_all_the_same(
     assert "does not answer" in capsys.readouterr().out
     assert main(["down", "--all"]) == 0
     assert f"does not answer: process {pid} is killed" in capsys.readouterr().err
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert has_ended(pid)
 
 
 # Editors that reach sockets themselves.

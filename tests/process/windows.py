@@ -22,7 +22,7 @@ from tests.process.driving import LEGACY, MODERN, LineClient
 from tests.support.processes import command_of
 from tests.support.waiting import eventually
 
-__all__ = ["AGENT", "LISTS", "User", "Window", "user"]
+__all__ = ["AGENT", "LISTS", "User", "Window", "has_ended", "user"]
 
 AGENT: Final = Path(__file__).with_name("window_agent.py")
 LISTS: Final = ("tools", "prompts", "resources")
@@ -198,7 +198,7 @@ class User:
         found: list[int] = []
 
         def is_there() -> bool:
-            found[:] = [pid for pid in self.pids(" background ") if pid not in besides]
+            found[:] = [pid for pid in self.pids(" background ") if pid not in besides and not _leads_session(pid)]
             return bool(found)
 
         eventually(is_there)
@@ -234,6 +234,22 @@ def user() -> Generator[User]:
         made = User(folder, opened)
         opened.callback(made.end)
         yield made
+
+
+def _leads_session(pid: int) -> bool:
+    """Whether a process is the one that the bridge leaves while it starts, or is gone."""
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return True
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, also if whoever should bury it has not."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _put_away(process: subprocess.Popen[str], running: Running) -> None:

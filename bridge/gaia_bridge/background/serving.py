@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 from msgspec import Struct
@@ -35,8 +35,8 @@ class Background(Struct, frozen=True):
     scope: Scope
     keep: float | None
     """Seconds that it stays without a client; for ever if `None`."""
-    lock: int | None = None
-    """The descriptor of a lock to hold until it can be connected to."""
+    held: Sequence[int] = ()
+    """Descriptors to hold until it can be connected to."""
 
 
 async def serve_background(
@@ -100,8 +100,8 @@ async def serve_background(
     async with anyio.create_task_group() as tasks:
         await tasks.start(server.run)
         await tasks.start(fronts.run, front_socket.socket)
-        if background.lock is not None:
-            os.close(background.lock)
+        for descriptor in background.held:
+            os.close(descriptor)
         logger.info("%s: process %d serves it now", place.front, os.getpid())
         await anyio.to_thread.run_sync(remove_old, os.path.dirname(place.front), settings.background.log_kept)
         tasks.start_soon(end_when_left)

@@ -104,9 +104,14 @@ def background(
     """Be the bridge in the background; started by `connect` and `up`."""
     if os.getsid(0) != os.getpid() != os.getpgrp():
         os.setsid()  # no end of a terminal or of an editor is ours
+    held: list[int] = []
     if lock is not None:
+        from gaia_bridge.background.parting import leave_parent
+
         os.set_inheritable(lock, False)
-        FORKS.conceal(lock)
+        held = [lock, leave_parent()]
+        for descriptor in held:
+            FORKS.conceal(descriptor)
     try:
         os.chdir(folder or Path.home())
     except OSError as error:
@@ -131,7 +136,7 @@ def background(
         config=None if config is None else Path(config),
         names=NamingPolicy.DEFAULT,
         with_agents=bool(agents),
-        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds, lock),
+        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds, held),
     )
     return run(options, ctx.find_object(Deadline))
 

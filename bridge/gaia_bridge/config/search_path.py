@@ -18,7 +18,7 @@ from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["REMEMBERED", "remember_search_path", "search_path", "usual_folders"]
+__all__ = ["REMEMBERED", "active_folders", "remember_search_path", "search_path", "usual_folders"]
 
 REMEMBERED: Final = "~/.gaia/path"
 """The file with the `PATH` of the latest terminal."""
@@ -65,13 +65,22 @@ def remember_search_path(environ: Mapping[str, str]) -> bool:
     Returns:
         Whether it was another one before.
     """
-    active = {os.path.join(environ[name], "bin") for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)}
+    active = active_folders(environ)
     folders = [folder for folder in _folders(environ.get("PATH", "")) if folder not in active]
     with suppress(ConfigError):  # without a home folder, there are the usual folders
         content = f"{os.pathsep.join(folders)}\n".encode(errors="surrogateescape")
         path = expanded(Path(REMEMBERED))
         return edit_file(path, lambda before, _status: None if _says_as_much(before, folders) else content)
     return False
+
+
+def active_folders(environ: Mapping[str, str]) -> set[str]:
+    """The folders of programs that only an active virtual environment has on the `PATH`.
+
+    Args:
+        environ: The environment of a command that somebody typed.
+    """
+    return {os.path.join(environ[name], "bin") for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)}
 
 
 def _says_as_much(before: bytes | None, folders: list[str]) -> bool:

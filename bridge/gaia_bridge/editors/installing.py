@@ -105,7 +105,7 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
     if old != entry or asked is not None or before is None:
         try:
             if old != entry or before is None:
-                text = codec.put(text, (editor.root, wanted.name), entry)
+                text = _with_entry(codec, text, (editor.root, wanted.name), old, entry)
             if asked is not None:
                 text = jsonc.append(text, (_INPUTS,), asked)
             elif no_longer is not None:
@@ -234,6 +234,17 @@ def snippet(editor: Editor, wanted: Wanted) -> str:
         return toml_tables.written((editor.root, wanted.name), wanted.entry)
     text = jsonc.put("", (editor.root, wanted.name), wanted.entry)
     return text if wanted.asked is None else jsonc.append(text, (_INPUTS,), wanted.asked)
+
+
+def _with_entry(codec: ModuleType, text: str, path: tuple[str, str], old: object, entry: JSON) -> str:
+    """The text with an entry; of one of the same form, only what is otherwise is written, so that its comments stay."""
+    if codec is not jsonc or not is_object(old) or old.keys() != entry.keys():
+        changed: str = codec.put(text, path, entry)
+        return changed
+    for key, value in entry.items():
+        if old[key] != value:
+            text = jsonc.put(text, (*path, key), value)
+    return text
 
 
 def _codec(editor: Editor) -> ModuleType:

@@ -209,12 +209,13 @@ def restart(
 def _started(place: Place, scope: Scope, keep: float | None, until: float, lock: int) -> socket.socket:
     pid, said = launch(place, scope, keep, lock)
     while time.monotonic() < until:
+        has_ended = _has_ended(pid)  # before we look: a bridge leaves this process as soon as it is there
         if (connection := connected(place)) is not None:
             return connection
-        if _has_ended(pid):
+        if has_ended:
             raise BridgeDownError(_last_words(place.log, said))
         time.sleep(_LOOK)
-    os.kill(pid, signal.SIGKILL)
+    _end(pid)
     raise BridgeDownError(f"the bridge did not start within {START_PATIENCE:g} s; see {place.log}")
 
 
@@ -224,6 +225,14 @@ def _has_ended(pid: int) -> bool:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:  # a front lets the system bury them
         return True
+
+
+def _end(pid: int) -> None:
+    """End a process that we have started, and the bridge that is on its way to leave it: they are a group."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has made none yet
+        os.kill(pid, signal.SIGKILL)
 
 
 def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[int, int]:
@@ -237,7 +246,7 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
             another one if we are killed.
 
     Returns:
-        Its process, and how long the log was before.
+        Its process, which it leaves once it takes connections, and how long the log was before.
     """
     for path in (place.front, place.http):  # of one that was killed: whoever holds the lock is alone with them
         _remove(path)

@@ -221,6 +221,16 @@ def test_what_the_user_added_to_the_entry_stays_when_it_is_written_anew() -> Non
     assert servers(path) == {}
 
 
+def test_comments_in_the_entry_stay_when_it_is_written_anew() -> None:
+    entry = '{ // mine\n    "disabled": true, // for now\n    "command": "/old/gaia-bridge", "args": ["connect"]\n  }'
+    path = file_with(f'{{"mcpServers": {{\n  "gaia-bridge": {entry}\n}}}}')
+    before = path.read_text(encoding="utf-8")
+    install(path, Wanted("gaia-bridge", {"command": "/new/gaia-bridge", "args": ["connect"]}))
+    assert path.read_text(encoding="utf-8") == before.replace("/old/", "/new/")
+    remove(path)
+    assert path.read_text(encoding="utf-8") == before
+
+
 def test_several_names_in_one_file_are_taken_out_in_any_order() -> None:
     for names in (("a", "b"), ("b", "a")):
         path = file_with('{\n  "x": 1 // one\n}\n')

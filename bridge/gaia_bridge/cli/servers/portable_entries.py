@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gaia_bridge.config.programs import works_in_folder
+from gaia_bridge.config.search_path import active_folders
 from gaia_bridge.protocol.json_types import JSON, is_array
 
 __all__ = ["portable"]
@@ -63,11 +64,13 @@ def _document(entry: JSON, folder: Path, changed: list[str]) -> JSON:
 
 
 def _interpreter(entry: JSON, changed: list[str]) -> JSON:
-    """The Python of the environment that is active, if the entry leaves open which one."""
+    """The Python or the program of the environment that is active, if the entry leaves open which one."""
     command = entry.get("command")
-    if not isinstance(command, str) or not _PYTHON.fullmatch(command) or (found := shutil.which(command)) is None:
+    if not isinstance(command, str) or os.sep in command or (found := shutil.which(command)) is None:
         return {}
     path = os.path.abspath(found)
+    if not _PYTHON.fullmatch(command) and os.path.dirname(path) not in active_folders(os.environ):
+        return {}
     changed.append(f"{command} is kept as {path}")
     return {"command": path}
 

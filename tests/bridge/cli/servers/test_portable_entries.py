@@ -86,3 +86,17 @@ def test_a_bare_python_is_the_one_of_the_environment_that_is_active(
     made, [change] = portable({"command": "python3", "args": []}, tmp_path)
     assert made["command"] == str(tmp_path / "python3")
     assert change == f"python3 is kept as {made['command']}"
+
+
+def test_a_program_that_only_the_active_environment_has_is_named_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("env", "other"):
+        (tmp_path / folder / "bin").mkdir(parents=True)
+        (tmp_path / folder / "bin" / f"server-{folder}").symlink_to("/bin/sh")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "env"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/env/bin:{tmp_path}/other/bin")
+    made, changed = portable({"command": "server-env", "args": []}, tmp_path)
+    assert made["command"] == f"{tmp_path}/env/bin/server-env"
+    assert changed == [f"server-env is kept as {made['command']}"]
+    assert portable({"command": "server-other", "args": []}, tmp_path)[0]["command"] == "server-other"
