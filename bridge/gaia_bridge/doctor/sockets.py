@@ -124,7 +124,9 @@ def _check(at: Surroundings) -> list[Finding]:
     if not is_private(folder):
         return [*found, _not_private(folder)]
     if not os.access(folder, os.W_OK | os.X_OK):
-        return [*found, _UNWRITABLE.found(f"{folder} cannot be written", folder, f"chmod 700 {shlex.quote(folder)}")]
+        lacks = stat.S_IMODE(os.lstat(folder).st_mode) & stat.S_IRWXU != stat.S_IRWXU  # else the disk is read-only
+        remedy = f"chmod u+rwx {shlex.quote(folder)}" if lacks else None
+        return [*found, _UNWRITABLE.found(f"{folder} cannot be written", folder, remedy)]
     names = sorted(os.listdir(folder))
     found += [each for name in names if name.endswith(_ENDING) for each in _of_socket(folder, name, at)]
     found += _leftovers(folder)

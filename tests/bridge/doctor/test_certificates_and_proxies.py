@@ -70,14 +70,21 @@ def test_certificates_of_the_system_that_cannot_be_read_are_found_with_what_to_d
     finding = by_id(look(CERTIFICATES, environ={}))["ca.store-unreadable"]
     assert finding.message == f"{tmp_path} cannot be read: Permission denied"
     assert finding.remedy == f"sudo chmod a+rX {tmp_path}"
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path.parent and access(path, mode))
+    real = os.access
+
+    def access(path: str | Path, mode: int) -> bool:
+        return path != tmp_path.parent and real(path, mode)
+
+    monkeypatch.setattr(os, "access", access)
     assert by_id(look(CERTIFICATES, environ={}))["ca.store-unreadable"].remedy == f"sudo chmod a+rX {tmp_path.parent}"
     assert set(by_id(look(CERTIFICATES, environ={"SSL_CERT_FILE": authority}))) == {"ca.fine"}
 
 
 def test_a_folder_of_certificates_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    def access(path: str, mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", access)
     assert "ca.unreadable" in bad(look(CERTIFICATES, environ={"SSL_CERT_DIR": str(tmp_path)}))
 
 

@@ -152,6 +152,18 @@ def test_an_old_log_of_a_bridge_that_is_gone_is_removed_and_a_new_one_is_kept(fo
         assert sorted(path.name for path in folder.iterdir()) == ["alive.front.sock", "alive.log", "new-2.log"]
 
 
+@pytest.mark.parametrize(("mode", "remedy"), [(0o500, "chmod u+rwx "), (0o700, "make it writable, or have XDG_RUN")])
+def test_a_folder_that_cannot_be_written_has_a_remedy_that_helps(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: int, remedy: str
+) -> None:
+    def access(path: str, mode: int) -> bool:
+        return False
+
+    folder.chmod(mode)
+    monkeypatch.setattr(os, "access", access)
+    assert by_id(look(SOCKETS))["socket.unwritable"].remedy.startswith(remedy)
+
+
 def test_what_a_bridge_has_left_anew_meanwhile_is_kept(folder: Path) -> None:
     log = folder / "old-1.log"
     log.touch()
