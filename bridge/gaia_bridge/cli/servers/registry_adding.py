@@ -24,6 +24,7 @@ from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret
 from gaia_bridge.cli.servers.registry_answers import complete, given_answers, is_hidden, typed_answers
 from gaia_bridge.cli.servers.registry_options import PREFIX, RegistryOptions, registry_base
 from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, can_ask, say
+from gaia_bridge.cli.servers.typed_entries import named_values
 from gaia_bridge.config import LayerKind, ServersConfig, launch_line_text, launch_warnings
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
@@ -83,6 +84,7 @@ def add_from_registry(
         ConfigError: The server cannot be used here, or must not be.
         click.UsageError: Something is missing, or means nothing.
     """
+    said = list(named_values("--set", options.values, "="))
     name, _, version = reference.partition("@")
     client = RegistryClient(registry_base(options.registry), RegistryLimits())
     with activity(f"asking {client.base}"):
@@ -94,7 +96,7 @@ def add_from_registry(
         raise ConfigError(_told(listed), f"it asks for {len(plan.asked)} values, which no server needs")
     servers = ServersConfig(place.config, strict=True)
     entry_name = _entry_name(listed.server.name, called or options.name, servers, place)
-    plan, answers, further = _answers(plan, options, beside)
+    plan, answers, further = _answers(plan, said, beside, asks=not options.yes)
     draft = _entry(listed, plan, answers, further, {})
     _show(entry_name, {**draft, **beside.further}, plan, servers, place)
     if not options.yes and not _agreed(plan.way, place):
@@ -211,7 +213,9 @@ def _entry_name(name: str, wanted: str | None, servers: ServersConfig, place: Ke
     return found
 
 
-def _answers(plan: Plan, options: RegistryOptions, beside: Beside) -> tuple[Plan, Answers, dict[str, str]]:
+def _answers(
+    plan: Plan, pairs: Sequence[tuple[str, str]], beside: Beside, *, asks: bool
+) -> tuple[Plan, Answers, dict[str, str]]:
     """The values of what is asked, and the variables or headers that are given beside.
 
     Returns:
@@ -222,20 +226,12 @@ def _answers(plan: Plan, options: RegistryOptions, beside: Beside) -> tuple[Plan
     further = {name: value for name, value in typed.items() if name not in asked_names}
     said = {name.lower() for name in further}
     plan = replace(plan, named=tuple((name, slot) for name, slot in plan.named if name.lower() not in said))
-    pairs = [_pair(word) for word in options.values]
     given = given_answers(plan.asked, pairs, strict=True)
     also = [(name, value) for name, value in typed.items() if name in asked_names and name not in given]
     given |= given_answers(plan.asked, also, strict=False)
-    if can_ask() and not options.yes:
+    if asks and can_ask():
         given = anyio.run(typed_answers, plan.asked, given)
     return plan, complete(plan.asked, given), further
-
-
-def _pair(word: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name.strip():
-        raise click.UsageError(f"--set {word!r}: expected NAME=VALUE")
-    return name.strip(), value
 
 
 def _entry(
