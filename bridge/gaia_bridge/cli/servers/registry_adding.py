@@ -7,7 +7,7 @@ stored, before somebody has seen what it is and said yes.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.servers.asked_secrets import IN_CLEAR, USUAL, asked_keeper
 from gaia_bridge.cli.servers.common import activity
 from gaia_bridge.cli.servers.keeping import KeptIn, keep
-from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret
+from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret, kept_files
 from gaia_bridge.cli.servers.registry_answers import complete, given_answers, is_hidden, typed_answers
 from gaia_bridge.cli.servers.registry_options import PREFIX, RegistryOptions, registry_base
 from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, can_ask, say
@@ -103,13 +103,13 @@ def add_from_registry(
         click.echo("nothing was added", err=True)
         return ExitCode.CONFIG
     keeper = _keeper(beside.secrets, options.yes, _secrets(plan, answers, further))
+    before = kept_files()
     references = {} if keeper == IN_CLEAR else _stored(entry_name, keeper, _secrets(plan, answers, further))
     entry = _entry(listed, plan, answers, further, references, shown=False)
     try:
         return keep(entry_name, {**entry, **beside.further}, place, as_json)
     except BridgeError:
-        if not place.force:  # else the files may be those of the entry that stays
-            _forget(references.values())
+        _forget(references.values(), before)
         raise
 
 
@@ -295,11 +295,12 @@ def _stored(server: str, keeper: str, secrets: list[tuple[str, str]]) -> dict[tu
     return found
 
 
-def _forget(references: Iterable[str]) -> None:
-    """Remove the files of secrets that nothing refers to."""
+def _forget(references: Iterable[str], before: Container[Path]) -> None:
+    """Remove the files of secrets that nothing refers to: those that were not there before."""
     for reference in references:
-        if reference.startswith("${file:"):
-            expanded(Path(reference.removeprefix("${file:").removesuffix("}"))).unlink(missing_ok=True)
+        path = expanded(Path(reference.removeprefix("${file:").removesuffix("}")))
+        if reference.startswith("${file:") and path not in before:
+            path.unlink(missing_ok=True)
 
 
 def _show(name: str, entry: JSON, plan: Plan, servers: ServersConfig, place: KeptIn) -> None:
