@@ -6,7 +6,6 @@ import importlib
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,8 @@ __all__ = ["KEEPERS", "Secret", "kept_files", "replaced", "secrets_in"]
 
 _SERVICE: Final = "gaia-bridge"
 _FOLDER: Final = "~/.gaia/secrets"
+_MOST_OF_A_NAME: Final = 100
+"""Files of secrets with one name, each of another configuration."""
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -80,7 +81,7 @@ def _in_file(server: str, secret: Secret) -> str:
     """Write a secret into a file that its owner alone can read, and over no other: another configuration may have a
     server of that name."""
     name, content = _name(server, secret), f"{secret.value}\n".encode()
-    for number in count(1):
+    for number in range(1, _MOST_OF_A_NAME + 1):
         place = f"{_FOLDER}/{name}" if number == 1 else f"{_FOLDER}/{name}-{number}"
         path, there = expanded(Path(place)), list[bytes]()
 
@@ -93,7 +94,8 @@ def _in_file(server: str, secret: Secret) -> str:
         edit_file(path, unless_there, lock=path.parent / ".lock")
         if not there or there[0] == content:
             return f"${{file:{place}}}"
-    raise AssertionError("there is always another number")
+    problem = f"there are {_MOST_OF_A_NAME} files of other secrets of this name already"
+    raise ConfigError(f"{_FOLDER}/{name}", problem, "remove those that no configuration refers to")
 
 
 def _name(server: str, secret: Secret) -> str:
