@@ -59,7 +59,7 @@ class CodeAgent(ShippedAgent):
         in_windows: Whether it works in the folder of the window that asks, instead.
 
     Raises:
-        ValueError: `root` is no folder.
+        ConfigError: `root` is no folder.
     """
 
     tools = TOOLS

@@ -45,7 +45,7 @@ class OnePlace:
         own_files: Tells what the bridge itself loads.
 
     Raises:
-        ValueError: It is no folder.
+        ConfigError: It is no folder.
     """
 
     def __init__(self, root: Path | str | None, own_files: OwnFiles) -> None:

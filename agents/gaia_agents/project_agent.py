@@ -38,7 +38,7 @@ class ProjectAgent(ShippedAgent):
         in_windows: Whether it works in the folder of the window that asks, instead. Then it announces nothing.
 
     Raises:
-        ValueError: `root` is no folder.
+        ConfigError: `root` is no folder.
     """
 
     tools = TOOLS

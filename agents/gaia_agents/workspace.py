@@ -20,7 +20,7 @@ from gaia_agents.ignore import IgnoreRules
 from gaia_agents.protection import is_secret, plain, reason_not_to_write
 from gaia_agents.repository import Repository, find_repository, read_small
 from gaia_bridge.config.paths import home_folder
-from gaia_bridge.errors import ToolError
+from gaia_bridge.errors import ConfigError, ToolError
 
 __all__ = ["WORKSPACE_VARIABLE", "PathError", "Workspace", "WorkspaceFile", "home_in", "open_workspace"]
 
@@ -56,17 +56,17 @@ def open_workspace(root: Path | str | None, own_files: Callable[[], Collection[P
         own_files: Tells what the bridge itself loads.
 
     Raises:
-        ValueError: It is no folder; or it is where the user's home folder is, and nobody named it.
+        ConfigError: It is no folder; or it is where the user's home folder is, and nobody named it.
     """
     named = root if root is not None else os.environ.get(WORKSPACE_VARIABLE) or None
     folder = Path(os.path.realpath(Path.cwd() if named is None else Path(named).expanduser()))
     if not folder.is_dir():
-        raise ValueError(f"{str(named)!r} is not a folder; give the folder to work on")
+        raise ConfigError("the folder to work on", f"{str(named)!r} is not a folder", "name one that is there")
     if named is None and (home := home_in(folder)):
-        raise ValueError(
-            f"the current folder {str(folder)!r} holds your home folder {str(home)!r}, with all that is private in it; "
-            f"start in the folder of a project, or name a folder: {WORKSPACE_VARIABLE}=FOLDER"
-        )
+        what = "is" if home == folder else "holds"
+        problem = f"{str(folder)!r} {what} your home folder, with all that is private in it"
+        hint = f"start in the folder of a project, or name a folder: {WORKSPACE_VARIABLE}=FOLDER"
+        raise ConfigError("the current folder", problem, hint)
     git = Git(folder)
     return Workspace(folder, git.user_excludes(), lambda: {*own_files(), *git.own_files()})
 

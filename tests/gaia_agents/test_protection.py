@@ -13,7 +13,7 @@ from gaia_agents.code_agent import CodeAgent
 from gaia_agents.project_agent import ProjectAgent
 from gaia_agents.protection import HARMLESS_HIDDEN, KEPT_SECRET, RUN_BY_THEMSELVES
 from gaia_agents.workspace import MAX_PARTS, PathError, open_workspace
-from gaia_bridge.errors import ToolError
+from gaia_bridge.errors import ConfigError, ToolError
 from tests.support.workspaces import call, git, repository, write_files
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "shipped-agents.md"
@@ -160,7 +160,7 @@ def test_the_home_folder_is_no_workspace_unless_it_is_named(
     write_files(home, {".gaia/bridge-token": "token", "notes.txt": "mine"})
     for folder in (home, home.parent, Path("/")):
         monkeypatch.chdir(folder)
-        with pytest.raises(ValueError, match="holds your home folder.*GAIA_WORKSPACE=FOLDER"):
+        with pytest.raises(ConfigError, match="(is|holds) your home folder.*GAIA_WORKSPACE=FOLDER"):
             agent()
     agent(home)
     monkeypatch.setenv("GAIA_WORKSPACE", "~")
@@ -170,7 +170,7 @@ def test_the_home_folder_is_no_workspace_unless_it_is_named(
     with pytest.raises(PathError, match="keys and passwords"):
         workspace.read(".gaia/bridge-token", LIMIT)
     monkeypatch.setenv("GAIA_WORKSPACE", "nowhere")
-    with pytest.raises(ValueError, match="'nowhere' is not a folder"):
+    with pytest.raises(ConfigError, match="'nowhere' is not a folder"):
         agent()
 
 

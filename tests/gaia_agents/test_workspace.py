@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaia_agents.workspace import PathError, Workspace, open_workspace
-from gaia_bridge.errors import ToolError
+from gaia_bridge.errors import ConfigError, ToolError
 from tests.support.workspaces import write_files
 
 LIMIT = 1_000
@@ -278,5 +278,5 @@ def test_a_file_over_the_limit_is_named_with_its_size(tmp_path: Path) -> None:
 def test_the_root_is_the_current_folder_unless_said_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert open_workspace(None).root == tmp_path.resolve()
-    with pytest.raises(ValueError, match="is not a folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         open_workspace(tmp_path / "nowhere")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import symtable
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.skills import SKILL_FILE
 from gaia_bridge.sanitize.escaping import one_line
@@ -85,6 +87,8 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
     root = _root(path)
     found = _Modules(root)
     found.follow(path)
+    if colon:
+        _expect_name(attribute, found.files[path.relative_to(root).as_posix()], place)
     if root != path.parent:  # whatever of its package it imports, and however
         for each in _below(root / path.relative_to(root).parts[0]):
             found.follow(each)
@@ -108,6 +112,28 @@ def skill_files(folder: Path) -> dict[str, bytes]:
         ConfigError: One of them cannot be taken.
     """
     return dict(sorted(_skills(folder / _SKILLS)))
+
+
+def _expect_name(dotted: str, source: bytes, place: str) -> None:
+    """Refuse the name of an agent that its file does not have, as far as that can be told without running it.
+
+    Raises:
+        ConfigError: There is no such name; says which there are.
+    """
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes):
+        return
+    table = symtable.symtable(source.decode("utf-8-sig", "replace"), place, "exec")
+    names = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    names.update(name for node in nodes if isinstance(node, ast.Global) for name in node.names)
+    wanted = dotted.partition(".")[0]
+    if wanted in names or "__getattr__" in names:
+        return
+    defined = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    public = [name for name in defined if not name.startswith("_")]
+    hint = did_you_mean(wanted, public) or (f"it defines {', '.join(public[:20])}" if public else "")
+    raise ConfigError(place, f"there is no {one_line(wanted, 80)!r} in the file", hint)
 
 
 def _root(path: Path) -> Path:

@@ -14,6 +14,7 @@ from types import ModuleType
 from msgspec import Struct
 
 from gaia_bridge.constants import OWN_PACKAGES
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.likeness import did_you_mean
 
 __all__ = ["describe_fault", "short_path"]
@@ -47,6 +48,8 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
         line = (error.text or "").strip()
         where = f"{short_path(error.filename)}:{error.lineno or 1}"
         return f"syntax error in {where}: {error.msg}" + (f": {line}" if line else ""), ""
+    if isinstance(error, ConfigError):  # which says itself what to mend
+        return f"{error.place}: {error.problem}", error.hint
     frames = list(_frames(error))
     where = _where(frames)
     if isinstance(error, ModuleNotFoundError) and error.name:

@@ -54,7 +54,7 @@ def test_an_agent_in_a_package_brings_the_package(tmp_path: Path) -> None:
     package.mkdir(parents=True)
     for name in ("weather/__init__.py", "weather/units.py", "weather/agents/__init__.py"):
         (tmp_path / name).write_text("", "utf-8")
-    (package / "tides.py").write_text("from ..units import metre\n", "utf-8")
+    (package / "tides.py").write_text("from ..units import metre\nTides = metre\n", "utf-8")
     found = agent_files("weather/agents/tides.py:Tides", tmp_path)
     assert found.reference == "weather/agents/tides.py:Tides"
     assert set(found.files) == {
@@ -90,6 +90,35 @@ def test_what_is_no_file_of_an_agent_is_refused(tmp_path: Path, reference: str, 
     (tmp_path / "broken.py").write_text("def (", "utf-8")
     with pytest.raises(ConfigError, match=problem):
         agent_files(reference, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("Nope", "it defines Tides, make"), ("tides", "did you mean 'Tides'?"), ("", "it defines Tides, make")],
+)
+def test_a_name_that_the_file_does_not_have_is_refused_with_those_that_it_has(
+    tmp_path: Path, name: str, hint: str
+) -> None:
+    (tmp_path / "agent.py").write_text("class Tides: ...\ndef make(): ...\ndef _own(): ...\n", "utf-8")
+    with pytest.raises(ConfigError, match=f"there is no '{name}' in the file") as caught:
+        agent_files(f"agent.py:{name}", tmp_path)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "try:\n    from other import Tides\nexcept ImportError:\n    Tides = None\n",
+        "if (Tides := 1): ...\n",
+        "def make():\n    global Tides\n    Tides = 1\nmake()\n",
+        "from other import *\n",
+        "def __getattr__(name): ...\n",
+        "class Tides:\n    class Inner: ...\n",
+    ],
+)
+def test_a_name_that_the_file_may_have_is_taken(tmp_path: Path, source: str) -> None:
+    (tmp_path / "agent.py").write_text(source, "utf-8")
+    assert agent_files("agent.py:Tides.Inner", tmp_path).reference == "agent.py:Tides.Inner"
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:

@@ -258,3 +258,15 @@ def test_only_named_agents_are_followed(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_file_with_a_bridge_is_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "made.py").write_text("from gaia_bridge import Bridge\nbridge = Bridge()\n", "utf-8")
     assert "serve it without reloading" in error_of(capsys, "--reload", "made.py", "--port", "0", code=66)
+
+
+@pytest.mark.parametrize("agents", [[], ["code"]])
+def test_the_home_folder_is_refused_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agents: list[str]
+) -> None:
+    monkeypatch.chdir(Path.home())
+    told = error_of(capsys, "--stdio", *agents, code=ExitCode.NO_AGENT)
+    assert "agent 'code': the current folder: " in told
+    assert "is your home folder, with all that is private in it (start in the folder of a project" in told
+    assert "ValueError" not in told
+    assert "workspace.py" not in told

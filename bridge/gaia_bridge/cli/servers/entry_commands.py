@@ -151,7 +151,9 @@ def add(
     finds: it is asked for what it needs, and shown before it is added.
     """
     if name.startswith("-") and name != "-":
-        raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
+        raise click.UsageError(
+            f"no such option: {name.partition('=')[0]}; a URL is recognised by itself, and --sse is for HTTP+SSE"
+        )
     typed = Typed(env, header, sse or transport == "sse", openapi, cwd, inherit_env, timeout, startup_timeout)
     place = KeptIn(config, local, force, no_connect)
     if (listed := reference_in(name, command)) is not None:

@@ -18,10 +18,12 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.redaction import redacted
 
-__all__ = ["KEEPERS", "Secret", "replaced", "secrets_in"]
+__all__ = ["KEEPERS", "Secret", "kept_files", "replaced", "secrets_in"]
 
 _SERVICE: Final = "gaia-bridge"
 _FOLDER: Final = "~/.gaia/secrets"
+_MOST_OF_A_NAME: Final = 100
+"""Files of secrets with one name, each of another configuration."""
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -57,6 +59,12 @@ def secrets_in(entry: JSON) -> list[Secret]:
     return list(found.values())
 
 
+def kept_files() -> frozenset[Path]:
+    """The files of secrets that there are."""
+    folder = expanded(Path(_FOLDER))
+    return frozenset(folder.iterdir()) if folder.is_dir() else frozenset()
+
+
 def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
     """The entry with a reference in the place of a secret.
 
@@ -70,11 +78,24 @@ def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
 
 
 def _in_file(server: str, secret: Secret) -> str:
-    """Write a secret into a file that its owner alone can read."""
-    place = f"{_FOLDER}/{_name(server, secret)}"
-    content, path = f"{secret.value}\n".encode(), expanded(Path(place))
-    edit_file(path, lambda _content, _status: content, lock=path.parent / ".lock")
-    return f"${{file:{place}}}"
+    """Write a secret into a file that its owner alone can read, and over no other: another configuration may have a
+    server of that name."""
+    name, content = _name(server, secret), f"{secret.value}\n".encode()
+    for number in range(1, _MOST_OF_A_NAME + 1):
+        place = f"{_FOLDER}/{name}" if number == 1 else f"{_FOLDER}/{name}-{number}"
+        path, there = expanded(Path(place)), list[bytes]()
+
+        def unless_there(old: bytes | None, _status: object, there: list[bytes] = there) -> bytes | None:
+            if old is None:
+                return content
+            there.append(old)
+            return None
+
+        edit_file(path, unless_there, lock=path.parent / ".lock")
+        if not there or there[0] == content:
+            return f"${{file:{place}}}"
+    problem = f"there are {_MOST_OF_A_NAME} files of other secrets of this name already"
+    raise ConfigError(f"{_FOLDER}/{name}", problem, "remove those that no configuration refers to")
 
 
 def _name(server: str, secret: Secret) -> str:

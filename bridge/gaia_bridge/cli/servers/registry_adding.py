@@ -7,7 +7,7 @@ stored, before somebody has seen what it is and said yes.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +20,11 @@ from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.servers.asked_secrets import IN_CLEAR, USUAL, asked_keeper
 from gaia_bridge.cli.servers.common import activity
 from gaia_bridge.cli.servers.keeping import KeptIn, keep
-from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret
+from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret, kept_files
 from gaia_bridge.cli.servers.registry_answers import complete, given_answers, is_hidden, typed_answers
 from gaia_bridge.cli.servers.registry_options import PREFIX, RegistryOptions, registry_base
 from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, can_ask, say
+from gaia_bridge.cli.servers.typed_entries import named_values
 from gaia_bridge.config import LayerKind, ServersConfig, launch_line_text, launch_warnings
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
@@ -83,6 +84,7 @@ def add_from_registry(
         ConfigError: The server cannot be used here, or must not be.
         click.UsageError: Something is missing, or means nothing.
     """
+    said = list(named_values("--set", options.values, "="))
     name, _, version = reference.partition("@")
     client = RegistryClient(registry_base(options.registry), RegistryLimits())
     with activity(f"asking {client.base}"):
@@ -94,20 +96,20 @@ def add_from_registry(
         raise ConfigError(_told(listed), f"it asks for {len(plan.asked)} values, which no server needs")
     servers = ServersConfig(place.config, strict=True)
     entry_name = _entry_name(listed.server.name, called or options.name, servers, place)
-    plan, answers, further = _answers(plan, options, beside)
+    plan, answers, further = _answers(plan, said, beside, asks=not options.yes)
     draft = _entry(listed, plan, answers, further, {})
     _show(entry_name, {**draft, **beside.further}, plan, servers, place)
     if not options.yes and not _agreed(plan.way, place):
         click.echo("nothing was added", err=True)
         return ExitCode.CONFIG
     keeper = _keeper(beside.secrets, options.yes, _secrets(plan, answers, further))
+    before = kept_files()
     references = {} if keeper == IN_CLEAR else _stored(entry_name, keeper, _secrets(plan, answers, further))
     entry = _entry(listed, plan, answers, further, references, shown=False)
     try:
         return keep(entry_name, {**entry, **beside.further}, place, as_json)
     except BridgeError:
-        if not place.force:  # else the files may be those of the entry that stays
-            _forget(references.values())
+        _forget(references.values(), before)
         raise
 
 
@@ -211,7 +213,9 @@ def _entry_name(name: str, wanted: str | None, servers: ServersConfig, place: Ke
     return found
 
 
-def _answers(plan: Plan, options: RegistryOptions, beside: Beside) -> tuple[Plan, Answers, dict[str, str]]:
+def _answers(
+    plan: Plan, pairs: Sequence[tuple[str, str]], beside: Beside, *, asks: bool
+) -> tuple[Plan, Answers, dict[str, str]]:
     """The values of what is asked, and the variables or headers that are given beside.
 
     Returns:
@@ -222,20 +226,12 @@ def _answers(plan: Plan, options: RegistryOptions, beside: Beside) -> tuple[Plan
     further = {name: value for name, value in typed.items() if name not in asked_names}
     said = {name.lower() for name in further}
     plan = replace(plan, named=tuple((name, slot) for name, slot in plan.named if name.lower() not in said))
-    pairs = [_pair(word) for word in options.values]
     given = given_answers(plan.asked, pairs, strict=True)
     also = [(name, value) for name, value in typed.items() if name in asked_names and name not in given]
     given |= given_answers(plan.asked, also, strict=False)
-    if can_ask() and not options.yes:
+    if asks and can_ask():
         given = anyio.run(typed_answers, plan.asked, given)
     return plan, complete(plan.asked, given), further
-
-
-def _pair(word: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name.strip():
-        raise click.UsageError(f"--set {word!r}: expected NAME=VALUE")
-    return name.strip(), value
 
 
 def _entry(
@@ -299,11 +295,12 @@ def _stored(server: str, keeper: str, secrets: list[tuple[str, str]]) -> dict[tu
     return found
 
 
-def _forget(references: Iterable[str]) -> None:
-    """Remove the files of secrets that nothing refers to."""
+def _forget(references: Iterable[str], before: Container[Path]) -> None:
+    """Remove the files of secrets that nothing refers to: those that were not there before."""
     for reference in references:
-        if reference.startswith("${file:"):
-            expanded(Path(reference.removeprefix("${file:").removesuffix("}"))).unlink(missing_ok=True)
+        path = expanded(Path(reference.removeprefix("${file:").removesuffix("}")))
+        if reference.startswith("${file:") and path not in before:
+            path.unlink(missing_ok=True)
 
 
 def _show(name: str, entry: JSON, plan: Plan, servers: ServersConfig, place: KeptIn) -> None:

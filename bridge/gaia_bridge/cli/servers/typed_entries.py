@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,11 +17,32 @@ from gaia_bridge.sources.public_names import is_server_name
 if TYPE_CHECKING:
     from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["Typed", "typed_entry"]
+__all__ = ["Typed", "named_values", "typed_entry"]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 """What stands before a command for a shell: a variable that the command sees."""
+
+
+def named_values(option: str, words: Sequence[str], sign: str, otherwise: str = "") -> Iterator[tuple[str, str]]:
+    """The names and values of an option that may be given several times.
+
+    Args:
+        option: The option.
+        words: What was given with it.
+        sign: What stands between a name and its value.
+        otherwise: What else it takes, for the error.
+
+    Raises:
+        click.UsageError: One is of another form; it is not repeated, because it may be a secret.
+    """
+    for number, word in enumerate(words, 1):
+        name, found, value = word.partition(sign)
+        if not found or not name.strip():
+            which = f" (number {number} of {len(words)})" if len(words) > 1 else ""
+            problem = "what came is not shown, because it may be a secret"
+            raise click.UsageError(f"{option}{which}: expected NAME{sign}VALUE{otherwise}; {problem}")
+        yield name.strip(), value
 
 
 class Typed(Struct, frozen=True):
@@ -58,13 +79,8 @@ class Typed(Struct, frozen=True):
         Raises:
             click.UsageError: One is of another form.
         """
-        found: dict[str, str] = {}
-        for word in self.env:
-            name, equals, value = word.partition("=")
-            if not name.strip() or (not equals and not _NAME.fullmatch(name)):
-                raise click.UsageError(f"--env {word!r}: expected NAME=VALUE, or NAME for a variable that you have")
-            found[name.strip()] = value if equals else f"${{env:{name}}}"
-        return found
+        words = [f"{word}=${{env:{word}}}" if _NAME.fullmatch(word) else word for word in self.env]
+        return dict(named_values("--env", words, "=", ", or NAME for a variable that you have"))
 
     def headers(self) -> dict[str, str]:
         """The headers.
@@ -72,13 +88,7 @@ class Typed(Struct, frozen=True):
         Raises:
             click.UsageError: One is of another form.
         """
-        found: dict[str, str] = {}
-        for word in self.header:
-            name, colon, value = word.partition(":")
-            if not colon or not name.strip():
-                raise click.UsageError(f"--header {word!r}: expected NAME:VALUE")
-            found[name.strip()] = value.strip()
-        return found
+        return {name: value.strip() for name, value in named_values("--header", self.header, ":")}
 
     def further(self, entry: JSON) -> JSON:
         """The entry with what is said beside how the server is reached.

@@ -832,3 +832,24 @@ def test_what_people_type_elsewhere_is_told_what_it_is_here(run: Run, arguments:
     code, _, err = run("add", *arguments)
     assert (code, hint in err) == (64, True), err
     assert not Path(GLOBAL).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["--header", "A: b", "--header", "Bearer {}", "x", "https://x.org"],
+            "--header (number 2 of 2): expected NAME:",
+        ),
+        (["--env", "sk {}", "x", "prog"], "--env: expected NAME=VALUE"),
+        (["--set", "{}", "registry:a/b"], "--set: expected NAME=VALUE"),
+        (["--hedaer={}", "x", "https://x.org"], "no such option: --hedaer;"),
+    ],
+)
+def test_what_may_be_a_secret_is_not_repeated_where_it_is_typed_wrongly(
+    run: Run, arguments: list[str], told: str
+) -> None:
+    secret = "s3cr3t-that-nobody-is-shown"
+    code, _, err = run("add", *(word.format(secret) for word in arguments))
+    assert (code, secret in err) == (64, False)
+    assert told in err

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from gaia_bridge.cli.servers import registry_adding
+from gaia_bridge.errors import ConfigError
 from tests.bridge.cli.running import Run
 from tests.bridge.cli.terminals import CTRL_D, terminal
 from tests.support.installed_programs import python_with, required
@@ -248,6 +250,27 @@ def test_headers_and_variables_of_a_remote_are_filled_in_and_its_secrets_kept_ap
     assert entries()["mine"]["headers"] == {"Authorization": "Bearer ${env:ACME}", "X-Trace": "on"}
     code, _, err = run(*ADD, "--set", f"token={TOKEN}", "--set", "region=mars", reference)
     assert code == 64 and "region: 'mars':" in err
+
+
+def test_the_secret_of_another_configuration_is_neither_written_over_nor_removed(
+    run: Run, running: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(config: str, token: str) -> int:
+        words = ("--config", config, "--force", "--set", f"token={token}", "--set", "region=eu")
+        return run(*ADD, *words, "registry:com.example/acme")[0]
+
+    def failing(*_: object) -> int:
+        raise ConfigError("three.json", "cannot be saved")
+
+    assert (add("one.json", "the-first"), add("two.json", "the-second")) == (0, 0)
+    assert "${file:~/.gaia/secrets/acme.token-2}" in Path("two.json").read_text("utf-8")
+    monkeypatch.setattr(registry_adding, "keep", failing)
+    assert (add("three.json", "the-first"), add("three.json", "the-third")) == (78, 78)
+    files = [path for path in Path(".gaia/secrets").iterdir() if path.name != ".lock"]
+    assert {path.name: path.read_text("utf-8").strip() for path in files} == {
+        "acme.token": "the-first",
+        "acme.token-2": "the-second",
+    }
 
 
 def test_what_is_missing_is_told_at_once(run: Run, running: Registry, programs: Callable[..., Path]) -> None:
