@@ -28,6 +28,7 @@ OF_OTHERS: Final = {
     "fastmcp": "another program, beside which ours is shown",
     "pip": "installs; .ci/run does so with the commands of the README",
     "pytest": "runs tests",
+    "python": "builds the site; test_site does so",
     "python3": "makes an environment; .ci/run does so with the commands of the README",
     "MCP_FETCH=True": "sets a variable; tests/docs/test_toolset.py does",
 }
