@@ -88,7 +88,7 @@ def build(place: Path) -> None:
             said = _COLOURS.sub("", done.stdout + done.stderr).partition("Traceback")[0]
             raise SiteError(f"the site cannot be built:\n{said}")
         _without_network(Path(work, "site"))
-        _searched_from_disk(Path(work, "site"))
+        _indexed(Path(work, "site"))
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(Path(work, "site"), place)
 
@@ -101,14 +101,18 @@ def _without_network(folder: Path) -> None:
         file.write_text(_ELSEWHERE.sub("data:,", text), "utf-8")
 
 
-def _searched_from_disk(folder: Path) -> None:
-    """Write the script that the theme loads in pages opened as files: the index, and the worker that searches it.
+def _indexed(folder: Path) -> None:
+    """Take the changes out of what is searched, and write the script that the theme loads in pages opened as files.
 
-    A browser lets such a page neither fetch the index nor start a worker from a file; it may do so from its own text.
+    The changes have every word of the other pages, in long lists, and would be found in place of these. A browser lets a
+    page that is a file neither fetch the index nor start a worker from a file; it may do so from its own text.
     """
-    index = Path(folder, "search.json").read_text("utf-8")
+    index = json.loads(Path(folder, "search.json").read_text("utf-8"))
+    index["items"] = [item for item in index["items"] if not item["location"].startswith("CHANGELOG.html")]
+    text = json.dumps(index)
+    Path(folder, "search.json").write_text(text, "utf-8")
     (worker,) = folder.glob("assets/javascripts/workers/search.*.js")
-    script = _FROM_DISK.substitute(index=index, worker=json.dumps(worker.read_text("utf-8")))
+    script = _FROM_DISK.substitute(index=text, worker=json.dumps(worker.read_text("utf-8")))
     Path(folder, "search.js").write_text(script, "utf-8")
 
 

@@ -97,6 +97,15 @@ def test_pages_opened_as_files_are_searched_with_what_their_script_has(built: Pa
     }
 
 
+def test_the_search_finds_each_page_but_the_changes(built: Path) -> None:
+    items = json.loads((built / "search.json").read_text("utf-8"))["items"]
+    found = {item["location"].partition("#")[0] for item in items}
+    assert found == {path.relative_to(built).as_posix() for path in built.rglob("*.html")} - {
+        "404.html",
+        "CHANGELOG.html",
+    }
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [("[a](nowhere.md)", "page does not exist"), ("[a](servers.md#nowhere)", "anchor does not exist")],
