@@ -104,8 +104,8 @@ def _without_network(folder: Path) -> None:
 def _indexed(folder: Path) -> None:
     """Take the changes out of what is searched, and write the script that the theme loads in pages opened as files.
 
-    The changes have every word of the other pages, in long lists, and would be found in place of these. A browser lets a
-    page that is a file neither fetch the index nor start a worker from a file; it may do so from its own text.
+    The changes have every word of the other pages, in long lists, and would be found in place of these. A browser lets
+    a page that is a file neither fetch the index nor start a worker from a file; it may do so from its own text.
     """
     index = json.loads(Path(folder, "search.json").read_text("utf-8"))
     index["items"] = [item for item in index["items"] if not item["location"].startswith("CHANGELOG.html")]
