@@ -192,7 +192,9 @@ def _of_a_stranger(url: str) -> str:
     add = f"gaia-bridge add NAME {shlex.quote(url)}"
     token = f"{add} --header 'Authorization:Bearer ${{env:TOKEN}}'"
     ours = "for a bridge with --auth, ${file:~/.gaia/bridge-token}"
-    return f"it wants a login or a token; add it with a token: {token} ({ours}), or log in: {add}; gaia-bridge login NAME"
+    return (
+        f"it wants a login or a token; add it with a token: {token} ({ours}), or log in: {add}; gaia-bridge login NAME"
+    )
 
 
 def _agent(reference: str) -> Target:
