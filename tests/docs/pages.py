@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["DOCS", "ROOT", "Block", "Link", "anchors", "blocks", "links", "pages"]
+__all__ = ["DOCS", "ROOT", "Block", "Link", "anchors", "blocks", "headings", "links", "pages"]
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
@@ -15,7 +15,7 @@ DOCS: Final = ROOT / "docs"
 _FENCE: Final = re.compile(r"^( *)(```+)([\w+-]*)[^\n]*\n(.*?)^\1\2[ ]*$\n?", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"(`+)(?!`)(?:[^\n]|\n(?!\n))*?(?<!`)\1(?!`)")
 _LINK: Final = re.compile(r"(!?)\[(?:[^\[\]]|\[[^\]]*\](?:\([^)]*\))?)*\]\(([^)\s]+)\)")
-_HEADING: Final = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_HEADING: Final = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)
 _DROPPED: Final = re.compile(r"[^\w\- ]")
 
 
@@ -73,6 +73,15 @@ def links(text: str) -> Iterator[Link]:
         at = found.start() + 2  # pictures that are links are within them
 
 
+def headings(text: str) -> list[tuple[int, str]]:
+    """The headings of a page, each with its level, from 1 on.
+
+    Args:
+        text: The page.
+    """
+    return [(len(found[1]), found[2]) for found in _HEADING.finditer(_FENCE.sub(_blank, text))]
+
+
 def anchors(text: str) -> set[str]:
     """What links can lead to within a page: its headings, as GitHub names them.
 
@@ -80,7 +89,7 @@ def anchors(text: str) -> set[str]:
         text: The page.
     """
     found: set[str] = set()
-    for heading in _HEADING.findall(_FENCE.sub(_blank, text)):
+    for _, heading in headings(text):
         words = re.sub(r"\]\([^)]*\)", "", heading)
         slug = _DROPPED.sub("", words.lower()).strip().replace(" ", "-")
         name, number = slug, 0

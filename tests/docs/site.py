@@ -6,6 +6,7 @@ with their links as the site needs them, and built; a warning is an error.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
+from string import Template
 from typing import Final
 
 from gaia_bridge.protocol.json_types import is_array, is_object
@@ -31,6 +33,13 @@ _COLOURS: Final = re.compile(r"\x1b\[[\d;]*m")
 _SECONDS: Final = 120
 _WITHOUT_PROMPT: Final = re.compile(r"```console\n(?!\$ )")
 """Commands that the builder would show as faintly as output."""
+_FROM_DISK: Final = Template("""var __index = $index;
+window.Worker = class extends Worker {
+  constructor() {
+    super(URL.createObjectURL(new Blob([$worker])));
+  }
+};
+""")
 _HOME: Final = {"README.md": "index.md"}
 
 
@@ -79,6 +88,7 @@ def build(place: Path) -> None:
             said = _COLOURS.sub("", done.stdout + done.stderr).partition("Traceback")[0]
             raise SiteError(f"the site cannot be built:\n{said}")
         _without_network(Path(work, "site"))
+        _indexed(Path(work, "site"))
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(Path(work, "site"), place)
 
@@ -89,6 +99,21 @@ def _without_network(folder: Path) -> None:
     for file in folder.rglob("*.js"):
         text = file.read_text("utf-8")
         file.write_text(_ELSEWHERE.sub("data:,", text), "utf-8")
+
+
+def _indexed(folder: Path) -> None:
+    """Take the changes out of what is searched, and write the script that the theme loads in pages opened as files.
+
+    The changes have every word of the other pages, in long lists, and would be found in place of these. A browser lets
+    a page that is a file neither fetch the index nor start a worker from a file; it may do so from its own text.
+    """
+    index = json.loads(Path(folder, "search.json").read_text("utf-8"))
+    index["items"] = [item for item in index["items"] if not item["location"].startswith("CHANGELOG.html")]
+    text = json.dumps(index)
+    Path(folder, "search.json").write_text(text, "utf-8")
+    (worker,) = folder.glob("assets/javascripts/workers/search.*.js")
+    script = _FROM_DISK.substitute(index=text, worker=json.dumps(worker.read_text("utf-8")))
+    Path(folder, "search.js").write_text(script, "utf-8")
 
 
 def _leaves(part: object) -> Iterator[str]:

@@ -42,6 +42,12 @@ def test_the_table_lists_every_editor_with_its_files() -> None:
     assert [line for line in table.splitlines() if line.startswith("| `")] == rows()
 
 
+def test_what_is_left_to_do_in_each_editor_is_what_the_command_says() -> None:
+    table = PAGE.partition("### Afterwards")[2].partition("\n### ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert rows == [f"| {editor.title} | {editor.then} |" for editor in EDITORS]
+
+
 @pytest.mark.parametrize("page", NAMED, ids=lambda page: page.name)
 def test_every_command_that_is_shown_is_one_of_ours(page: Path) -> None:
     text = page.read_text("utf-8")

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -17,7 +18,7 @@ import click
 import pytest
 
 from gaia_bridge.cli.program import program
-from tests.docs.pages import DOCS, ROOT, Block, anchors, blocks, links, pages
+from tests.docs.pages import DOCS, ROOT, Block, anchors, blocks, headings, links, pages
 from tests.docs.site import navigation, staged
 
 PICTURES: Final = DOCS / "pictures"
@@ -28,6 +29,7 @@ OF_OTHERS: Final = {
     "fastmcp": "another program, beside which ours is shown",
     "pip": "installs; .ci/run does so with the commands of the README",
     "pytest": "runs tests",
+    "python": "builds the site; test_site does so",
     "python3": "makes an environment; .ci/run does so with the commands of the README",
     "MCP_FETCH=True": "sets a variable; tests/docs/test_toolset.py does",
 }
@@ -112,6 +114,13 @@ def test_a_dead_link_and_a_dead_anchor_are_seen() -> None:
     text += "[![p](p.png)](q.md)\n\n# A b  c\n"
     assert [link.target for link in links(text)] == ["a.md#b", "q.md", "p.png"]
     assert anchors(text) == {"a-b--c", "a-b--c-1"}
+
+
+def test_each_page_has_one_title_and_no_heading_skips_a_level() -> None:
+    for page in pages():
+        levels = [level for level, _ in headings(page.read_text("utf-8"))]
+        assert levels[0] == 1 and levels.count(1) == 1, page.name
+        assert all(after <= before + 1 for before, after in pairwise(levels)), page.name
 
 
 def test_the_navigation_leads_to_every_page_once() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -75,7 +77,33 @@ def test_a_browser_fetches_nothing_from_elsewhere(built: Path) -> None:
 
 def test_no_script_knows_an_address_elsewhere(built: Path) -> None:
     for file, text in texts(built, "js"):
+        if file == built / "search.js":  # what the pages say, and a worker that is among the others
+            continue
         assert re.findall(r"(?:https?|wss?)://(?!www\.w3\.org/)[^\s\"'`]+", text) == [], file.name
+
+
+def test_pages_opened_as_files_are_searched_with_what_their_script_has(built: Path) -> None:
+    script = (
+        "globalThis.window = globalThis; globalThis.Worker = class { constructor(from) { this.from = from; } };"
+        "URL.createObjectURL = (blob) => blob;"
+        f"(0, eval)(require('fs').readFileSync({json.dumps(str(built / 'search.js'))}, 'utf8'));"
+        "new Worker('a file').from.text().then((worker) => console.log(JSON.stringify({index: __index, worker})));"
+    )
+    ran = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=60, check=True)
+    (worker,) = built.glob("assets/javascripts/workers/search.*.js")
+    assert json.loads(ran.stdout) == {
+        "index": json.loads((built / "search.json").read_text("utf-8")),
+        "worker": worker.read_text("utf-8"),
+    }
+
+
+def test_the_search_finds_each_page_but_the_changes(built: Path) -> None:
+    items = json.loads((built / "search.json").read_text("utf-8"))["items"]
+    found = {item["location"].partition("#")[0] for item in items}
+    assert found == {path.relative_to(built).as_posix() for path in built.rglob("*.html")} - {
+        "404.html",
+        "CHANGELOG.html",
+    }
 
 
 @pytest.mark.parametrize(

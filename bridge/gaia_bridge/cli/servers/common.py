@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +30,7 @@ __all__ = [
     "config_option",
     "configured",
     "entry_of_server",
+    "era_note",
     "json_option",
     "print_json",
     "print_rows",
@@ -39,8 +40,23 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ASKED_FIRST = "server/discover"
+"""What a server is asked first, to find out its era; many of the legacy era write pages about it."""
+
 _SUGGESTED = 20
 """How many names are told to somebody who named something else."""
+
+
+def era_note(lines: Iterable[str]) -> str:
+    """What people should know of the error output of a server, before they look for a fault in it; mostly nothing.
+
+    Args:
+        lines: What it wrote.
+    """
+    if any(_ASKED_FIRST in line for line in lines):
+        asked = f"it was asked for its era ({_ASKED_FIRST}), which it does not know"
+        return f"note: {asked}; what it wrote of that is no fault"
+    return ""
 
 
 def config_option(command: F) -> F:

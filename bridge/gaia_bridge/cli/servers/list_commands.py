@@ -19,6 +19,7 @@ from gaia_bridge.cli.servers.common import (
     config_option,
     configured,
     entry_of_server,
+    era_note,
     json_option,
     print_json,
     print_rows,
@@ -123,6 +124,8 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
         if not found:
             click.echo(f"{name} has written nothing so far", err=True)
         _echo_lines(found[-lines:])
+        if note := era_note(found[-lines:]):
+            click.echo(note, err=True)
         _tell_cause(config, name, found)
         while follow:
             time.sleep(_FOLLOW_INTERVAL)

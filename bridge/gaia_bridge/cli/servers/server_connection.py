@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from gaia_bridge.cli.servers.common import Activity, activity
+from gaia_bridge.cli.servers.common import Activity, activity, era_note
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import StartTimeoutError, Transport, UpstreamError
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
@@ -74,6 +75,7 @@ def reach(
 
     def show(line: str) -> None:
         text = f"{spec.name}: {line}"
+        said.append(line)
         if show_all or shown.is_connected:
             shown.say(text)
         else:
@@ -81,15 +83,25 @@ def reach(
             shown.doing(text)
 
     held: deque[str] = deque(maxlen=_HELD)
+    said: deque[str] = deque(maxlen=_HELD)
+    with _told_in_one_line(spec, secretless, held), activity(f"connecting to {spec.name}") as shown:
+        try:
+            found = anyio.run(main)
+        except BaseException:
+            if not shown.is_connected:
+                for line in _once(list(held)):
+                    shown.say(line)
+            raise
+        if show_all and (note := era_note(said)):
+            shown.say(note)
+        return found
+
+
+@contextmanager
+def _told_in_one_line(spec: ServerSpec, secretless: Redactor, held: Sequence[str]) -> Generator[None]:
+    """Make one line, without secrets, of what went wrong with a server to the end of the block."""
     try:
-        with activity(f"connecting to {spec.name}") as shown:
-            try:
-                return anyio.run(main)
-            except BaseException:
-                if not shown.is_connected:
-                    for line in _once(list(held)):
-                        shown.say(line)
-                raise
+        yield
     except ProtocolError as error:
         problem = f"it answered with an error: {printable(secretless(error.message))} ({error.code})"
         raise ServerUnavailableError(spec.name, problem) from None

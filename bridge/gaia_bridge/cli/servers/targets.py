@@ -85,11 +85,13 @@ class Target:
     Args:
         spec: How, and what its entry says of it.
         agent: The agent, if it is one of this process.
+        url: Its address, if that is all that was said of it.
     """
 
-    def __init__(self, spec: ServerSpec, agent: Publishable | None = None) -> None:
+    def __init__(self, spec: ServerSpec, agent: Publishable | None = None, url: str | None = None) -> None:
         self.spec = spec
         self._agent = agent
+        self._url = url
 
     @property
     def name(self) -> str:
@@ -99,10 +101,15 @@ class Target:
     def reach(self, ask: Ask[T], *, show_all: bool = False) -> T:
         """Connect to it and ask it something; see `server_connection.reach`."""
         with imported_for_good():
-            from gaia_bridge.cli.servers.server_connection import reach
+            from gaia_bridge.cli.servers.server_connection import LoginNeededError, reach
 
         if self._agent is None:
-            return reach(self.spec, ask, show_all=show_all)
+            try:
+                return reach(self.spec, ask, show_all=show_all)
+            except LoginNeededError:
+                if self._url is None:
+                    raise
+                raise LoginNeededError(self.name, _of_a_stranger(self._url)) from None
         from gaia_bridge.cli.output import stdout_to_stderr
 
         with stdout_to_stderr():  # which is for what the command prints, not for what the agent prints
@@ -133,7 +140,8 @@ def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge:
     if (scheme := _SCHEME.match(text)) is not None:
         if scheme[1].lower() not in ("http", "https"):
             raise click.UsageError(f"{text!r} is reached over {scheme[1]}; expected a URL of http or https")
-        return Target(_spec({"url": text}, _short(re.split(r"[/?#]", text[scheme.end() :])[0].rpartition("@")[2])))
+        spec = _spec({"url": text}, _short(re.split(r"[/?#]", text[scheme.end() :])[0].rpartition("@")[2]))
+        return Target(spec, url=text)
     if _AGENT.fullmatch(text):
         return _agent(text)
     if config is None and is_server_name(text) and (published := _published(base, text)) is not None:
@@ -177,6 +185,16 @@ def _published(base: str, name: str, kind: str = "") -> Target | None:
         return None
     click.echo(printable(f"note: {name} is published by the bridge at {base}, which is asked"), err=True)
     return Target(HttpServerSpec(name, url, options=ServerOptions(), oauth=None))
+
+
+def _of_a_stranger(url: str) -> str:
+    """What to do where a server wants to know who asks, and no entry says so."""
+    add = f"gaia-bridge add NAME {shlex.quote(url)}"
+    token = f"{add} --header 'Authorization:Bearer ${{env:TOKEN}}'"
+    ours = "for a bridge with --auth, ${file:~/.gaia/bridge-token}"
+    return (
+        f"it wants a login or a token; add it with a token: {token} ({ours}), or log in: {add}; gaia-bridge login NAME"
+    )
 
 
 def _agent(reference: str) -> Target:

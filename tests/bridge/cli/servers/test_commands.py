@@ -383,6 +383,20 @@ def test_what_a_server_wrote_can_be_told_in_json(run: Run) -> None:
     assert run("logs", "raw", "--json", "--follow")[0] == 64
 
 
+def test_who_reads_that_a_server_does_not_know_what_it_was_asked_first_is_told_that_this_is_no_fault(run: Run) -> None:
+    code = "import sys; sys.stderr.write('no such method: server/discover\\n'); "
+    code += f"sys.argv=['x']; exec(open({str(SERVER)!r}).read())"
+    for name, said in (("odd", code), ("quiet", code.replace("server/discover", "other"))):
+        run("add", name, "--no-connect", "--", sys.executable, "-S", "-c", said)
+        told = run("test-client", name)
+        assert told[0] == 0 and f"{name}: no such method: " in told[2]
+        assert ("(server/discover), which it does not know" in told[2]) is (name == "odd")
+    file = Path.home() / ".gaia" / "logs" / "odd.log"
+    file.parent.mkdir()
+    file.write_text("no such method: server/discover\n", "utf-8")
+    assert "which it does not know; what it wrote of that is no fault" in run("logs", "odd")[2]
+
+
 @pytest.mark.requirement("S0-63")
 def test_a_server_is_really_tested(run: Run) -> None:
     run("add", "raw", COMMAND, "--no-connect")

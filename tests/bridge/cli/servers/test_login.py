@@ -49,6 +49,16 @@ async def test_a_server_that_wants_a_login_is_added_and_the_next_step_is_named()
         assert ServersConfig().entries["other"] == {"url": server.url}
 
 
+@pytest.mark.anyio
+async def test_an_address_that_wants_a_login_is_told_how_it_is_added_with_one() -> None:
+    async with _server() as server:
+        refused = await anyio.to_thread.run_sync(partial(run, "tools", server.url))
+        assert refused.returncode == 69
+        assert "it wants a login or a token; add it with a token: " in refused.stderr
+        assert f"gaia-bridge add NAME {server.url} --header 'Authorization:Bearer ${{env:TOKEN}}'" in refused.stderr
+        assert "gaia-bridge login NAME" in refused.stderr
+
+
 @pytest.fixture(autouse=True)
 def _no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
