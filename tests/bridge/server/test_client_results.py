@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, Final, Literal
@@ -288,7 +288,8 @@ async def test_a_call_that_is_cancelled_while_its_result_is_made_smaller_is_not_
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}
     settings = Settings(agent=AgentLimits(large_result_bytes=1_000))
     async with three_sources(LINES, settings) as running:
-        for leave in (lambda: connection.received.cancel(1, None), connection.close):
+        leavings: list[Callable[[], object]] = [lambda: connection.received.cancel(1, None), connection.close]
+        for leave in leavings:
             begun.clear()
             let.clear()
             task = running.endpoint().begin(Call(connection, NOWHERE, message), answered)
