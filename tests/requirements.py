@@ -401,7 +401,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-067": covered("A token endpoint in trouble is asked once, not fifty times."),
     "F-068": covered("An empty or misplaced answer is an error at once."),
     "F-069": covered("Hostile response headers are refused and cookies ignored."),
-    "F-070": covered("A proxy is used only when it is configured."),
+    "F-070": covered("A proxy is used only where a variable or an entry names one, and never for this machine."),
     "F-071": covered("A flapping server is tried at a bounded rate."),
     "F-072": covered("Fifty dead servers do not delay the start."),
     "F-073": covered("A damaged connection never hangs and never mixes answers up."),

@@ -45,7 +45,7 @@ def test_agents_that_nobody_named_and_that_cannot_work_here_keep_no_server_from_
     """As where an editor starts the bridge: in the home folder, or in the root folder."""
     choice = AgentChoice((), wanted=True, beyond=False, configured=False)
     assert choice.load(others=True) == []
-    assert "holds your home folder" in caplog.text
+    assert "is your home folder" in caplog.text
     with pytest.raises(AgentLoadError, match="GAIA_WORKSPACE=FOLDER"):
         choice.load(others=False)
     with pytest.raises(AgentLoadError, match="GAIA_WORKSPACE=FOLDER"):

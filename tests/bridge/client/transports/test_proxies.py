@@ -29,7 +29,7 @@ from tests.support.http_proxy import http_proxy
 from tests.support.on_demand import mcp_lowlevel, mcp_server_context, mcp_types
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 LIMITS = UpstreamLimits(http_connect_timeout=4, fetch_timeout=4)
 HOST = "mcp.example.com"
