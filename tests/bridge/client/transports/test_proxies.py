@@ -37,6 +37,12 @@ HOST = "mcp.example.com"
 PASSWORD = "hunter%4022"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def libuv_has_begun() -> None:
+    """What libuv opens first it keeps."""
+    anyio.run(anyio.sleep, 0, backend_options={"use_uvloop": True})
+
+
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()
