@@ -13,7 +13,7 @@ from contextlib import suppress
 from gaia_bridge.front.launching import BridgeDownError, alone, connected
 from gaia_bridge.front.place import Place
 
-__all__ = ["places_left", "remove_left", "remove_old"]
+__all__ = ["files_of", "is_old", "places_left", "remove_left", "remove_old"]
 
 _ENDINGS = (".front.sock", ".sock", ".lock", ".log", ".log.1")
 """Of all files of a place; the longer ones first."""
@@ -26,14 +26,14 @@ def remove_left(place: Place, patience: float = 0) -> bool:
         place: Where it was.
         patience: Seconds to wait for whoever is starting one.
     """
-    if not _files(place):
+    if not files_of(place):
         return False
     try:
         with alone(place, time.monotonic() + patience):
             if (running := connected(place)) is not None:
                 running.close()
                 return False
-            found = [path for path in _files(place) if path != place.lock]
+            found = [path for path in files_of(place) if path != place.lock]
             for path in (*found, place.lock):  # the lock last: until then, others wait for it
                 with suppress(FileNotFoundError):
                     os.unlink(path)
@@ -64,13 +64,26 @@ def remove_old(folder: str, seconds: float) -> None:
         seconds: How long.
     """
     for place in places_left(folder):
-        with suppress(OSError):
-            # Where another bridge has removed everything meanwhile, there is nothing left to do.
-            latest = max((os.stat(path).st_mtime for path in _files(place)), default=None)
-            if latest is not None and latest < time.time() - seconds:
-                remove_left(place)
+        if is_old(place, seconds):
+            remove_left(place)
 
 
-def _files(place: Place) -> list[str]:
+def is_old(place: Place, seconds: float) -> bool:
+    """Whether something is left at a place, all of it for long.
+
+    Args:
+        place: Where a bridge was.
+        seconds: How long.
+    """
+    try:
+        # Where another bridge has removed everything meanwhile, there is nothing left.
+        latest = max((os.stat(path).st_mtime for path in files_of(place)), default=None)
+    except OSError:  # just now
+        return False
+    return latest is not None and latest < time.time() - seconds
+
+
+def files_of(place: Place) -> list[str]:
+    """The files that are there of a place."""
     known = (place.front, place.http, place.log, f"{place.log}.1", place.lock)
     return [path for path in known if os.path.lexists(path)]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import ssl
+import stat
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from gaia_bridge.doctor.checks import Subject
@@ -22,6 +25,13 @@ _NO_STORE = Kind(
     "the system has no certificates of authorities",
     "no server with https can be verified, so none is connected to",
     "install them: the package ca-certificates on Linux, Install Certificates.command of python.org on macOS",
+)
+_STORE_UNREADABLE = Kind(
+    "ca.store-unreadable",
+    Level.ERROR,
+    "the system's certificates of authorities cannot be read",
+    "no server with https can be verified, so none is connected to",
+    "let everybody read them: sudo chmod a+rX, or name others by SSL_CERT_FILE",
 )
 _MISSING = Kind(
     "ca.missing",
@@ -59,25 +69,46 @@ _SWITCHES: Final = {"NODE_TLS_REJECT_UNAUTHORIZED": "0", "PYTHONHTTPSVERIFY": "0
 
 def _check(at: Surroundings) -> list[Finding]:
     found = [*_of_variables(at), *_switched_off(at)]
-    store = _store()
-    if not store and not any(at.environ.get(name) for name in ("SSL_CERT_FILE", _FOLDER)):
+    store, problem = _store()
+    is_named = any(at.environ.get(name) for name in ("SSL_CERT_FILE", _FOLDER))
+    if problem and not is_named:
+        command = f"sudo chmod a+rX {shlex.quote(_barred(store))}"
+        found.append(_STORE_UNREADABLE.found(f"{store} cannot be read: {problem}", store, command))
+    elif not store and not is_named:
         found.append(_NO_STORE.found("no certificate of an authority was found where OpenSSL looks"))
     if not found:
         named = [name for name in (*_FILES, _FOLDER) if at.environ.get(name)]
-        told = f"of the system ({store})" + (f", and of {', '.join(named)}" if named else "")
+        told = (f"of the system ({store})" if not problem else "") + (f", and of {', '.join(named)}" if named else "")
         found.append(_FINE.found(f"certificates are there: {told}"))
     return found
 
 
-def _store() -> str:
-    """Where the system keeps certificates, if there are some."""
+def _store() -> tuple[str, str]:
+    """Where the system keeps certificates, if there are some, and why they cannot be read, if they cannot."""
     paths = ssl.get_default_verify_paths()
-    file, folder = paths.openssl_cafile, paths.openssl_capath
-    if os.path.isfile(file) and os.path.getsize(file):
-        return file
-    if os.path.isdir(folder) and os.listdir(folder):
-        return folder
-    return ""
+    unreadable = ("", "")
+    for path, is_filled in ((paths.openssl_cafile, _holds_text), (paths.openssl_capath, os.listdir)):
+        try:
+            if is_filled(path):
+                return path, ""
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            unreadable = (path, error.strerror or str(error))
+    return unreadable
+
+
+def _holds_text(path: str) -> bool:
+    if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe would wait for ever
+        return False
+    with open(path, "rb") as file:
+        return bool(file.read(1))
+
+
+def _barred(path: str) -> str:
+    """What keeps us from a path: the first folder on the way that cannot be entered, or what is at its end."""
+    end = Path(os.path.realpath(path))
+    return str(next((folder for folder in reversed(end.parents) if not os.access(folder, os.X_OK)), end))
 
 
 def _of_variables(at: Surroundings) -> Iterator[Finding]:
@@ -85,9 +116,11 @@ def _of_variables(at: Surroundings) -> Iterator[Finding]:
         if path := at.environ.get(name):
             yield from _of_file(name, path)
     if folders := at.environ.get(_FOLDER):
-        missing = [folder for folder in folders.split(os.pathsep) if not os.path.isdir(folder)]
-        if missing:
-            yield _MISSING.found(f"{_FOLDER} names {missing[0]}, which is no folder", _FOLDER, f"unset {_FOLDER}")
+        named = folders.split(os.pathsep)
+        if missing := next((folder for folder in named if not os.path.isdir(folder)), None):
+            yield _MISSING.found(f"{_FOLDER} names {missing}, which is no folder", _FOLDER, f"unset {_FOLDER}")
+        elif barred := next((folder for folder in named if not os.access(folder, os.R_OK | os.X_OK)), None):
+            yield _UNREADABLE.found(f"{_FOLDER} names {barred}, which cannot be read", _FOLDER)
 
 
 def _of_file(name: str, path: str) -> Iterator[Finding]:
@@ -117,4 +150,6 @@ def _switched_off(at: Surroundings) -> Iterator[Finding]:
             yield _UNCHECKED.found(f"{name} is {value}", name, f"unset {name}")
 
 
-CERTIFICATES = Subject("Certificates", (_FINE, _NO_STORE, _MISSING, _UNREADABLE, _INVALID, _UNCHECKED), _check)
+CERTIFICATES = Subject(
+    "Certificates", (_FINE, _NO_STORE, _STORE_UNREADABLE, _MISSING, _UNREADABLE, _INVALID, _UNCHECKED), _check
+)

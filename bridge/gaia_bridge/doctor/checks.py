@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gaia_bridge.doctor.findings import Finding, Kind
 from gaia_bridge.doctor.surroundings import Surroundings
+from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "editor_path",
     "found_program",
     "in_thread",
+    "is_missing",
+    "looked_up",
     "search_path",
     "servers_path",
     "what_it_says",
@@ -149,6 +152,25 @@ def servers_path(path: str) -> str:
 def editor_path(at: Surroundings) -> str:
     """Where an editor that is started from the desktop looks for programs."""
     return _DESKTOP.get(at.platform, _DESKTOP["linux"])
+
+
+def looked_up(spec: ServerSpec | None) -> str:
+    """The program of a server that is looked for where the bridge looks; empty if there is none, or it says where.
+
+    Args:
+        spec: The server.
+    """
+    return spec.command if isinstance(spec, StdioServerSpec) and "PATH" not in spec.env else ""
+
+
+def is_missing(command: str, at: Surroundings) -> bool:
+    """Whether a program is not found, which is one finding for all servers that need it.
+
+    Args:
+        command: Its name, or its path.
+        at: Where.
+    """
+    return found_program(command, servers_path(search_path(at))) is None
 
 
 def found_program(name: str, path: str) -> str | None:

@@ -10,7 +10,7 @@ from functools import partial
 from gaia_bridge.config import Layer, LayerKind, LayerState
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.findings import Finding, Kind, Level, Repair
-from gaia_bridge.doctor.repairing import narrow
+from gaia_bridge.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge.doctor.surroundings import Entry, State, Surroundings
 from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.sanitize.escaping import printable
@@ -79,7 +79,7 @@ _OPEN_SECRET = Kind(
     Level.WARNING,
     "others can read a file of servers that holds a secret",
     "whoever reads it can use your token",
-    "chmod 600 the file, or refer to the secret: ${env:NAME}",
+    "chmod go-rwx the file, or refer to the secret: ${env:NAME}",
     mended=True,
 )
 _DISABLED = Kind(
@@ -140,12 +140,12 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
     for warning in layer.warnings:
         if "can read the secret" in warning:
             path = layer.path  # a project's file is the project's
+            command = f"chmod go-rwx {shlex.quote(str(path))}"
             repair = (
                 None
                 if layer.kind is LayerKind.LOCAL or path.is_symlink()
-                else Repair(f"chmod 600 {path}", partial(narrow, path, 0o600))
+                else Repair(command, partial(narrow, path, OF_OTHERS))
             )
-            command = f"chmod 600 {shlex.quote(str(path))}"
             yield _OPEN_SECRET.found(warning, str(path), command, repair)
         elif "names no servers" in warning:
             yield _DOUBTFUL.found(warning, str(layer.path))

@@ -74,9 +74,6 @@ async def _check(at: Surroundings) -> list[Finding]:
 
 
 async def _running(at: Surroundings) -> list[Finding]:
-    folder = runtime_path(at.environ)
-    if not is_private(folder):
-        return [_NONE.found("no bridge runs in the background")]
     answers: dict[str, list[Finding]] = {}
 
     async def look(place: Place) -> None:
@@ -84,10 +81,15 @@ async def _running(at: Surroundings) -> list[Finding]:
             answers[place.name] = await _judged(place, at.limits.connect_timeout)
 
     async with anyio.create_task_group() as tasks:
-        for place in places(folder):
+        for place in await in_thread(partial(_places, at)):
             tasks.start_soon(look, place)
     found = [finding for name in sorted(answers) for finding in answers[name]]
     return found or [_NONE.found("no bridge runs in the background; an editor starts it when it wants something")]
+
+
+def _places(at: Surroundings) -> list[Place]:
+    folder = runtime_path(at.environ)
+    return places(folder) if is_private(folder) else []
 
 
 async def _judged(place: Place, seconds: float) -> list[Finding]:

@@ -14,7 +14,7 @@ from gaia_bridge.config.file_reader import writable_by_others
 from gaia_bridge.config.paths import default_servers_path, default_trust_path, expanded
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.findings import Finding, Kind, Level, Repair
-from gaia_bridge.doctor.repairing import narrow
+from gaia_bridge.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.errors import ConfigError
 
@@ -40,7 +40,7 @@ _SECRET_OPEN = Kind(
     Level.ERROR,
     "others can read a file with secrets",
     "whoever reads it can use your tokens and logins",
-    "chmod 600 the file, and renew what is in it if the machine has other users",
+    "chmod go-rwx the file, and renew what is in it if the machine has other users",
     mended=True,
 )
 _CHANGEABLE = Kind(
@@ -119,8 +119,8 @@ def _of_secret(path: Path) -> Iterator[Finding]:
     if about.st_uid != os.getuid():
         yield _NOT_YOURS.found(f"{path} belongs to user {about.st_uid}", str(path), _own(path))
     elif about.st_mode & 0o077:
-        command = f"chmod 600 {shlex.quote(str(path))}"
-        repair = None if path.is_symlink() else Repair(command, partial(narrow, path, 0o600))
+        command = f"chmod go-rwx {shlex.quote(str(path))}"
+        repair = None if path.is_symlink() else Repair(command, partial(narrow, path, OF_OTHERS))
         yield _SECRET_OPEN.found(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", str(path), command, repair)
 
 
@@ -133,7 +133,7 @@ def _of_launch_lines(path: Path) -> Iterator[Finding]:
         return
     mode = stat.S_IMODE(about.st_mode)
     command = f"chmod go-w {shlex.quote(str(path))}"
-    repair = None if path.is_symlink() else Repair(command, partial(narrow, path, mode & ~0o022))
+    repair = None if path.is_symlink() else Repair(command, partial(narrow, path, 0o022))
     yield _CHANGEABLE.found(f"{path} has the mode {mode:04o}", str(path), command, repair)
 
 

@@ -6,13 +6,14 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import anyio
 
 from gaia_bridge.bridge.report import INFO
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
-from gaia_bridge.doctor.checks import Subject
+from gaia_bridge.doctor.checks import Subject, in_thread
 from gaia_bridge.doctor.editor_entries import editor_entries
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import Surroundings
@@ -47,7 +48,7 @@ _LISTENING: Final = "0A"
 
 async def _check(at: Surroundings) -> list[Finding]:
     wanted: dict[int, list[str]] = {DEFAULT_PORT: []}
-    for entry in editor_entries(at)[0]:
+    for entry in (await in_thread(partial(editor_entries, at)))[0]:
         if entry.port is not None:
             wanted.setdefault(entry.port, []).append(entry.editor.title)
     found: dict[int, Finding] = {}
@@ -76,7 +77,7 @@ async def _judged(port: int, editors: list[str], seconds: float) -> Finding:
             answer = await _answer(stream, port)
     if _is_bridge(answer):
         return _OURS.found(f"a bridge listens at {about}", about)
-    process = _listener(port)
+    process = await in_thread(partial(_listener, port))
     who = process or "which one is told by: " + f"lsof -nP -iTCP:{port} -sTCP:LISTEN"
     remedy = f"end it ({process}), or: gaia-bridge serve --port {port + 1}" if process else None
     return _STRANGER.found(f"port {port} is taken by another program ({who})", about, remedy)

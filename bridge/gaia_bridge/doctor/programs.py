@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import anyio
@@ -17,6 +18,8 @@ from gaia_bridge.doctor.checks import (
     editor_path,
     found_program,
     in_thread,
+    is_missing,
+    looked_up,
     search_path,
     servers_path,
     what_it_says,
@@ -24,7 +27,6 @@ from gaia_bridge.doctor.checks import (
 from gaia_bridge.doctor.editor_entries import editor_entries
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import State, Surroundings
-from gaia_bridge.model import StdioServerSpec
 
 __all__ = ["PROGRAMS"]
 
@@ -99,8 +101,7 @@ _OLDEST_NODE: Final = 18
 
 async def _check(at: Surroundings) -> list[Finding]:
     needed = _needed(at)
-    own = servers_path(search_path(at))
-    usual = {name: found_program(name, own) for name in _SOURCES}
+    usual = await in_thread(partial(_usual, at))
     there = {name: path for name, path in usual.items() if path is not None}
     said = dict[str, Said]()
 
@@ -114,8 +115,12 @@ async def _check(at: Surroundings) -> list[Finding]:
     found: list[Finding] = []
     for name in _SOURCES:
         found += _judged(name, usual[name], said.get(name), sorted(needed.get(name, ())))
-    found += _other_commands(at, needed)
-    return found + await in_thread(lambda: list(_hidden(at, needed)))
+    return found + await in_thread(lambda: [*_other_commands(at, needed), *_hidden(at, needed)])
+
+
+def _usual(at: Surroundings) -> dict[str, str | None]:
+    """Where the usual programs are."""
+    return {name: found_program(name, servers_path(search_path(at))) for name in _SOURCES}
 
 
 def _needed(at: Surroundings) -> dict[str, set[str]]:
@@ -128,8 +133,8 @@ def _needed(at: Surroundings) -> dict[str, set[str]]:
 
 def _commands(at: Surroundings) -> Iterator[tuple[str, str]]:
     for entry in at.wanted:
-        if entry.state is State.USABLE and isinstance(entry.spec, StdioServerSpec) and "PATH" not in entry.spec.env:
-            yield entry.name, entry.spec.command
+        if entry.state is State.USABLE and (command := looked_up(entry.spec)):
+            yield entry.name, command
 
 
 def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) -> list[Finding]:
@@ -156,9 +161,8 @@ def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) 
 
 def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
     """Other programs of servers that are not there."""
-    path = servers_path(search_path(at))
     for command, servers in needed.items():
-        if command not in _SOURCES and found_program(command, path) is None:
+        if command not in _SOURCES and is_missing(command, at):
             name = os.path.basename(command)
             where = "is not there, or cannot be run" if os.sep in command else "is not found on the PATH"
             yield _MISSING.found(f"{command} {where}; needed by {', '.join(sorted(servers))}", command, _get(name))

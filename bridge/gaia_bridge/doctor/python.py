@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from functools import partial
 
-from gaia_bridge.doctor.checks import Subject, found_program, search_path, what_it_says
+from gaia_bridge.doctor.checks import Subject, found_program, in_thread, search_path, what_it_says
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.editors.finding import own_program
@@ -65,7 +66,7 @@ async def _check(at: Surroundings) -> list[Finding]:
         found.append(_PASSING.found(f"{own[0]} is in a cache of uv", own[0]))
     if len(own) > 1:
         found.append(_NO_SCRIPT.found(f"{sys.executable} has no gaia-bridge beside it", sys.executable))
-    programs = _on_path(at)
+    programs = await in_thread(partial(_on_path, at))
     if not programs:
         return [*found, _NOT_ON_PATH.found("no gaia-bridge is found on the PATH", own[0])]
     others = _others(programs, own)

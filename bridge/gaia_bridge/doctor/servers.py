@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
@@ -15,7 +16,7 @@ from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.config.failure_causes import cause_for
-from gaia_bridge.doctor.checks import Subject, in_thread
+from gaia_bridge.doctor.checks import Subject, in_thread, is_missing, looked_up
 from gaia_bridge.doctor.crossing import CLIENTS, FEATURES, features_of
 from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import Entry, State, Surroundings
@@ -148,7 +149,12 @@ async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) 
         text = f"took longer than {at.limits.server_timeout:g} s"
         finding = _FAILS.found(_failure(entry.name, text, said), entry.name, again)
     except Exception as error:
-        finding = _failed(at, entry, only_error_in(error), said, again)
+        cause = only_error_in(error)
+        finding = _failed(at, entry, cause, said, again)
+        command = looked_up(spec)
+        if command and isinstance(cause, LaunchError) and await in_thread(partial(is_missing, command, at)):
+            report["problem"] = finding.message
+            return []  # one finding for all servers that need it: see `programs`
     else:
         report["state"] = "works"
         secretless = Redactor(secrets_of(spec))

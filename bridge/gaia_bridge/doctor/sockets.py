@@ -7,16 +7,19 @@ import shlex
 import socket
 import stat
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
+from gaia_bridge.background.leftovers import files_of, is_old, places_left, remove_left
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.findings import Finding, Kind, Level, NothingDoneError, Repair
+from gaia_bridge.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.front.launching import BridgeDownError, alone
 from gaia_bridge.front.place import Place, is_private, runtime_path
+from gaia_bridge.settings import BackgroundLimits
 
 __all__ = ["SOCKETS", "is_listened_at"]
 
@@ -28,7 +31,7 @@ _FOLDER_OPEN = Kind(
     Level.ERROR,
     "others can open the folder of the sockets",
     "the bridge refuses to listen in it: another user could take its place",
-    "chmod 700 the folder",
+    "chmod go-rwx the folder",
     mended=True,
 )
 _FOLDER_ODD = Kind(
@@ -64,7 +67,7 @@ _MODE = Kind(
     Level.ERROR,
     "others may connect to a socket",
     "whoever can connect could use your servers; the bridge itself still refuses other users",
-    "chmod 600 the socket",
+    "chmod go-rwx the socket",
     mended=True,
 )
 _OWNER = Kind(
@@ -84,14 +87,13 @@ _NO_SOCKET = Kind(
 _LEFTOVER = Kind(
     "socket.leftover",
     Level.INFO,
-    "a log, or a lock, of a bridge that has not run for long",
-    "it takes some space, and nobody reads it",
-    "remove it",
+    "logs, or a lock, of a bridge that has not run for long",
+    "they take some space, and nobody reads them; the next bridge that is started removes them",
+    "remove them",
     mended=True,
 )
 
 _ENDING: Final = ".sock"
-_LEFT: Final = (".log.1", ".log", ".lock")
 
 
 def is_listened_at(path: str, seconds: float) -> bool:
@@ -122,10 +124,12 @@ def _check(at: Surroundings) -> list[Finding]:
     if not is_private(folder):
         return [*found, _not_private(folder)]
     if not os.access(folder, os.W_OK | os.X_OK):
-        return [*found, _UNWRITABLE.found(f"{folder} cannot be written", folder, f"chmod 700 {shlex.quote(folder)}")]
+        lacks = stat.S_IMODE(os.lstat(folder).st_mode) & stat.S_IRWXU != stat.S_IRWXU  # else the disk is read-only
+        remedy = f"chmod u+rwx {shlex.quote(folder)}" if lacks else None
+        return [*found, _UNWRITABLE.found(f"{folder} cannot be written", folder, remedy)]
     names = sorted(os.listdir(folder))
     found += [each for name in names if name.endswith(_ENDING) for each in _of_socket(folder, name, at)]
-    found += _leftovers(folder, names, at)
+    found += _leftovers(folder)
     if not any(finding.level in (Level.WARNING, Level.ERROR) for finding in found):
         found.insert(0, _FINE.found(f"sockets are in {folder}, which only you can open", folder))
     return found
@@ -146,8 +150,8 @@ def _not_private(folder: str) -> Finding:
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
         what = f"belongs to user {about.st_uid}" if stat.S_ISDIR(about.st_mode) else "is no folder"
         return _FOLDER_ODD.found(f"{folder} {what}", folder)
-    command = f"chmod 700 {shlex.quote(folder)}"
-    repair = Repair(command, partial(_set_mode, folder, 0o700, stat.S_ISDIR))
+    command = f"chmod go-rwx {shlex.quote(folder)}"
+    repair = Repair(command, partial(narrow, folder, OF_OTHERS, stat.S_ISDIR))
     return _FOLDER_OPEN.found(f"{folder} has the mode {stat.S_IMODE(about.st_mode):04o}", folder, command, repair)
 
 
@@ -166,27 +170,19 @@ def _of_socket(folder: str, name: str, at: Surroundings) -> Iterator[Finding]:
         repair = Repair(f"remove {path}", partial(_remove_stale, path, place, at.limits.connect_timeout))
         yield _STALE.found(f"nobody listens at {path}", path, f"rm {shlex.quote(path)}", repair)
     elif about.st_mode & 0o077:
-        command = f"chmod 600 {shlex.quote(path)}"
-        repair = Repair(command, partial(_set_mode, path, 0o600, stat.S_ISSOCK))
+        command = f"chmod go-rwx {shlex.quote(path)}"
+        repair = Repair(command, partial(narrow, path, OF_OTHERS, stat.S_ISSOCK))
         yield _MODE.found(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", path, command, repair)
 
 
-def _leftovers(folder: str, names: list[str], at: Surroundings) -> Iterator[Finding]:
-    """Logs and locks of bridges without a socket, that are old."""
-    alive = {name.removesuffix(_ENDING).removesuffix(".front") for name in names if name.endswith(_ENDING)}
-    for name in names:
-        ending = next((ending for ending in _LEFT if name.endswith(ending)), None)
-        if ending is None or name.removesuffix(ending) in alive:
-            continue
-        path = os.path.join(folder, name)
-        try:
-            about = os.lstat(path)
-        except FileNotFoundError:  # its bridge has just ended
-            continue
-        if stat.S_ISREG(about.st_mode) and time.time() - about.st_mtime > at.limits.leftover_age:
-            place = Place(folder, name.removesuffix(ending))
-            repair = Repair(f"remove {path}", partial(_remove_leftover, path, place, about.st_mtime_ns))
-            yield _LEFTOVER.found(f"{path} is left of a bridge", path, f"rm {shlex.quote(path)}", repair)
+def _leftovers(folder: str) -> Iterator[Finding]:
+    """What is old of bridges without a socket; where there is one, that is told first."""
+    for place in places_left(folder):
+        paths = files_of(place)
+        if not {place.front, place.http}.intersection(paths) and is_old(place, BackgroundLimits().log_kept):
+            command = shlex.join(["rm", *paths])
+            repair = Repair(f"remove {' '.join(paths)}", partial(_remove_leftover, place))
+            yield _LEFTOVER.found(f"{', '.join(paths)}: left of a bridge", paths[0], command, repair)
 
 
 def _remove_stale(path: str, place: Place, seconds: float) -> None:
@@ -196,18 +192,11 @@ def _remove_stale(path: str, place: Place, seconds: float) -> None:
         _unlink(path)
 
 
-def _remove_leftover(path: str, place: Place, written: int) -> None:
-    with _alone(place):
-        if os.lstat(path).st_mtime_ns != written:
-            raise NothingDoneError("it is in use again")
-        _unlink(path)
-
-
-def _set_mode(path: str, mode: int, is_meant: Callable[[int], bool]) -> None:
-    about = os.lstat(path)
-    if about.st_uid != os.getuid() or not is_meant(about.st_mode):
-        raise NothingDoneError("it is another file by now")
-    os.chmod(path, mode)
+def _remove_leftover(place: Place) -> None:
+    if is_old(place, BackgroundLimits().log_kept):
+        remove_left(place)
+    if files_of(place):
+        raise NothingDoneError("it is in use again")
 
 
 def _unlink(path: str) -> None:

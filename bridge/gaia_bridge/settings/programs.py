@@ -40,8 +40,6 @@ class DoctorLimits(Limits, frozen=True):
     """Seconds for all of them."""
     servers: int = 6
     """Servers that are started at once: each may be a Node.js, and people have few cores."""
-    leftover_age: float = 604_800.0
-    """Seconds after which the log of a bridge that runs no more is only in the way."""
 
 
 class AcpLimits(Limits, frozen=True):

@@ -32,6 +32,19 @@ def fresh_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     sys.path[:] = path
 
 
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[ServeOptions]:
+    """What the runner, which is not there, was given."""
+    found: list[ServeOptions] = []
+
+    def run(options: ServeOptions, deadline: object) -> int:
+        found.append(options)
+        return 0
+
+    monkeypatch.setattr(bridge_runner, "run", run)
+    return found
+
+
 def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
     assert main(["serve", *arguments]) == code
     captured = capsys.readouterr()
@@ -52,29 +65,15 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> 
     ],
 )
 def test_who_is_shown_a_search_is_said_on_the_command_line(
-    monkeypatch: pytest.MonkeyPatch, options: list[str], policy: ToolSearchPolicy
+    given: list[ServeOptions], options: list[str], policy: ToolSearchPolicy
 ) -> None:
-    given: list[ServeOptions] = []
-
-    def run(options: ServeOptions, deadline: object) -> int:
-        given.append(options)
-        return 0
-
-    monkeypatch.setattr(bridge_runner, "run", run)
     assert main(["serve", *options]) == 0
     assert [options.settings.tool_search for options in given] == [policy]
 
 
 def test_what_clients_are_given_is_said_on_the_command_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    given: list[ServeOptions], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given: list[ServeOptions] = []
-
-    def run(options: ServeOptions, deadline: object) -> int:
-        given.append(options)
-        return 0
-
-    monkeypatch.setattr(bridge_runner, "run", run)
     own = ["--result-limit", "my=editor=20000", "--result-limit", "codex-mcp-client=off"]
     assert main(["serve", *own, "--instructions-limit", "off"]) == 0
     assert main(["serve", "--instructions-limit", "x=500", "--result-limit", "off"]) == 0
@@ -99,19 +98,12 @@ def test_what_clients_are_given_is_said_on_the_command_line(
     ],
 )
 def test_what_is_published_of_agents_is_said_on_the_command_line(
-    monkeypatch: pytest.MonkeyPatch,
+    given: list[ServeOptions],
     command: str,
     options: list[str],
     tools: bool | tuple[str, ...] | None,
     ask: bool | None,
 ) -> None:
-    given: list[ServeOptions] = []
-
-    def run(options: ServeOptions, deadline: object) -> int:
-        given.append(options)
-        return 0
-
-    monkeypatch.setattr(bridge_runner, "run", run)
     assert main([command, "agent.py", *options]) == 0
     assert [(options.agent_tools, options.ask) for options in given] == [(tools, ask)]
 
@@ -144,15 +136,8 @@ def test_what_is_published_of_agents_is_for_those_that_there_are_and_for_no_brid
 
 
 def test_drafts_are_spoken_on_demand_and_it_is_said_if_there_are_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    given: list[ServeOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given: list[ServeOptions] = []
-
-    def run(options: ServeOptions, deadline: object) -> int:
-        given.append(options)
-        return 0
-
-    monkeypatch.setattr(bridge_runner, "run", run)
     assert main(["serve", "--draft"]) == 0
     assert f"no draft of MCP is newer than {PUBLISHED.latest}" in capsys.readouterr().err
     monkeypatch.setattr("gaia_bridge.cli.serve.DRAFTS", (Revision("2099-01-01"),))

@@ -6,7 +6,8 @@ import inspect
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gaia_bridge.doctor.findings import Finding, Level
 from gaia_bridge.doctor.surroundings import Surroundings, look_around
 from gaia_bridge.settings import DoctorLimits
 
-__all__ = ["SOON", "bad", "by_id", "foreign", "has_servers", "look", "program", "repaired"]
+__all__ = ["SOON", "bad", "by_id", "foreign", "has_servers", "look", "program", "repaired", "swapped"]
 
 SOON = DoctorLimits(connect_timeout=0.5)
 """Limits for tests in which something hangs."""
@@ -49,6 +50,27 @@ def repaired(finding: Finding) -> None:
     """Do what `--fix` does."""
     assert finding.repair is not None and finding.kind.mended
     finding.repair.apply()
+
+
+@contextmanager
+def swapped(path: Path, other: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Inside of it, a link takes the place of a file as soon as somebody has looked at it."""
+
+    def meanwhile(real: Any) -> Any:
+        def look(at: Any, *arguments: Any, **options: Any) -> Any:
+            try:
+                return real(at, *arguments, **options)
+            finally:
+                if not path.is_symlink():
+                    path.unlink()
+                    path.symlink_to(other)
+
+        return look
+
+    with monkeypatch.context() as patched:
+        for name in ("fstat", "lstat"):
+            patched.setattr(os, name, meanwhile(getattr(os, name)))
+        yield
 
 
 def has_servers(servers: Mapping[str, Any], path: str = ".gaia/mcp_servers.json", mode: int = 0o600) -> Path:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+import ssl
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.doctor import certificates, proxies
+from gaia_bridge.doctor import proxies
 from gaia_bridge.doctor.certificates import CERTIFICATES
 from gaia_bridge.doctor.proxies import PROXIES
 from tests.bridge.doctor.looking import bad, by_id, look
 
 FILES = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]
+
+
+def paths(folder: str) -> SimpleNamespace:
+    """Where OpenSSL looks."""
+    return SimpleNamespace(openssl_cafile=f"{folder}/cert.pem", openssl_capath=folder)
 
 
 @pytest.fixture
@@ -44,9 +53,39 @@ def test_a_folder_of_certificates_that_is_none_is_found(tmp_path: Path) -> None:
 
 
 def test_a_system_without_certificates_is_found(monkeypatch: pytest.MonkeyPatch, authority: str) -> None:
-    monkeypatch.setattr(certificates, "_store", str)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths("/nowhere"))
     assert bad(look(CERTIFICATES, environ={})) == {"ca.no-store"}
     assert set(by_id(look(CERTIFICATES, environ={"SSL_CERT_FILE": authority}))) == {"ca.fine"}
+
+
+def refused(path: str) -> list[str]:
+    raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
+def test_certificates_of_the_system_that_cannot_be_read_are_found_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, authority: str
+) -> None:
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths(str(tmp_path)))
+    monkeypatch.setattr(os, "listdir", refused)
+    finding = by_id(look(CERTIFICATES, environ={}))["ca.store-unreadable"]
+    assert finding.message == f"{tmp_path} cannot be read: Permission denied"
+    assert finding.remedy == f"sudo chmod a+rX {tmp_path}"
+    real = os.access
+
+    def access(path: str | Path, mode: int) -> bool:
+        return path != tmp_path.parent and real(path, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    assert by_id(look(CERTIFICATES, environ={}))["ca.store-unreadable"].remedy == f"sudo chmod a+rX {tmp_path.parent}"
+    assert set(by_id(look(CERTIFICATES, environ={"SSL_CERT_FILE": authority}))) == {"ca.fine"}
+
+
+def test_a_folder_of_certificates_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def access(path: str, mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", access)
+    assert "ca.unreadable" in bad(look(CERTIFICATES, environ={"SSL_CERT_DIR": str(tmp_path)}))
 
 
 def test_verification_that_is_switched_off_is_found() -> None:

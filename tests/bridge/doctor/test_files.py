@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gaia_bridge.doctor.files import FILES
 from gaia_bridge.doctor.findings import NothingDoneError
-from tests.bridge.doctor.looking import bad, by_id, foreign, has_servers, look, repaired
+from tests.bridge.doctor.looking import bad, by_id, foreign, has_servers, look, repaired, swapped
 
 
 def secret(name: str, mode: int) -> Path:
@@ -45,6 +49,39 @@ def test_what_became_a_link_meanwhile_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(NothingDoneError, match="link"):
         repaired(finding)
     assert other.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_link_that_takes_its_place_while_it_is_mended_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, other = secret("bridge-token", 0o644), tmp_path / "other"
+    other.write_text("x", encoding="utf-8")
+    other.chmod(0o644)
+    [finding] = look(FILES)
+    with swapped(file, other, monkeypatch):
+        repaired(finding)
+    assert file.is_symlink() and other.stat().st_mode & 0o777 == 0o644
+
+
+def test_only_the_rights_of_others_are_taken_and_no_right_is_given() -> None:
+    file = secret("bridge-token", 0o4404)
+    repaired(look(FILES)[0])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o4400
+
+
+def test_a_file_that_we_may_not_read_is_mended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, real = secret("bridge-token", 0o244), os.open
+
+    def refused(path: Any, flags: int, *more: Any) -> int:
+        if os.fspath(path) == str(file):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path, flags, *more)
+
+    [finding] = look(FILES)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refused)
+        repaired(finding)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o200
 
 
 @pytest.mark.parametrize("name", ["trust.json", "mcp_servers.json"])

@@ -65,6 +65,21 @@ def test_a_stranger_is_found_with_its_process(port: int, says: bytes) -> None:
         assert f"process {os.getpid()}" in finding.message
 
 
+def test_the_process_of_a_stranger_is_looked_for_beside_the_event_loop(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_in: list[int] = []
+
+    def listener(number: int) -> str:
+        looked_in.append(threading.get_ident())
+        return f"the process of {number}"
+
+    monkeypatch.setattr(ports, "_listener", listener)
+    with stranger(port, b""):
+        assert f"the process of {port}" in by_id(look(PORTS))["port.stranger"].message
+    assert looked_in and threading.get_ident() not in looked_in
+
+
 def test_a_stranger_that_says_nothing_is_found_within_its_time(port: int) -> None:
     with socket.create_server(("127.0.0.1", port)):
         assert bad(look(PORTS, limits=SOON)) == {"port.stranger"}

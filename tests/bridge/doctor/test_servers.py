@@ -12,7 +12,8 @@ import pytest
 
 from gaia_bridge.config import TrustStore
 from gaia_bridge.doctor.crossing import CLIENTS, FEATURES, crossing, features_of
-from gaia_bridge.doctor.findings import Finding
+from gaia_bridge.doctor.findings import Finding, Level
+from gaia_bridge.doctor.programs import PROGRAMS
 from gaia_bridge.doctor.servers import SERVERS
 from gaia_bridge.doctor.surroundings import Surroundings, look_around
 from gaia_bridge.editors.formats import EDITORS
@@ -79,7 +80,7 @@ def test_failures_are_told_with_their_cause_and_without_secrets(monkeypatch: pyt
     has_servers(
         {
             "dies": raw("dies", env={"KEY": SECRET}),
-            "absent": {"command": "no-such-program"},
+            "absent": {"command": "no-such-program", "env": {"PATH": "/nowhere"}},
             "lacks": {"command": sys.executable, "args": ["-S", "-c", wants]},
             "nobody": {"url": "http://127.0.0.1:9/mcp"},
             "works": raw(),
@@ -94,6 +95,15 @@ def test_failures_are_told_with_their_cause_and_without_secrets(monkeypatch: pyt
     assert "127.0.0.1:9" in failed["nobody"].message
     assert [report["state"] for report in at.reports] == ["fails"] * 4 + ["works"]
     assert SECRET not in repr(found) + repr(at.reports)
+
+
+def test_a_missing_program_is_one_finding_for_all_servers_that_need_it() -> None:
+    has_servers({"a": {"command": "no-such-program"}, "b": {"command": "no-such-program"}})
+    at = look_around()
+    found = [*look(PROGRAMS, at), *look(SERVERS, at)]
+    [finding] = (each for each in found if each.level is Level.ERROR)
+    assert finding.kind.id == "program.missing" and "needed by a, b" in finding.message
+    assert [(report["state"], "no-such-program" in report["problem"]) for report in at.reports] == [("fails", True)] * 2
 
 
 def test_one_that_hangs_is_given_up_leaves_no_process_and_keeps_nobody_else() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from gaia_bridge.doctor import sockets
 from gaia_bridge.doctor.findings import NothingDoneError
 from gaia_bridge.doctor.sockets import SOCKETS
-from tests.bridge.doctor.looking import bad, by_id, foreign, look, repaired
+from tests.bridge.doctor.looking import bad, by_id, foreign, look, repaired, swapped
 
 
 @pytest.fixture
@@ -84,6 +85,18 @@ def test_a_socket_that_is_open_to_others_is_found_and_closed_to_them(folder: Pat
         assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_link_that_takes_the_place_of_a_socket_while_it_is_closed_to_others_is_not_followed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = folder / "default.sock", folder / "other"
+    other.touch(0o644)
+    with listener(path, 0o666):
+        finding = by_id(look(SOCKETS))["socket.mode"]
+        with swapped(path, other, monkeypatch), pytest.raises(NothingDoneError, match="without following links"):
+            repaired(finding)
+    assert path.is_symlink() and other.stat().st_mode & 0o777 == 0o644
+
+
 def test_a_socket_of_another_user_and_what_is_no_socket_are_left_to_the_user(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,9 +110,9 @@ def test_a_socket_of_another_user_and_what_is_no_socket_are_left_to_the_user(
 
 
 def test_a_folder_that_others_can_open_is_found_and_closed_to_them(folder: Path) -> None:
-    folder.chmod(0o755)
+    folder.chmod(0o2755)
     repaired(by_id(look(SOCKETS))["socket.folder-open"])
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o2700, "the other bits are none of ours"
     assert bad(look(SOCKETS)) == set()
 
 
@@ -133,9 +146,33 @@ def test_an_old_log_of_a_bridge_that_is_gone_is_removed_and_a_new_one_is_kept(fo
             os.utime(folder / name, (0, 0))
     with listener(folder / "alive.front.sock"):
         found = [finding for finding in look(SOCKETS) if finding.kind.id == "socket.leftover"]
-        for finding in found:
-            repaired(finding)
+        [finding] = found
+        assert finding.remedy == f"rm {folder}/old-1.log {folder}/old-1.log.1 {folder}/old-1.lock"
+        repaired(finding)
         assert sorted(path.name for path in folder.iterdir()) == ["alive.front.sock", "alive.log", "new-2.log"]
+
+
+@pytest.mark.parametrize(("mode", "remedy"), [(0o500, "chmod u+rwx "), (0o700, "make it writable, or have XDG_RUN")])
+def test_a_folder_that_cannot_be_written_has_a_remedy_that_helps(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, mode: int, remedy: str
+) -> None:
+    def access(path: str, mode: int) -> bool:
+        return False
+
+    folder.chmod(mode)
+    monkeypatch.setattr(os, "access", access)
+    assert by_id(look(SOCKETS))["socket.unwritable"].remedy.startswith(remedy)
+
+
+def test_what_a_bridge_has_left_anew_meanwhile_is_kept(folder: Path) -> None:
+    log = folder / "old-1.log"
+    log.touch()
+    os.utime(log, (0, 0))
+    finding = by_id(look(SOCKETS))["socket.leftover"]
+    log.write_text("it failed again", encoding="utf-8")
+    with pytest.raises(NothingDoneError, match="in use again"):
+        repaired(finding)
+    assert log.exists()
 
 
 def test_a_log_that_goes_while_it_is_looked_at_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
