@@ -12,7 +12,17 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Place", "PlaceError", "Scope", "current_folder", "is_private", "places", "remedy", "runtime_folder", "runtime_path"]
+__all__ = [
+    "Place",
+    "PlaceError",
+    "Scope",
+    "current_folder",
+    "is_private",
+    "places",
+    "remedy",
+    "runtime_folder",
+    "runtime_path",
+]
 
 _FOLDER = "gaia-bridge"
 

@@ -98,7 +98,9 @@ def run(options: FrontOptions) -> int:
         sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
         return _UNAVAILABLE
     except OSError as error:
-        sys.stderr.write(f"gaia-bridge connect: error: {error.filename or 'a stream'}: {error.strerror}{remedy(error)}\n")
+        sys.stderr.write(
+            f"gaia-bridge connect: error: {error.filename or 'a stream'}: {error.strerror}{remedy(error)}\n"
+        )
         return _UNAVAILABLE
     return 0
 
