@@ -24,6 +24,7 @@ from gaia_bridge.doctor.ports import PORTS
 from gaia_bridge.doctor.programs import PROGRAMS
 from gaia_bridge.doctor.proxies import PROXIES
 from gaia_bridge.doctor.python import PYTHON
+from gaia_bridge.doctor.resources import RESOURCES
 from gaia_bridge.doctor.servers import SERVERS, clients_here
 from gaia_bridge.doctor.sockets import SOCKETS
 from gaia_bridge.doctor.surroundings import Surroundings, look_around
@@ -57,7 +58,7 @@ OF_THE_DOCTOR: Final = (_LATE, _FAILED)
 
 SUBJECTS: Final = (
     *(PYTHON, PROGRAMS, CERTIFICATES, PROXIES),
-    *(FILES, CONFIGURATION, TRUST),
+    *(FILES, RESOURCES, CONFIGURATION, TRUST),
     *(SOCKETS, DAEMONS, PORTS, EDITOR_FILES, SERVERS),
 )
 """In the order in which they are shown."""

@@ -90,6 +90,8 @@ class Conversation:
         self._ours: set[str] = set()
         self._name = f"gaia-bridge-front-{os.urandom(8).hex()}"
         """How the ids of our own requests begin; no client has such ids."""
+        self.has_begun = False
+        """Whether a bridge has answered the client."""
         self.last_asked = 0
         """The largest id of a request of the bridge: the next one goes on from there, so that no answer is taken for
         another's."""
@@ -162,6 +164,19 @@ class Conversation:
         self._ours.clear()
         self._waited_for.clear()
 
+    def refused(self, why: str) -> Iterator[bytes]:
+        """What the client is told if there is no bridge just now. Its subscriptions wait for the next one.
+
+        Args:
+            why: What happened, as a sentence.
+        """
+        new = [identifier for identifier in self._listens if identifier not in self._confirmed]
+        for identifier in (*self._open, *new):
+            yield _error(identifier, why)
+        self._open.clear()
+        for identifier in new:
+            self._forget_listening(identifier)
+
     def ended(self, why: str) -> Iterator[bytes]:
         """What the client is told if there will be no other bridge.
 
@@ -226,6 +241,7 @@ class Conversation:
             self._ours.discard(str(identifier))
             return False
         self._forget_listening(identifier)
+        self.has_begun = True
         method, request = self._open.pop(identifier, ("", b""))
         if method in _REMEMBERED:
             result = _object(json.loads(line)).get("result")

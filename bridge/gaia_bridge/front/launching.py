@@ -59,6 +59,9 @@ _LOG_BYTES = 1_048_576
 _TOLD = 2_000
 """Bytes at the end of a log that are looked at for the reason why a bridge ended."""
 
+_FILES = 128
+"""Open files that a bridge needs without many servers: where fewer are allowed, that is why it ended."""
+
 FOR_EVER = -1.0
 """Instead of seconds: a bridge stays until it is ended by hand."""
 
@@ -213,7 +216,7 @@ def _started(place: Place, scope: Scope, keep: float | None, until: float, lock:
         if (connection := connected(place)) is not None:
             return connection
         if has_ended:
-            raise BridgeDownError(_last_words(place.log, said))
+            raise BridgeDownError(_last_words(place.log, said) + _too_few_files())
         time.sleep(_LOOK)
     _end(pid)
     raise BridgeDownError(f"the bridge did not start within {START_PATIENCE:g} s; see {place.log}")
@@ -382,6 +385,11 @@ def _last_words(log: str, said: int) -> str:
         return f"the bridge ended as soon as it was started; see {log}"
     _, error, told = lines[-1].partition(": error: ")
     return f"{told if error else lines[-1]}; see {log}"
+
+
+def _too_few_files() -> str:
+    allowed = os.sysconf("SC_OPEN_MAX")
+    return f"; only {allowed} open files are allowed, allow more: ulimit -n 1024" if 0 <= allowed < _FILES else ""
 
 
 def _remove(path: str) -> None:

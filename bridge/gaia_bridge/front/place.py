@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import stat
@@ -11,7 +12,17 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Place", "PlaceError", "Scope", "current_folder", "is_private", "places", "runtime_folder", "runtime_path"]
+__all__ = [
+    "Place",
+    "PlaceError",
+    "Scope",
+    "current_folder",
+    "is_private",
+    "places",
+    "remedy",
+    "runtime_folder",
+    "runtime_path",
+]
 
 _FOLDER = "gaia-bridge"
 
@@ -28,6 +39,23 @@ _SHIPPED = ("code", "project")
 
 _SERVERS_FILE = "mcp_servers.json"
 """As `gaia_bridge.config.paths` has it, which takes longer to import."""
+
+
+_ELSEWHERE = "have XDG_RUNTIME_DIR name a folder of your own (chmod 700) that can be written"
+
+_REMEDIES = {
+    errno.EROFS: f"its disk can only be read: {_ELSEWHERE}",
+    errno.ENOSPC: f"make room on its disk, or {_ELSEWHERE}",
+    errno.EDQUOT: f"make room on its disk, or {_ELSEWHERE}",
+    errno.EMFILE: "allow this program more open files: ulimit -n 1024",
+    errno.ENFILE: "the system has too many open files: end some programs",
+    errno.EACCES: f"give yourself the right to write there, or {_ELSEWHERE}",
+    errno.EPERM: f"give yourself the right to write there, or {_ELSEWHERE}",
+    errno.ENAMETOOLONG: "have XDG_RUNTIME_DIR name a folder of your own (chmod 700) with a shorter path",
+    errno.ENOTDIR: f"remove the file that stands where a folder is needed, or {_ELSEWHERE}",
+    errno.EEXIST: f"remove the file that stands where a folder is needed, or {_ELSEWHERE}",
+}
+"""What to do about what a system refuses, by the number of its error."""
 
 
 class PlaceError(Exception):
@@ -137,13 +165,26 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise PlaceError(f"{folder}: the folder of the bridge's sockets cannot be made: {error.strerror}") from None
+        why = f"{error.strerror}{remedy(error)}"
+        raise PlaceError(f"{folder}: the folder of the bridge's sockets cannot be made: {why}") from None
     if not is_private(folder):
-        raise PlaceError(
-            f"{folder}: others may write to it, or it is theirs; expected a folder that only you can open: "
-            f"chmod 700 it, or remove it"
-        )
+        raise PlaceError(f"{folder}: {_why_not_private(folder)}")
     return folder
+
+
+def remedy(error: OSError) -> str:
+    """What to do about an error of the system in the folder of the sockets, as the end of a sentence; may be empty."""
+    told = _REMEDIES.get(error.errno or 0)
+    return f"; {told}" if told else ""
+
+
+def _why_not_private(folder: str) -> str:
+    about = os.lstat(folder)
+    if not stat.S_ISDIR(about.st_mode):
+        return f"it is a link; expected a folder that only you can open: remove it, or {_ELSEWHERE}"
+    if about.st_uid != os.getuid():
+        return f"it belongs to user {about.st_uid}; expected a folder of your own: {_ELSEWHERE}"
+    return "others may write to it; expected a folder that only you can open: chmod 700 it, or remove it"
 
 
 def is_private(folder: str) -> bool:

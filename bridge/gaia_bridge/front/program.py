@@ -7,7 +7,7 @@ import signal
 import sys
 
 from gaia_bridge.front.launching import BridgeDownError, connect
-from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, runtime_folder
+from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, remedy, runtime_folder
 from gaia_bridge.front.relay import Relay
 
 TYPE_CHECKING = False  # see gaia_bridge
@@ -98,7 +98,9 @@ def run(options: FrontOptions) -> int:
         sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
         return _UNAVAILABLE
     except OSError as error:
-        sys.stderr.write(f"gaia-bridge connect: error: {error.filename or 'a stream'}: {error.strerror}\n")
+        sys.stderr.write(
+            f"gaia-bridge connect: error: {error.filename or 'a stream'}: {error.strerror}{remedy(error)}\n"
+        )
         return _UNAVAILABLE
     return 0
 
@@ -137,6 +139,7 @@ class Reaching:
             raise BridgeDownError(str(error)) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            raise BridgeDownError(f"the bridge cannot be started: {where}{error.strerror or error}") from None
+            why = f"{where}{error.strerror or error}{remedy(error)}"
+            raise BridgeDownError(f"the bridge cannot be started: {why}") from None
         self.heard(told)
         return connection

@@ -44,7 +44,11 @@ _RESTARTS = 5
 _RESTART_WINDOW = 60.0
 """Seconds."""
 
-_WHY = "the bridge ended while it worked on this, and is started again; whether it was done is not known"
+_RETRY_PAUSE = 2.0
+"""Seconds between two attempts to have a bridge again where none can be started; what is asked for meanwhile is
+answered with the reason."""
+
+_WHY = "the bridge ended while it worked on this; whether it was done is not known"
 
 
 class Relay:
@@ -86,12 +90,16 @@ class Relay:
         """Whether we said so: the bridge reads nothing more of us."""
         self._is_resting = False
         """Whether it was ended on purpose, and is not to be started before it is needed."""
+        self._refusal = ""
+        """Why no bridge could be started, if none could."""
+        self._retry_at = 0.0
 
     def run(self) -> None:
         """Relay until the client is gone.
 
         Raises:
-            BridgeDownError: There is no bridge, and none can be started. The client was told.
+            BridgeDownError: There is no bridge, and none can be started: it ends again and again, or has never
+                answered the client. The client was told.
         """
         with _without_blocking(self._writing) as self._is_hasty:
             try:
@@ -156,6 +164,8 @@ class Relay:
         self._take_from_client(chunk)
         if self._bridge is not None:
             self._serve_bridge(self._bridge, select.POLLOUT)  # it has room for it nearly always
+        elif self._refusal:
+            self._refuse()
 
     def _read(self) -> bytes | None:
         """What the client says; nothing if it is gone, `None` if it does not say anything."""
@@ -250,12 +260,31 @@ class Relay:
             self._resume()
 
     def _resume(self) -> None:
-        """Have another bridge go on; first it hears what the one before it knew."""
+        """Have another bridge go on; first it hears what the one before it knew.
+
+        Where none can be started, the client is told why, and it is tried again when the client wants something.
+        """
         self._is_resting = False
-        self._connect()
+        if self._refusal and time.monotonic() < self._retry_at:
+            return
+        try:
+            self._connect()
+        except BridgeDownError as error:
+            if self._input_ended or not self._conversation.has_begun:
+                raise
+            self._refusal, self._retry_at = str(error), time.monotonic() + _RETRY_PAUSE
+            self._is_to_move = self._is_moving = False
+            self._refuse()
+            return
+        self._refusal = ""
         for line in self._conversation.replay():
             self._to_bridge += line.removesuffix(b"\n") + b"\n"
         self._tell_client(self._conversation.resumed())
+
+    def _refuse(self) -> None:
+        """There is no bridge just now: what is asked for is answered with the reason."""
+        self._to_bridge.clear()
+        self._tell_client(self._conversation.refused(self._refusal))
 
     def _give_up(self, why: str) -> None:
         """Tell the client why there are no answers, also to what it is asking just now."""

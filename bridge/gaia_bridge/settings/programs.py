@@ -40,6 +40,10 @@ class DoctorLimits(Limits, frozen=True):
     """Seconds for all of them."""
     servers: int = 6
     """Servers that are started at once: each may be a Node.js, and people have few cores."""
+    free_bytes: int = 10 * MIB
+    """Room on the disk of a folder of the bridge; with less, it is told to be full. Logs grow to a few of these."""
+    open_files: int = 256
+    """Files that may be open at once; fewer are told of. It is what macOS allows at first."""
 
 
 class AcpLimits(Limits, frozen=True):

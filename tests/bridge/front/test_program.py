@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gaia_bridge.front import launching
 from gaia_bridge.front.launching import BridgeDownError
+from gaia_bridge.front.place import runtime_folder
 from gaia_bridge.front.program import FrontOptions, Reaching, options_of
 
 
@@ -73,6 +77,10 @@ def no_such_program(*_: object) -> list[str]:
     return ["/no/such/python"]
 
 
+def ends_at_once(*_: object) -> list[str]:
+    return ["/bin/sh", "-c", "exit 1"]
+
+
 def test_a_python_that_is_gone_meanwhile_is_told_to_the_client(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "command", no_such_program)
     with pytest.raises(BridgeDownError, match="cannot be started: /no/such/python: No such file or directory"):
@@ -102,3 +110,48 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(runtime: Path, monkey
         for path in log.parent.iterdir():
             path.unlink()
         log.parent.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.EROFS, "can only be read"),
+        (errno.ENOSPC, "make room"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.EACCES, "the right to write"),
+        (errno.ENOTDIR, "remove the file"),
+    ],
+)
+def test_what_the_system_refuses_is_told_with_a_remedy(
+    number: int, told: str, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number), "/there/default.lock")
+
+    monkeypatch.setattr("gaia_bridge.front.launching._opened", refused)
+    with pytest.raises(BridgeDownError, match=f"/there/default.lock: {os.strerror(number)}; .*{told}"):
+        Reaching(FrontOptions()).reach(0)
+
+
+def test_a_folder_of_another_user_is_not_to_be_changed(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(runtime_folder())
+    folder.chmod(0o700)
+    real = os.lstat
+
+    def foreign(path: Any, **options: Any) -> os.stat_result:
+        about = real(path, **options)
+        return os.stat_result((*about[:4], 1234, *about[5:])) if os.fspath(path) == str(folder) else about
+
+    monkeypatch.setattr(os, "lstat", foreign)
+    with pytest.raises(BridgeDownError, match="belongs to user 1234; .*XDG_RUNTIME_DIR") as told:
+        Reaching(FrontOptions()).reach(0)
+    assert "chmod 700 it" not in str(told.value)
+
+
+def test_a_bridge_that_ends_as_too_few_files_may_be_open_is_told_with_a_remedy(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "command", ends_at_once)
+    monkeypatch.setattr(os, "sysconf", {"SC_OPEN_MAX": 12}.__getitem__)
+    with pytest.raises(BridgeDownError, match="only 12 open files are allowed, allow more: ulimit -n"):
+        Reaching(FrontOptions()).reach(0)

@@ -467,17 +467,57 @@ def test_the_errors_are_told_before_another_bridge_is_looked_for(piped: Window) 
     piped.bridge()
 
 
-def test_a_bridge_that_cannot_be_replaced_is_the_end_and_everything_open_is_told_why(piped: Window) -> None:
+def test_without_another_bridge_all_is_answered_with_the_reason_until_one_can_be_started(
+    piped: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RETRY_PAUSE", 2 * PATIENCE)
+    tried: list[int] = []
+    reach = piped.relay._reach
+
+    def counted(asked: int) -> socket.socket:
+        tried.append(asked)
+        return reach(asked)
+
     first = greeted(piped)
+    piped.relay._reach = counted
     piped.says(line(id=2, method="tools/list") + line(id="n", method="subscriptions/listen", params={}))
     first.hears_all(2)
     piped.refusal = "it is broken"
     first.ends()
-    piped.says(line(id=3, method="prompts/list"))
-    told = piped.hears_all(3)
-    assert [message["id"] for message in told] == [2, 3, "n"]
-    assert {message["error"]["message"] for message in told} == {"it is broken"}
-    assert isinstance(piped.ended(), BridgeDownError)
+    told = piped.hears_all(2)
+    assert [message["id"] for message in told] == [2, "n"]
+    piped.says(line(id=3, method="tools/call", params={}))
+    told += piped.hears_all(1)
+    assert told[-1]["id"] == 3
+    assert {(message["error"]["code"], message["error"]["message"]) for message in told} == {(LOST, "it is broken")}
+    assert len(tried) == 1
+    piped.relay._retry_at = 0.0
+    piped.refusal = "it is still broken"
+    piped.says(line(id=4, method="tools/list"))
+    assert piped.hears_all(1)[0]["error"]["message"] == "it is still broken"
+    piped.relay._retry_at = 0.0
+    piped.refusal = ""
+    piped.says(line(id=5, method="tools/call", params={}))
+    second = piped.bridge()
+    assert [message["method"] for message in second.hears_all(3)] == [
+        "initialize",
+        "notifications/initialized",
+        "tools/call",
+    ]
+    assert [message["method"] for message in piped.hears_all(3)] == [
+        f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+    ]
+    second.says(line(id=5, result={}))
+    assert piped.hears() == line(id=5, result={})
+
+
+def test_an_error_for_a_lost_call_promises_no_other_bridge(piped: Window) -> None:
+    first = greeted(piped)
+    piped.says(line(id=2, method="tools/call", params={}))
+    first.hears()
+    piped.refusal = "it is broken"
+    first.ends()
+    assert "started again" not in piped.hears_all(1)[0]["error"]["message"]
 
 
 def test_without_any_bridge_the_handshake_is_told_why() -> None:
