@@ -9,7 +9,7 @@ from typing import Any, Final
 from gaia_bridge.contract import JSON, Source
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import SourceKind
-from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.skills import (
     DIRECTORY_READ,
@@ -18,6 +18,7 @@ from gaia_bridge.protocol.skills import (
     children,
     declares_skills,
     files_of,
+    is_child,
     reads_directories,
     root_of,
 )
@@ -33,6 +34,9 @@ __all__ = ["SkillMethods", "without_skill_prompts"]
 
 _NAMED_FILES: Final = 50
 """Of a skill, in the prompt that stands for it."""
+
+_UNKNOWN: Final = frozenset({INVALID_PARAMS, LEGACY_RESOURCE_NOT_FOUND})
+"""How servers say that they have no such skill or directory."""
 
 
 class SkillMethods:
@@ -73,12 +77,12 @@ class SkillMethods:
             try:
                 result = await source.forward(DIRECTORY_READ, {"uri": own, **page}, call)
             except ProtocolError as error:
-                if error.code == INVALID_PARAMS:
+                if error.code in _UNKNOWN:
                     raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri}) from None
                 if error.code != METHOD_NOT_FOUND:
                     raise
             else:
-                return self._outward(source, result)
+                return self._outward(source, own, result)
         from gaia_bridge.skills.media_types import media_type
 
         skills = source.features.skills_for(modern=call.modern)
@@ -87,7 +91,7 @@ class SkillMethods:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         items, following = Pager(self._settings.pages).page(found, cursor)
         more = {} if following is None else {"nextCursor": following}
-        return self._outward(source, {"resources": list(items), **more})
+        return self._outward(source, own, {"resources": list(items), **more})
 
     async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
         """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
@@ -153,7 +157,7 @@ class SkillMethods:
         try:
             result = await source.forward(SKILLS_GET, {"uri": uri}, call)
         except ProtocolError as error:
-            if error.code == INVALID_PARAMS:
+            if error.code in _UNKNOWN:
                 return None
             if error.code == METHOD_NOT_FOUND:  # in the era of this client
                 return listed
@@ -167,15 +171,15 @@ class SkillMethods:
             raise ProtocolError(INTERNAL_ERROR, words)
         return entry
 
-    def _outward(self, source: Source, result: JSON) -> JSON:
-        """A list of a directory under the URIs that clients know."""
+    def _outward(self, source: Source, directory: str, result: JSON) -> JSON:
+        """What a list has directly in a directory, under the URIs that clients know."""
         resources, addresses = result.get("resources"), self._catalog.addresses
         if not is_array(resources):
             raise ProtocolError(INTERNAL_ERROR, f"{source.name!r} answered {DIRECTORY_READ} with no list")
         shown = [
-            {**item, "uri": addresses.public(source, item["uri"])} if isinstance(item.get("uri"), str) else item
+            {**item, "uri": addresses.public(source, item["uri"])}
             for item in resources
-            if is_object(item)
+            if is_object(item) and definition_problem("resource", item) is None and is_child(item["uri"], directory)
         ]
         following = result.get("nextCursor")
         return {"resources": shown, **({"nextCursor": following} if isinstance(following, str) else {})}
