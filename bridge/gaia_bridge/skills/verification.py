@@ -13,7 +13,7 @@ from gaia_bridge.errors import SkillChangedError
 from gaia_bridge.protocol.json_types import JSON, is_array
 from gaia_bridge.protocol.skills import DYNAMIC, files_of, root_of, skill_problem
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
+from gaia_bridge.skills.frontmatter import FrontmatterError, is_same_frontmatter
 
 __all__ = ["uri_of", "verified"]
 
@@ -63,10 +63,10 @@ def verified(skill: Mapping[str, Any], uri: str, contents: Iterable[Mapping[str,
         if (problem := skill_problem(skill)) is not None:
             raise SkillChangedError(uri, problem)
         try:
-            frontmatter = read_frontmatter(content, AgentLimits().skill_frontmatter_bytes)
+            same = is_same_frontmatter(skill["frontmatter"], content, AgentLimits().skill_frontmatter_bytes)
         except FrontmatterError as error:
             raise SkillChangedError(uri, str(error)) from None
-        if frontmatter != skill["frontmatter"]:
+        if not same:
             raise SkillChangedError(uri, "its frontmatter is not that of its entry")
     return content
 
