@@ -69,7 +69,7 @@ class SkillMethods:
         except ProtocolError as problem:
             error = problem
         if entry is not None:
-            return {"skill": self._catalog.addresses.skills.entry(source, entry)}
+            return {"skill": self._catalog.addresses.skills.entry(source, entry, uri)}
         if error.code != INVALID_PARAMS or (found := await self._unlisted(uri, call)) is None:
             raise error
         call.served_by = found[0].name
@@ -95,7 +95,7 @@ class SkillMethods:
                 if error.code != METHOD_NOT_FOUND:
                     raise
             else:
-                return self._outward(source, own, result)
+                return _outward(source, own, uri, result)
         from gaia_bridge.skills.media_types import media_type
 
         skills = source.features.skills_for(modern=call.modern)
@@ -105,7 +105,7 @@ class SkillMethods:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         items, following = Pager(self._settings.pages).page(found, cursor)
         more = {} if following is None else {"nextCursor": following}
-        return self._outward(source, own, {"resources": list(items), **more})
+        return _outward(source, own, uri, {"resources": list(items), **more})
 
     async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
         """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
@@ -225,18 +225,19 @@ class SkillMethods:
             raise ProtocolError(INTERNAL_ERROR, words)
         return entry
 
-    def _outward(self, source: Source, directory: str, result: JSON) -> JSON:
-        """What a list has directly in a directory, under the URIs that clients know."""
-        resources, addresses = result.get("resources"), self._catalog.addresses
-        if not is_array(resources):
-            raise ProtocolError(INTERNAL_ERROR, f"{source.name!r} answered {DIRECTORY_READ} with no list")
-        shown = [
-            {**item, "uri": addresses.public(source, item["uri"])}
-            for item in resources
-            if is_object(item) and definition_problem("resource", item) is None and is_child(item["uri"], directory)
-        ]
-        following = result.get("nextCursor")
-        return {"resources": shown, **({"nextCursor": following} if isinstance(following, str) else {})}
+
+def _outward(source: Source, own: str, uri: str, result: JSON) -> JSON:
+    """What a list has directly in a directory, which the source and clients may call differently."""
+    resources = result.get("resources")
+    if not is_array(resources):
+        raise ProtocolError(INTERNAL_ERROR, f"{source.name!r} answered {DIRECTORY_READ} with no list")
+    shown = [
+        {**item, "uri": uri + item["uri"].removeprefix(own)}
+        for item in resources
+        if is_object(item) and definition_problem("resource", item) is None and is_child(item["uri"], own)
+    ]
+    following = result.get("nextCursor")
+    return {"resources": shown, **({"nextCursor": following} if isinstance(following, str) else {})}
 
 
 async def _look(source: Source) -> None:
@@ -247,7 +248,10 @@ async def _look(source: Source) -> None:
 
 def _may_have_more(source: Source, *, modern: bool) -> bool:
     """Whether a source may have skills that it does not list."""
-    return source.kind is SourceKind.SERVER and declares_skills(source.features.for_era(modern=modern).extras)
+    features = source.features.for_era(modern=modern)
+    return (
+        source.kind is SourceKind.SERVER and declares_skills(features.extras) and "resources" in features.capabilities
+    )
 
 
 def without_skill_prompts(prompts: list[JSON]) -> list[JSON]:

@@ -14,6 +14,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerFeatures, ServerInfo, SourceKind
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_EXTENSION, SOURCE_KEY, skill_problem
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.server.skill_methods import SkillMethods
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.server.test_skill_uris import named, skill
@@ -121,7 +122,9 @@ def partial_catalog() -> tuple[Catalog, SkillMethods]:
 @pytest.mark.parametrize(("path", "owner"), [("hidden", "one"), ("one/hidden", "one"), ("two/hidden", "two")])
 async def test_a_skill_that_no_list_has_is_found_at_its_server_with_all_its_files(path: str, owner: str) -> None:
     catalog, methods = partial_catalog()
-    entry = (await methods.get(call("skills/get", f"skill://{path}/SKILL.md")))["skill"]
+    for other in ("one/hidden", "hidden", path):  # whatever was asked for before
+        entry = (await methods.get(call("skills/get", f"skill://{other}/SKILL.md")))["skill"]
+        assert entry["uri"] == f"skill://{other}/SKILL.md"
     assert (entry["uri"], entry["_meta"][SOURCE_KEY]) == (f"skill://{path}/SKILL.md", owner)
     assert skill_problem(entry) is None
     for file in entry["resources"]:
@@ -138,3 +141,15 @@ async def test_what_no_server_has_is_unknown_however_long_one_of_them_takes(uri:
     with pytest.raises(ProtocolError, match="No skill is served") as caught:
         await methods.get(call("skills/get", uri))
     assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize("modern", [True, False])
+def test_whoever_declares_skills_declares_resources(modern: bool) -> None:
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.DEFAULT)
+    odd = Partial("odd")
+    odd.features = replace(odd.features, skills=(), capabilities=frozenset({"tools"}))
+    for source in (FixedSource("one", "a"), odd, FixedSource("two", "b")):
+        catalog.add(source)
+    told = capabilities_of(catalog, modern=modern)
+    assert SKILLS_EXTENSION in told["extensions"]
+    assert "resources" in told
