@@ -181,6 +181,18 @@ async def test_without_skills_there_are_no_such_methods(era: Any) -> None:
             assert caught.value.code == METHOD_NOT_FOUND
 
 
+async def test_a_session_that_was_told_of_skills_keeps_their_methods_when_the_server_leaves(folder: Path) -> None:
+    async with Bridge(one_tool(lambda _: "done")) as bridge:
+        await bridge.add(desk(folder), "desk")
+        async with Client(bridge, era="legacy") as client:
+            assert len(await client.list_skills()) == 2
+            await bridge.remove("desk")
+            assert await client.list_skills() == []
+            with pytest.raises(ProtocolError) as caught:
+                await client.get_skill(OURS)
+            assert caught.value.code == -32602
+
+
 class Heard(Changing):
     """The notifications that a client was sent."""
 
@@ -206,6 +218,29 @@ async def test_a_change_in_the_folder_is_announced_and_listed(folder: Path) -> N
         after = await client.get_skill(OURS)
         assert after["frontmatter"]["description"] == "Ours, but new"
         assert before != after
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_folder_that_is_empty_for_a_while_keeps_its_methods(tmp_path: Path, era: Any) -> None:
+    async with Bridge(desk(tmp_path)) as bridge, Client(bridge, era=era) as client:
+        assert client.capabilities["extensions"][SKILLS_EXTENSION] == {"directoryRead": True}
+        assert "resources" in client.capabilities
+        assert await client.list_skills() == []
+        write(tmp_path, "one", "x")
+        assert [skill["uri"] for skill in await client.list_skills()] == ["skill://one/SKILL.md"]
+        (tmp_path / "one" / "SKILL.md").unlink()
+        assert await client.list_skills() == []
+        with pytest.raises(ProtocolError) as caught:
+            await client.get_skill("skill://one/SKILL.md")
+        assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_agent_that_makes_skills_and_has_none_now_declares_resources(era: Any) -> None:
+    async with Bridge(desk(None, get_mcp_skills=list)) as bridge, Client(bridge, era=era) as client:
+        assert SKILLS_EXTENSION in client.capabilities["extensions"]
+        assert "resources" in client.capabilities
+        assert await client.list_skills() == []
 
 
 async def test_what_is_read_is_what_is_listed_right_after_a_change(folder: Path) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "declares_skills",
     "files_of",
     "frontmatter_problem",
+    "is_child",
     "name_problem",
     "reads_directories",
     "root_of",
@@ -61,8 +62,12 @@ _DESCRIPTION_LENGTH: Final = 1_024
 _COMPATIBILITY_LENGTH: Final = 500
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _END: Final = f"/{SKILL_FILE}"
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s?#\x00-\x1f\x7f\\]+")
-"""With a path and nothing behind it: hosts make folders and files of these."""
+_URI: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://[^\s?#\x00-\x1f\x7f\\\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+"
+)
+"""With a path and nothing behind it: hosts make folders and files of these. What people cannot see is not in them."""
+_MOST_BYTES: Final = 2**53 - 1
+"""The largest size that every JSON parser reads exactly (RFC 8259, section 6)."""
 
 
 def declares_skills(capabilities: Mapping[str, Any]) -> bool:
@@ -79,6 +84,12 @@ def reads_directories(capabilities: Mapping[str, Any]) -> bool:
 def root_of(uri: str) -> str:
     """The directory of a skill, by the URI of its `SKILL.md`; without a slash at its end."""
     return uri.removesuffix(_END)
+
+
+def is_child(uri: str, directory: str) -> bool:
+    """Whether a file or directory is directly in a directory, by their URIs."""
+    part = uri.removeprefix(f"{directory}/")
+    return part != uri and _is_part(part.removesuffix("/"))
 
 
 def skill_labels(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
@@ -195,7 +206,10 @@ def skill_problem(entry: Mapping[str, Any]) -> str | None:
     root = root_of(uri)
     if root == uri or "://" not in root:
         return f"its uri is {uri!r}; expected that of its {SKILL_FILE}"
-    if _URI.fullmatch(uri) is None or not all(map(_is_part, filter(None, root.partition("://")[2].split("/")))):
+    # A bridge may write the URI of a skill behind the name of its server.
+    authority, *path = root.partition("://")[2].replace("://", "/").split("/")
+    parts = [authority, *path] if authority else path  # some schemes have none, such as file:
+    if _URI.fullmatch(uri) is None or not all(map(_is_part, parts)):
         return f"its uri is {uri!r}; expected a path of names, with ? and # and such written as %3F and %23"
     if unquote(root.rpartition("/")[2]) != frontmatter["name"]:
         return f"its uri is {uri!r}, and its name {frontmatter['name']!r}; expected that name before {_END}"
@@ -226,7 +240,7 @@ def _file_problem(file: object, beginning: str) -> str | None:
     digest, size = file.get("digest"), file.get("size")
     if not isinstance(digest, str) or _DIGEST.fullmatch(digest) is None:
         return f"the digest of {uri!r} is {_short(digest)}; expected sha256: and 64 hexadecimal digits"
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MOST_BYTES:
         return f"the size of {uri!r} is {_short(size)}; expected a number of bytes"
     return None
 

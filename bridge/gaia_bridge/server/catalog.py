@@ -27,6 +27,7 @@ from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.server.skill_prompts import skill_prompts
+from gaia_bridge.server.skill_uris import UnlistedRoots
 from gaia_bridge.sources.public_names import (
     MAX_NAME,
     SERVER_NAME_RULE,
@@ -96,6 +97,7 @@ class _View:
         known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
             change is not made again.
         warn: Told, of each part, what could not be published under its own name.
+        unlisted: Skills that no list has.
         as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
     """
 
@@ -106,9 +108,11 @@ class _View:
         known: dict[str, Mapping[str, _Target]],
         warn: Callable[[str, list[str]], None],
         *,
+        unlisted: UnlistedRoots,
         as_listed: bool = False,
     ) -> None:
         self._as_listed = as_listed
+        self._unlisted = unlisted
         self._sources = sources
         self._policy = policy
         self._known = known
@@ -156,7 +160,7 @@ class _View:
     @cached_property
     def addresses(self) -> ResourceUris:
         """Where URIs lead."""
-        addresses = ResourceUris(self._sources)
+        addresses = ResourceUris(self._sources, self._unlisted)
         rewritten = [
             f"{uri} of {source.name} is published under another URI: its own is taken"
             for source, uri in addresses.rewritten
@@ -241,6 +245,8 @@ class Catalog:
         self._listeners: list[ChangeListener] = []
         self._known: dict[str, Mapping[str, _Target]] = {}
         self._warned: dict[str, list[str]] = {}
+        self.unlisted_skills = UnlistedRoots()
+        """Skills that no list has."""
         self._view = self._compiled()
 
     @property
@@ -519,7 +525,14 @@ class Catalog:
 
     def _compiled(self) -> _View:
         as_listed = self.server is not None
-        return _View(tuple(self.sources), self._policy, self._known, self._warn, as_listed=as_listed)
+        return _View(
+            tuple(self.sources),
+            self._policy,
+            self._known,
+            self._warn,
+            unlisted=self.unlisted_skills,
+            as_listed=as_listed,
+        )
 
     def _warn(self, part: str, warnings: list[str]) -> None:
         """Log what was not logged when that part was compiled last."""

@@ -310,7 +310,9 @@ class Dispatcher:
         """
         if call.method not in EXTENSION_METHODS:
             return False
-        if self.catalog.server is None and not declares_skills(capabilities_of(self.catalog, modern=call.modern)):
+        told = call.connection.told or {}  # once and for all: its server may have left since
+        known = declares_skills(told) or declares_skills(capabilities_of(self.catalog, modern=call.modern))
+        if self.catalog.server is None and not known:
             raise _unknown(call)
         return True
 

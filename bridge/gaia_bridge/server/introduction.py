@@ -14,7 +14,7 @@ from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
-from gaia_bridge.protocol.skills import SKILLS_EXTENSION
+from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
@@ -73,6 +73,8 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
         merged.setdefault("prompts", {"listChanged": True})  # for clients that know no skills
         # What is in their directories is known, whoever tells it.
         extras["extensions"] = {**extras.get("extensions", {}), SKILLS_EXTENSION: {"directoryRead": True}}
+    if declares_skills(extras):  # whose files are resources, whatever their server declares
+        merged.setdefault("resources", {"listChanged": True})
     return {
         **merged,
         **{name: told for name, told in _for_era(extras, modern=modern).items() if told},

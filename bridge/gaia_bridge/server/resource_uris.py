@@ -20,7 +20,7 @@ from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.skills import SKILL_KEY
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.results.kept_results import RESULT_SCHEME
-from gaia_bridge.server.skill_uris import SkillRoots
+from gaia_bridge.server.skill_uris import SkillRoots, UnlistedRoots
 
 __all__ = ["ResourceUris"]
 
@@ -63,14 +63,16 @@ class ResourceUris:
 
     Args:
         sources: In the order in which they were added; the first to list a URI keeps it.
+        unlisted: Skills that no list has.
     """
 
-    def __init__(self, sources: Iterable[Source] = ()) -> None:
+    def __init__(self, sources: Iterable[Source] = (), unlisted: UnlistedRoots | None = None) -> None:
         self._sources = {_quoted(source): source for source in sources}
         self._readers = [source for source in self._sources.values() if "resources" in source.features.capabilities]
         self.skills = SkillRoots(
             {quoted: source for quoted, source in self._sources.items() if source in self._readers},
             lambda source, uri: _ways(source, uri, len(self._sources)),
+            unlisted,
         )
         """Where skills are."""
         self._resources: dict[str, _Listed] = {}

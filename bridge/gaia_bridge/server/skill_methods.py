@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
+
+import anyio
 
 from gaia_bridge.contract import JSON, Source
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import SourceKind
-from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.skills import (
     DIRECTORY_READ,
+    SKILL_FILE,
     SKILL_KEY,
     SKILLS_GET,
     children,
     declares_skills,
     files_of,
+    is_child,
     reads_directories,
     root_of,
 )
@@ -33,6 +38,9 @@ __all__ = ["SkillMethods", "without_skill_prompts"]
 
 _NAMED_FILES: Final = 50
 """Of a skill, in the prompt that stands for it."""
+
+_UNKNOWN: Final = frozenset({INVALID_PARAMS, LEGACY_RESOURCE_NOT_FOUND})
+"""How servers say that they have no such skill or directory."""
 
 
 class SkillMethods:
@@ -52,11 +60,20 @@ class SkillMethods:
         uri: str = call.params["uri"]
         if (server := self._catalog.server) is not None:
             return await server.forward(call.method, {"uri": uri}, call)
-        source, own = await self._found(call, f"No skill is served at {uri}")
-        entry = await self._entry(source, own, call)
-        if entry is None:
-            raise ProtocolError(INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
-        return {"skill": self._catalog.addresses.skills.entry(source, entry)}
+        refusal = f"No skill is served at {uri}"
+        entry: Mapping[str, Any] | None = None
+        error = ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
+        try:
+            source, own = await self._found(call, refusal)
+            entry = await self._entry(source, own, call)
+        except ProtocolError as problem:
+            error = problem
+        if entry is not None:
+            return {"skill": self._catalog.addresses.skills.entry(source, entry, uri)}
+        if error.code != INVALID_PARAMS or (found := await self._unlisted(uri, call)) is None:
+            raise error
+        call.served_by = found[0].name
+        return {"skill": self._catalog.addresses.skills.entry(*found, uri)}
 
     async def read_directory(self, call: Call) -> JSON:
         """What is directly in a directory of a skill."""
@@ -73,21 +90,22 @@ class SkillMethods:
             try:
                 result = await source.forward(DIRECTORY_READ, {"uri": own, **page}, call)
             except ProtocolError as error:
-                if error.code == INVALID_PARAMS:
+                if error.code in _UNKNOWN:
                     raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri}) from None
                 if error.code != METHOD_NOT_FOUND:
                     raise
             else:
-                return self._outward(source, result)
+                return _outward(source, own, uri, result)
         from gaia_bridge.skills.media_types import media_type
 
         skills = source.features.skills_for(modern=call.modern)
-        found = children(own, skills, features.resources, media_type)
+        entries = (*skills, *await self._unlisted_above(source, uri, call))
+        found = children(own, entries, features.resources, media_type)
         if found is None:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         items, following = Pager(self._settings.pages).page(found, cursor)
         more = {} if following is None else {"nextCursor": following}
-        return self._outward(source, {"resources": list(items), **more})
+        return _outward(source, own, uri, {"resources": list(items), **more})
 
     async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
         """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
@@ -144,6 +162,46 @@ class SkillMethods:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         return source, own
 
+    async def _unlisted(self, uri: str, call: Call) -> tuple[Source, Mapping[str, Any]] | None:
+        """A skill that no list has, of the first server that says that it has it. From then on its files can be read.
+
+        A server may list some of its skills only, or none.
+        """
+        skills = self._catalog.addresses.skills
+        if (root := root_of(uri)) == uri or "://" not in root:
+            return None
+        servers = [source for source in self._catalog.sources if _may_have_more(source, modern=call.modern)]
+        if (named := skills.named(uri)) is not None:
+            _, _, rest = uri.partition("://")[2].partition("/")
+            ways = [(named, f"skill://{rest}"), (named, uri)] if named in servers else []
+        else:
+            ways = [(source, uri) for source in servers]
+        found: dict[int, Mapping[str, Any]] = {}
+
+        async def ask(number: int, source: Source, own: str) -> None:
+            with suppress(ProtocolError):
+                if (entry := await self._entry(source, own, call)) is not None:
+                    found[number] = entry
+
+        with anyio.move_on_after(self._settings.upstream.first_look):
+            async with anyio.create_task_group() as tasks:
+                for number, (source, own) in enumerate(ways):
+                    tasks.start_soon(ask, number, source, own)
+        if not found:
+            return None
+        number = min(found)
+        source, own = ways[number]
+        self._catalog.unlisted_skills.note(root, source, root_of(own))
+        return source, found[number]
+
+    async def _unlisted_above(self, source: Source, uri: str, call: Call) -> list[Mapping[str, Any]]:
+        """The skill that no list has and a file or directory is in, if it is in one."""
+        found = self._catalog.unlisted_skills.find(uri)
+        if found is None or found[0] != source.name:
+            return []
+        entry = await self._entry(source, f"{found[2]}/{SKILL_FILE}", call)
+        return [] if entry is None else [entry]
+
     async def _entry(self, source: Source, uri: str, call: Call) -> Mapping[str, Any] | None:
         await _look(source)
         skills = source.features.skills_for(modern=call.modern)
@@ -153,7 +211,7 @@ class SkillMethods:
         try:
             result = await source.forward(SKILLS_GET, {"uri": uri}, call)
         except ProtocolError as error:
-            if error.code == INVALID_PARAMS:
+            if error.code in _UNKNOWN:
                 return None
             if error.code == METHOD_NOT_FOUND:  # in the era of this client
                 return listed
@@ -167,24 +225,33 @@ class SkillMethods:
             raise ProtocolError(INTERNAL_ERROR, words)
         return entry
 
-    def _outward(self, source: Source, result: JSON) -> JSON:
-        """A list of a directory under the URIs that clients know."""
-        resources, addresses = result.get("resources"), self._catalog.addresses
-        if not is_array(resources):
-            raise ProtocolError(INTERNAL_ERROR, f"{source.name!r} answered {DIRECTORY_READ} with no list")
-        shown = [
-            {**item, "uri": addresses.public(source, item["uri"])} if isinstance(item.get("uri"), str) else item
-            for item in resources
-            if is_object(item)
-        ]
-        following = result.get("nextCursor")
-        return {"resources": shown, **({"nextCursor": following} if isinstance(following, str) else {})}
+
+def _outward(source: Source, own: str, uri: str, result: JSON) -> JSON:
+    """What a list has directly in a directory, which the source and clients may call differently."""
+    resources = result.get("resources")
+    if not is_array(resources):
+        raise ProtocolError(INTERNAL_ERROR, f"{source.name!r} answered {DIRECTORY_READ} with no list")
+    shown = [
+        {**item, "uri": uri + item["uri"].removeprefix(own)}
+        for item in resources
+        if is_object(item) and definition_problem("resource", item) is None and is_child(item["uri"], own)
+    ]
+    following = result.get("nextCursor")
+    return {"resources": shown, **({"nextCursor": following} if isinstance(following, str) else {})}
 
 
 async def _look(source: Source) -> None:
     """Have an agent look at its folders; of servers, what they say now is asked."""
     if source.kind is SourceKind.AGENT:
         await source.refresh()
+
+
+def _may_have_more(source: Source, *, modern: bool) -> bool:
+    """Whether a source may have skills that it does not list."""
+    features = source.features.for_era(modern=modern)
+    return (
+        source.kind is SourceKind.SERVER and declares_skills(features.extras) and "resources" in features.capabilities
+    )
 
 
 def without_skill_prompts(prompts: list[JSON]) -> list[JSON]:

@@ -6,6 +6,7 @@ Two servers may have a skill at `skill://refunds/SKILL.md`. The first keeps it; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -13,12 +14,42 @@ from gaia_bridge.contract import JSON, Source
 from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.skills import SOURCE_KEY, root_of
 
-__all__ = ["SkillRoots"]
+__all__ = ["SkillRoots", "UnlistedRoots"]
 
 _SCHEME: Final = "skill://"
 
+_NAMED: Final = re.compile(r"(?:skill|ui|mcp\d*)://([^/]+)", re.ASCII)
+"""How a URI begins that may name a source."""
+
+_MOST_UNLISTED: Final = 10_000
+
 Ways = Callable[[Source, str], Iterator[str]]
 """How a URI can be written with the name of its source, the best first."""
+
+
+class UnlistedRoots:
+    """The directories of skills that are in no list, each of which a server said that it has. The latest are known.
+
+    What is listed comes first: it is only looked here for what no list has.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, tuple[str, str]] = {}
+
+    def note(self, root: str, source: Source, own: str) -> None:
+        """Remember whose a directory is, and what the source calls it."""
+        self._owners.pop(root, None)
+        while len(self._owners) >= _MOST_UNLISTED:
+            del self._owners[next(iter(self._owners))]
+        self._owners[root] = source.name, own
+
+    def find(self, uri: str) -> tuple[str, str, str] | None:
+        """The source that has a file or directory: its name, what it calls that, and the directory of the skill."""
+        for directory in _ancestors(uri):
+            if (found := self._owners.get(directory)) is not None:
+                name, own = found
+                return name, own + uri[len(directory) :], own
+        return None
 
 
 class SkillRoots:
@@ -27,9 +58,12 @@ class SkillRoots:
     Args:
         sources: In the order in which they were added, by their names as parts of URIs; the first keeps its URIs.
         ways: How a URI can be written otherwise.
+        unlisted: Skills that no list has.
     """
 
-    def __init__(self, sources: Mapping[str, Source], ways: Ways) -> None:
+    def __init__(self, sources: Mapping[str, Source], ways: Ways, unlisted: UnlistedRoots | None = None) -> None:
+        self._unlisted = unlisted or UnlistedRoots()
+        self._named = sources
         self._merges = len(sources) > 1
         self._sources = tuple(sources.values())
         self._owners: dict[str, tuple[Source, str]] = {}
@@ -41,14 +75,13 @@ class SkillRoots:
         moved: list[tuple[str, Source, str]] = []
         for quoted, source in sources.items():
             for root in _outermost(root_of(_uri(listed)) for listed in source.features.listed("skills", "uri")):
-                if self._is_free(root):
+                if self._is_free(root) and self.named(root) in (None, source):
                     self._take(source, root, root)
                 else:
                     moved.append((quoted, source, root))
         for quoted, source, root in moved:
             self.rewritten.append((source, root))
-            prefixed = f"{_SCHEME}{quoted}/{root.removeprefix(_SCHEME)}"
-            first = (prefixed,) if root.startswith(_SCHEME) else ()
+            first = (_with_name(quoted, root),) if root.startswith(_SCHEME) else ()
             public = next((way for way in (*first, *ways(source, root)) if self._is_free(way)), root)
             self._take(source, root, public)
 
@@ -58,14 +91,22 @@ class SkillRoots:
             if (found := self._owners.get(directory)) is not None:
                 source, own = found
                 return source, own + uri[len(directory) :]
-        return None
+        name, own, _ = self._unlisted.find(uri) or ("", "", "")
+        source = next((source for source in self._sources if source.name == name), None)
+        return None if source is None else (source, own)
+
+    def named(self, uri: str) -> Source | None:
+        """The source that a URI names, if it names one: it is for nobody else."""
+        found = _NAMED.match(uri)
+        return self._named.get(found[1]) if found is not None and self._merges else None
 
     def public(self, source: Source, uri: str) -> str | None:
         """What clients call a file or directory of a skill of a source; `None` if it is in none."""
         for directory in _ancestors(uri):
             if (public := self._public.get((source.name, directory))) is not None:
                 return public + uri[len(directory) :]
-        return None
+        quoted = next((quoted for quoted, other in self._named.items() if other is source), "")
+        return next((way for way in (uri, _with_name(quoted, uri)) if self.find(way) == (source, uri)), None)
 
     def entries(self, *, modern: bool) -> list[JSON]:
         """All skills, as clients of one era are shown them."""
@@ -73,13 +114,19 @@ class SkillRoots:
         shown = ((source, item[0 if modern else 1]) for source, item in listed)
         return [self.entry(source, item) for source, item in shown if item is not None]
 
-    def entry(self, source: Source, entry: Mapping[str, Any]) -> JSON:
-        """A skill under the URIs that clients know, with the name of its source; its digests are as they were."""
+    def entry(self, source: Source, entry: Mapping[str, Any], public: str | None = None) -> JSON:
+        """A skill under the URIs that clients know, with the name of its source; its digests are as they were.
+
+        Args:
+            source: Whose it is.
+            entry: As the source has it.
+            public: What the client called it.
+        """
         if not self._merges:
             return dict(entry)
         shown: JSON = {**entry, "_meta": {**(entry.get("_meta") or {}), SOURCE_KEY: source.name}}
         uri: str = entry["uri"]
-        public = self.public(source, uri) or uri
+        public = public or self.public(source, uri) or uri
         if public == uri:
             return shown
         resources = entry["resources"]
@@ -101,6 +148,11 @@ class SkillRoots:
 def _uri(listed: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]) -> str:
     uri: str = (listed[0] or listed[1] or {})["uri"]
     return uri
+
+
+def _with_name(quoted: str, uri: str) -> str:
+    """The URI of a skill behind the name of its source."""
+    return f"{_SCHEME}{quoted}/{uri.removeprefix(_SCHEME)}"
 
 
 def _ancestors(uri: str) -> Iterator[str]:

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import quote
 
 from gaia_bridge.errors import SkillChangedError
-from gaia_bridge.protocol.json_types import JSON, is_array
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.skills import DYNAMIC, files_of, root_of, skill_problem
+from gaia_bridge.protocol.vocabulary import definition_problem
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
+from gaia_bridge.skills.frontmatter import FrontmatterError, is_same_frontmatter
 
 __all__ = ["uri_of", "verified"]
 
@@ -29,8 +30,8 @@ def uri_of(skill: Mapping[str, Any], path: str) -> str:
         SkillChangedError: There is no such file in the entry, or that is no entry.
     """
     uri = str(skill.get("uri"))
-    if not is_array(skill.get("resources")) and skill.get("resources") != DYNAMIC:
-        raise SkillChangedError(uri, "its entry has no resources, and must not be used")
+    if (problem := definition_problem("skill", skill)) is not None:
+        raise SkillChangedError(uri, f"its entry must not be used: {problem}")
     root = root_of(uri)
     ways = (f"{root}/{path}", f"{root}/{quote(path)}", f"{root}/{quote(path, safe='/!$&()*+,;=~')}")
     files = {file.get("uri") for file in files_of(skill)}
@@ -63,10 +64,10 @@ def verified(skill: Mapping[str, Any], uri: str, contents: Iterable[Mapping[str,
         if (problem := skill_problem(skill)) is not None:
             raise SkillChangedError(uri, problem)
         try:
-            frontmatter = read_frontmatter(content, AgentLimits().skill_frontmatter_bytes)
+            same = is_same_frontmatter(skill["frontmatter"], content, AgentLimits().skill_frontmatter_bytes)
         except FrontmatterError as error:
             raise SkillChangedError(uri, str(error)) from None
-        if frontmatter != skill["frontmatter"]:
+        if not same:
             raise SkillChangedError(uri, "its frontmatter is not that of its entry")
     return content
 

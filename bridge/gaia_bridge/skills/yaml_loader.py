@@ -1,4 +1,4 @@
-"""YAML that is JSON: no aliases, no dates, no key twice. Whoever verifies a skill reads the same of the same text."""
+"""YAML that is JSON: no aliases, dates as texts, no key twice. Whoever verifies a skill reads the same of one text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import Any
 
 import yaml
 
-__all__ = ["PlainLoader"]
+__all__ = ["PlainLoader", "TextLoader"]
+
+_DATE = "tag:yaml.org,2002:timestamp"
 
 
 class PlainLoader(yaml.SafeLoader):
-    """Reads plain YAML. Dates are refused where JSON is wanted, since each reader makes something else of them."""
+    """Reads plain YAML. A date is the text that is written: JSON has none, and readers make different things of it."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATE]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Refuse an alias: a few bytes could stand for a document of any size."""
@@ -30,3 +37,9 @@ class PlainLoader(yaml.SafeLoader):
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+class TextLoader(PlainLoader):
+    """Reads all values as the texts that are written."""
+
+    yaml_implicit_resolvers = {}

@@ -10,6 +10,7 @@ from gaia_bridge.contract import JSON
 from gaia_bridge.model import ServerFeatures, ServerInfo
 from gaia_bridge.protocol.skills import SOURCE_KEY, files_of, root_of, skill_problem
 from gaia_bridge.server.resource_uris import ResourceUris
+from gaia_bridge.server.skill_uris import UnlistedRoots
 from tests.support.fixed_sources import FixedSource
 
 
@@ -117,3 +118,27 @@ def test_every_file_leads_back_to_its_source_and_no_two_share_a_uri(listed: tupl
             source, own = uris.find(file["uri"])
             assert source.name == entry["_meta"][SOURCE_KEY]
             assert uris.public(source, own) == file["uri"]
+
+
+def test_no_source_has_a_skill_under_the_name_of_another() -> None:
+    evil = named("evil", skill("shop/refunds"), skill("shop"))
+    shop, desk = named("shop", skill("refunds")), named("desk", skill("refunds"))
+    for order in ([evil, desk, shop], [desk, shop, evil], [shop, desk, evil]):
+        found = {entry["uri"]: entry["_meta"][SOURCE_KEY] for entry in ResourceUris(order).skills.entries(modern=True)}
+        assert found.get("skill://shop/refunds/SKILL.md", "shop") == "shop"
+        assert found["skill://evil/shop/SKILL.md"] == found["skill://evil/shop/refunds/SKILL.md"] == "evil"
+
+
+def test_what_no_list_has_belongs_to_whom_it_was_learned_of_until_somebody_lists_it() -> None:
+    unlisted = UnlistedRoots()
+    one, two = named("one", skill("a")), named("two", skill("b"))
+    uris = ResourceUris([one, two], unlisted)
+    unlisted.note("skill://hidden", one, "skill://hidden")
+    unlisted.note("skill://two/secret", two, "skill://secret")
+    assert uris.find("skill://hidden/x.md") == (one, "skill://hidden/x.md")
+    assert uris.public(one, "skill://hidden/x.md") == "skill://hidden/x.md"
+    assert uris.find("skill://two/secret/x.md") == (two, "skill://secret/x.md")
+    assert uris.public(two, "skill://secret/x.md") == "skill://two/secret/x.md"
+    listed = named("two", skill("hidden"))
+    assert ResourceUris([one, listed], unlisted).find("skill://hidden/x.md") == (listed, "skill://hidden/x.md")
+    assert ResourceUris([two], unlisted).skills.find("skill://hidden/x.md") is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
+from gaia_bridge.skills.frontmatter import FrontmatterError, is_same_frontmatter, read_frontmatter
 
 MOST = 64 * 1024
 GOOD = "name: one\ndescription: What it does\n"
@@ -48,8 +48,9 @@ def test_a_mark_of_byte_order_is_no_part_of_it() -> None:
         ("---\nname: one\n---\n", "its description is None"),
         ("---\nname: one\ndescription: ' '\n---\n", "its description has 1 characters"),
         (f"---\nname: one\ndescription: {'x' * 1025}\n---\n", "1 to 1,024"),
-        (f"---\n{GOOD}metadata:\n  version: 1.0\n---\n", "version in its metadata is 1.0; expected a text"),
-        (f"---\n{GOOD}released: 2026-01-01\n---\n", "released is a date"),
+        (f"---\n{GOOD}metadata:\n  versions: [1.0]\n---\n", "versions in its metadata is [1.0]; expected a text"),
+        (f"---\n{GOOD}metadata:\n  1: x\n---\n", "a key of its frontmatter is 1"),
+        (f"---\n{GOOD}released: !!timestamp 2026-01-01\n---\n", "released is a date"),
         (f"---\n{GOOD}x: .nan\n---\n", "no finite number"),
         (f"---\n{GOOD}1: x\n---\n", "a key of its frontmatter is 1"),
         (f"---\n{GOOD}x: !!binary aGk=\n---\n", "x is a bytes"),
@@ -57,7 +58,7 @@ def test_a_mark_of_byte_order_is_no_part_of_it() -> None:
         (f"---\n{GOOD}a: &a [x]\nb: [*a, *a]\n---\n", "aliases"),
         (f"---\n{GOOD}x: !!python/object/apply:os.system [true]\n---\n", "no YAML"),
         (f"---\n{GOOD}x: {'[' * 20_000}\n---\n", ""),
-        (f"---\n{GOOD}x: 2026-99-99\n---\n", "cannot be read"),
+        (f"---\n{GOOD}x: !!timestamp 2026-99-99\n---\n", "cannot be read"),
         (f"---\n{GOOD}allowed-tools: [a]\n---\n", "its allowed-tools is"),
     ],
 )
@@ -65,6 +66,36 @@ def test_what_is_not_valid_is_refused_with_what_to_do(text: str, said: str) -> N
     with pytest.raises(FrontmatterError) as caught:
         read(text)
     assert said in str(caught.value)
+
+
+def test_metadata_are_the_texts_that_are_written_and_so_are_dates() -> None:
+    metadata = {"version": "1.0", "day": "2026-01-01", "flag": "yes", "none": "", "octal": "012", "quoted": "2"}
+    lines = "".join(f"  {key}: {value}\n" for key, value in metadata.items()).replace("quoted: 2", "quoted: '2'")
+    found = read(f"---\n{GOOD}metadata:\n{lines}day: 2026-01-01T10:00:00Z\nnumber: 1.5\nflag: true\n---\n")
+    assert found["metadata"] == metadata
+    assert (found["day"], found["number"], found["flag"]) == ("2026-01-01T10:00:00Z", 1.5, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ({"x": "yes", "n": 1, "l": [1.5]}, True),  # YAML 1.2
+        ({"x": True, "n": 1, "l": [1.5]}, True),  # YAML 1.1
+        ({"x": "yes", "n": "1", "l": ["1.5"]}, True),  # texts only
+        ({"x": True, "n": True, "l": [1.5]}, False),
+        ({"x": 1, "n": 1, "l": [1.5]}, False),
+        ({"x": False, "n": 1, "l": [1.5]}, False),
+        ({"x": "no", "n": 1, "l": [1.5]}, False),
+        ({"x": True, "n": 1, "l": [1.5, 2]}, False),
+        ({"x": True, "n": 1, "l": {"0": 1.5}}, False),
+        ({"x": True, "n": 1}, False),
+        ({"x": True, "n": 1, "l": [1.5], "more": None}, False),
+    ],
+)
+def test_whoever_reads_yaml_otherwise_says_the_same(said: dict[str, object], same: bool) -> None:
+    content = f"---\n{GOOD}x: yes\nn: 1\nl: [1.5]\n---\n".encode()
+    told = {"name": "one", "description": "What it does", **said}
+    assert is_same_frontmatter(told, content, MOST) is same
 
 
 def test_no_more_than_so_much_is_read() -> None:

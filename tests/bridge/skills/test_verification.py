@@ -61,3 +61,21 @@ def test_a_dynamic_skill_has_any_file_that_is_below_it() -> None:
 def test_an_entry_without_resources_is_none() -> None:
     with pytest.raises(SkillChangedError, match="must not be used"):
         uri_of({"uri": URI}, "SKILL.md")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"resources": [None]},
+        {"resources": [{"uri": []}]},
+        {"resources": None},
+        {"resources": []},
+        {"resources": [{"uri": URI, "digest": f"sha256:{'0' * 64}", "size": True}]},
+        {"uri": None},
+        {"frontmatter": None},
+    ],
+)
+def test_an_entry_that_is_none_is_not_used(more: dict[str, Any]) -> None:
+    for path in ("SKILL.md", "other.md"):
+        with pytest.raises(SkillChangedError, match="its entry must not be used"):
+            uri_of(entry(**more), path)

@@ -106,7 +106,9 @@ async def read_definitions(
         capabilities.add("prompts")
     if resources or templates or any(isinstance(item, ReadsResources | ListsResourceTemplates) for item in agents):
         capabilities.add("resources")
-    if skills:  # which are resources, and prompts for clients that know no skills
+    # Clients ask an agent once what it has; its folders may be empty now, and not later.
+    has_skills = bool(skills) or isinstance(agent, ListsSkills) or any(isinstance(part, SkillPart) for part in parts)
+    if has_skills:  # which are resources, and prompts for clients that know no skills
         capabilities |= {"prompts", "resources"}
     if any(isinstance(item, CompletesArguments) for item in agents):
         capabilities.add("completions")
@@ -118,7 +120,7 @@ async def read_definitions(
         templates=tuple(templates),
         skills=tuple(skills),
         capabilities=frozenset(capabilities),
-        extras=_WITH_SKILLS if skills or isinstance(agent, ListsSkills) else {},
+        extras=_WITH_SKILLS if has_skills else {},
         left_out=tuple(reader.left_out),
     )
     return Definitions(features, tools, reader.owners, tuple(reader.tool_names))
