@@ -524,6 +524,27 @@ def test_an_agent_that_cannot_be_loaded_is_the_error_of_the_handshake(me: User) 
     assert me.files() == []
 
 
+@both_eras
+def test_a_front_whose_agent_is_broken_meanwhile_says_so_and_goes_on_once_it_is_mended(me: User, modern: bool) -> None:
+    agent = me.folder / "own.py"
+    agent.write_bytes(AGENT.read_bytes())
+    window = me.window("--agent", str(agent), modern=modern)
+    first = window.told("process")["pid"]
+    agent.write_text("import no_such_module\n", encoding="utf-8")
+    os.kill(first, signal.SIGKILL)
+    refusals: list[JSON] = []
+
+    def says_why() -> bool:  # a call that the killed bridge was sent still is told another reason
+        refusals.append(window.answer(window.begin_call("process"))["error"])
+        return "no_such_module" in refusals[-1]["message"]
+
+    eventually(says_why)
+    assert {error["code"] for error in refusals} == {LOST}
+    agent.write_bytes(AGENT.read_bytes())
+    eventually(lambda: "result" in window.answer(window.ask("tools/list")))
+    assert window.told("process")["pid"] != first
+
+
 def test_a_place_that_cannot_be_used_is_the_error_of_the_handshake(me: User) -> None:
     me.sockets.write_text("in the way", encoding="utf-8")
     window = me.window("--agent", str(AGENT), begin=False)
