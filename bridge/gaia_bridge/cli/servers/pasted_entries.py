@@ -15,7 +15,7 @@ from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sources.public_names import MAX_SERVER_NAME, is_server_name
 
-__all__ = ["PasteError", "is_pasted", "pasted_entries", "server_name"]
+__all__ = ["TAKEN", "PasteError", "is_pasted", "pasted_entries", "server_name"]
 
 _ENTRY_KEYS: Final = frozenset({"command", "url", "agent", "serverUrl", "httpUrl"})
 """One of these makes an object an entry."""
@@ -25,7 +25,7 @@ _PLACEHOLDER: Final = re.compile(
 )
 """What documentation has in place of a secret."""
 
-_TAKEN: Final = re.compile(r"\$\{(?:file|keyring):[^}]*\}?")
+TAKEN: Final = re.compile(r"\$\{(?:file|keyring):[^}]*\}?")
 """What would be read from this machine, and handed to what is tried at once."""
 
 _SHAPES: Final = 'expected {"mcpServers": {NAME: {"command": ...}}}, as documentation of servers has it'
@@ -84,7 +84,7 @@ def _as_typed(server: Found, pasted: Any) -> Found:
         if isinstance(value, str) and _PLACEHOLDER.fullmatch(value):
             entry["env"] = {**entry["env"], variable: f"${{env:{variable}}}"}
             inputs[variable] = f"{variable}, for which the text has {value}"
-    taken = next((found[0] for text in texts_in(entry) if (found := _TAKEN.search(text))), None)
+    taken = next((found[0] for text in texts_in(entry) if (found := TAKEN.search(text))), None)
     problem = server.problem
     if taken is not None and problem is None:
         problem = (

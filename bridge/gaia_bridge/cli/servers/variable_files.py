@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gaia_bridge.cli.servers.pasted_entries import TAKEN
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.editors.installing import MAX_BYTES, text_of
@@ -34,5 +35,12 @@ def with_variable_file(server: Found, folder: Path) -> Found:
     text = text_of(path, read_bytes(path, MAX_BYTES)[0])
     read = dotenv_values(stream=StringIO(text), interpolate=False)
     values = {key: value for key, value in read.items() if value is not None}
+    taken = [key for key, value in values.items() if TAKEN.search(value)]
+    notes = [
+        f"{key} is left out: {path} has a text in it that would be read from your files or keyring here; if you want "
+        f"that, say it yourself: --env '{key}=...'"
+        for key in taken
+    ]
     own = server.entry.get("env")
-    return replace(server, entry={**server.entry, "env": {**values, **(own if is_object(own) else {})}})
+    env = {key: value for key, value in values.items() if key not in taken} | (own if is_object(own) else {})
+    return replace(server, entry={**server.entry, "env": env}, notes=(*server.notes, *notes))

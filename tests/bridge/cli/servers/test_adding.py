@@ -99,6 +99,17 @@ def test_a_pasted_file_of_variables_counts(run: Run) -> None:
     assert entries()["x"]["env"] == {"API_KEY": "${file:~/.gaia/secrets/x.API_KEY}"}
 
 
+@pytest.mark.parametrize("reference", ["${file:~/.ssh/id}", "a ${keyring:gaia/token} b"])
+def test_a_pasted_file_of_variables_hands_no_other_file_to_a_server(run: Run, reference: str) -> None:
+    Path(".env").write_text(f"A='{reference}'\nB=1\n", encoding="utf-8")
+    entry = {"command": "python3", "envFile": ".env", "args": ["-S", str(SERVER)]}
+    Path("a.json").write_text(json.dumps({"mcpServers": {"x": entry}}), encoding="utf-8")
+    for said in (("add", "x", json.dumps(entry), "--no-connect"), ("import", "a.json", "--force")):
+        code, _, err = run(*said)
+        assert (code, "A is left out" in err, "--env 'A=...'" in err) == (0, True, True), err
+        assert entries()["x"]["env"] == {"B": "1"}
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
