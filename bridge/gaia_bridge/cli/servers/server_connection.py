@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from gaia_bridge.cli.servers.common import Activity, activity, era_note
 from gaia_bridge.client.oauth.errors import LoginRequiredError
-from gaia_bridge.client.transport import StartTimeoutError, Transport, UpstreamError
+from gaia_bridge.client.transport import Link, Receiver, StartTimeoutError, Transport, UpstreamError
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
 from gaia_bridge.sanitize.escaping import printable
@@ -67,15 +67,24 @@ def reach(
     """
     bounds = limits_for(limits or UpstreamLimits(), spec.options)
     secretless = Redactor(secrets_of(spec))
+    is_new = False
 
     async def main() -> T:
         user = interaction(shown.say) if interaction else None
         transport = transport_for(spec, bounds, show, user) if agent is None else _published(spec.name, agent)
-        return await ask(transport, bounds, shown)
+        return await ask(_Announced(transport, begin), bounds, shown)
+
+    def begin() -> None:
+        nonlocal is_new
+        is_new = True
 
     def show(line: str) -> None:
+        nonlocal is_new
         text = f"{spec.name}: {line}"
         said.append(line)
+        if is_new:  # it may have been started before, to find out its era
+            held.clear()
+            is_new = False
         if show_all or shown.is_connected:
             shown.say(text)
         else:
@@ -89,12 +98,30 @@ def reach(
             found = anyio.run(main)
         except BaseException:
             if not shown.is_connected:
-                for line in _once(list(held)):
+                for line in held:
                     shown.say(line)
             raise
         if show_all and (note := era_note(said)):
             shown.say(note)
         return found
+
+
+class _Announced:
+    """A way to a server that says when a connection begins.
+
+    Args:
+        transport: The way.
+        begin: Told before each connection.
+    """
+
+    def __init__(self, transport: Transport, begin: Callable[[], None]) -> None:
+        self._transport = transport
+        self._begin = begin
+
+    def connect(self, receiver: Receiver) -> AbstractAsyncContextManager[Link]:
+        """Open a link."""
+        self._begin()
+        return self._transport.connect(receiver)
 
 
 @contextmanager
@@ -135,9 +162,3 @@ def _explanation(spec: ServerSpec, error: UpstreamError, held: Sequence[str]) ->
     if (cause := cause_for(spec, lines, os.environ, timed_out=late)) is not None:
         return str(cause)
     return f"it was still saying: {lines[-1]}" if late and lines else ""
-
-
-def _once(lines: list[str]) -> list[str]:
-    """What a server said, which may have been started twice to find out its era, and have said the same."""
-    first, second = lines[: len(lines) // 2], lines[len(lines) // 2 :]
-    return second if first == second else lines

@@ -219,10 +219,11 @@ def test_what_a_server_says_before_it_is_connected_is_no_answer() -> None:
 
 
 def test_what_a_server_said_is_shown_once_when_it_fails() -> None:
-    mine(dies={"command": sys.executable, "args": ["-S", "-c", "raise SystemExit('no licence')"]})
+    code = "import os; raise SystemExit(f'{os.getpid()}: no licence')"
+    mine(dies={"command": sys.executable, "args": ["-S", "-c", code]})
     result = run("tools", "dies")
     assert result.returncode == 69
-    assert result.stderr.count("dies: no licence") == 1
+    assert result.stderr.count(": no licence") == 1, "of two processes"
 
 
 def test_what_a_server_said_is_shown_when_nobody_waits_for_it_any_more() -> None:
