@@ -107,6 +107,23 @@ class SkillMethods:
         more = {} if following is None else {"nextCursor": following}
         return _outward(source, own, uri, {"resources": list(items), **more})
 
+    async def reader(self, uri: str, call: Call) -> tuple[Source, str]:
+        """The source that can read a URI, and what it calls it; also of the `SKILL.md` of a skill that no list has.
+
+        Args:
+            uri: What the client calls it.
+            call: The request.
+
+        Raises:
+            ResourceNotFoundError: None can.
+        """
+        try:
+            return await self._catalog.sought(lambda: self._catalog.resource(uri))
+        except ResourceNotFoundError:
+            if await self._unlisted(uri, call) is None:
+                raise
+            return self._catalog.resource(uri)
+
     async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
         """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
 

@@ -96,7 +96,9 @@ class Partial(Answering):
         super().__init__({})
         self.name = name
         extras: JSON = {"extensions": {SKILLS_EXTENSION: {}}}
-        self.features = replace(self.features, skills=(skill(f"{name}-listed"),), extras=extras, declared=extras)
+        listed = skill(f"{name}-listed")
+        resources = ({"uri": listed["uri"], "name": "x"},)
+        self.features = replace(self.features, skills=(listed,), resources=resources, extras=extras, declared=extras)
         self.unlisted = {entry["uri"]: entry for entry in unlisted}
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
@@ -153,3 +155,13 @@ def test_whoever_declares_skills_declares_resources(modern: bool) -> None:
     told = capabilities_of(catalog, modern=modern)
     assert SKILLS_EXTENSION in told["extensions"]
     assert "resources" in told
+
+
+async def test_a_skill_that_no_list_has_can_be_read_by_its_uri_alone() -> None:
+    _, methods = partial_catalog()
+    source, own = await methods.reader("skill://two/hidden/SKILL.md", call("resources/read", ""))
+    assert (source.name, own) == ("two", "skill://hidden/SKILL.md")
+    source, own = await methods.reader("skill://hidden/SKILL.md", call("resources/read", ""))
+    assert (source.name, own) == ("one", "skill://hidden/SKILL.md")
+    with pytest.raises(ProtocolError):
+        await methods.reader("skill://none/SKILL.md", call("resources/read", ""))
