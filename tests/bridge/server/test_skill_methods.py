@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
+from gaia_bridge.composition.composed import ComposedSource
+from gaia_bridge.composition.steps import Filtered
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerFeatures, ServerInfo, SourceKind
@@ -165,3 +168,25 @@ async def test_a_skill_that_no_list_has_can_be_read_by_its_uri_alone() -> None:
     assert (source.name, own) == ("one", "skill://hidden/SKILL.md")
     with pytest.raises(ProtocolError):
         await methods.reader("skill://none/SKILL.md", call("resources/read", ""))
+
+
+@pytest.mark.parametrize(
+    ("denied", "kind", "known"), [("x", "tool", True), ("skill://hidden/.*", "skill", False), ("x", "skill", False)]
+)
+async def test_what_no_list_has_passes_a_filter_that_is_about_something_else(
+    denied: str, kind: Any, known: bool
+) -> None:
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.DEFAULT)
+    catalog.add(
+        ComposedSource(
+            cast(Any, Partial("one", skill("hidden"))), [Filtered(frozenset({kind}), deny=(re.compile(denied),))]
+        )
+    )
+    for other in ("two", "three"):
+        catalog.add(Partial(other))
+    asking = SkillMethods(catalog, Settings()).get(call("skills/get", "skill://hidden/SKILL.md"))
+    if known:
+        assert (await asking)["skill"]["uri"] == "skill://hidden/SKILL.md"
+    else:
+        with pytest.raises(ProtocolError, match="No skill is served"):
+            await asking
