@@ -61,15 +61,13 @@ class SkillMethods:
         if (server := self._catalog.server) is not None:
             return await server.forward(call.method, {"uri": uri}, call)
         refusal = f"No skill is served at {uri}"
-        entry: Mapping[str, Any] | None = None
         error = ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         try:
             source, own = await self._found(call, refusal)
-            entry = await self._entry(source, own, call)
+            if (entry := await self._entry(source, own, call)) is not None:
+                return {"skill": self._catalog.addresses.skills.entry(source, entry, uri)}
         except ProtocolError as problem:
             error = problem
-        if entry is not None:
-            return {"skill": self._catalog.addresses.skills.entry(source, entry, uri)}
         if error.code != INVALID_PARAMS or (found := await self._unlisted(uri, call)) is None:
             raise error
         call.served_by = found[0].name
