@@ -166,7 +166,7 @@ class ComposedSource:
         """
         if method == DIRECTORY_READ and self._offer(request).filters_resources:
             raise ProtocolError(METHOD_NOT_FOUND, "of what is left of it, its lists tell")
-        if method == SKILLS_GET and params.get("uri") not in self._offer(request).skills:
+        if method == SKILLS_GET and not self._offer(request).has_skill(str(params.get("uri"))):
             raise ProtocolError(INVALID_PARAMS, f"No skill is served at {params.get('uri')}")
         if method != DIRECTORY_READ and method.startswith("resources/") and isinstance(uri := params.get("uri"), str):
             await self._found(lambda: self._offer(request).resource(uri))

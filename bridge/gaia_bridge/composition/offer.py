@@ -132,10 +132,11 @@ class Offer:
         """Whether some of what can be read may have been taken away."""
         return self._reading is not None
 
-    @property
-    def skills(self) -> frozenset[str]:
-        """The URIs of the skills that are offered."""
-        return frozenset(entry["uri"] for entry in self._features.skills)
+    def has_skill(self, uri: str) -> bool:
+        """Whether a skill may be asked for: it is offered, or in no list of a source without filters."""
+        if any(entry["uri"] == uri for entry in self._features.skills):
+            return True
+        return self._reading is None and all(entry["uri"] != uri for entry in self._own.skills)
 
     def reads(self, uri: str) -> bool:
         """Whether clients can read a resource.

@@ -167,7 +167,7 @@ class Methods:
         if (told := self._instructions(call)) is not None:
             return told
         with self._not_found_as_in_its_era(call) as public:
-            source, uri = await self._catalog.sought(lambda: self._catalog.resource(public))
+            source, uri = await self._skills.reader(public, call)
             call.served_by = source.name
             result = await brought_to_an_end(partial(source.read_resource, uri), call, self._settings.agent)
         return self._catalog.addresses.outward(source, result)

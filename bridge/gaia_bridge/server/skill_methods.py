@@ -61,15 +61,13 @@ class SkillMethods:
         if (server := self._catalog.server) is not None:
             return await server.forward(call.method, {"uri": uri}, call)
         refusal = f"No skill is served at {uri}"
-        entry: Mapping[str, Any] | None = None
         error = ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         try:
             source, own = await self._found(call, refusal)
-            entry = await self._entry(source, own, call)
+            if (entry := await self._entry(source, own, call)) is not None:
+                return {"skill": self._catalog.addresses.skills.entry(source, entry, uri)}
         except ProtocolError as problem:
             error = problem
-        if entry is not None:
-            return {"skill": self._catalog.addresses.skills.entry(source, entry, uri)}
         if error.code != INVALID_PARAMS or (found := await self._unlisted(uri, call)) is None:
             raise error
         call.served_by = found[0].name
@@ -106,6 +104,23 @@ class SkillMethods:
         items, following = Pager(self._settings.pages).page(found, cursor)
         more = {} if following is None else {"nextCursor": following}
         return _outward(source, own, uri, {"resources": list(items), **more})
+
+    async def reader(self, uri: str, call: Call) -> tuple[Source, str]:
+        """The source that can read a URI, and what it calls it; also of the `SKILL.md` of a skill that no list has.
+
+        Args:
+            uri: What the client calls it.
+            call: The request.
+
+        Raises:
+            ResourceNotFoundError: None can.
+        """
+        try:
+            return await self._catalog.sought(lambda: self._catalog.resource(uri))
+        except ResourceNotFoundError:
+            if await self._unlisted(uri, call) is None:
+                raise
+            return self._catalog.resource(uri)
 
     async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
         """What the prompt of a skill says: its `SKILL.md`, and where its other files are.

@@ -92,8 +92,7 @@ class SkillRoots:
                 source, own = found
                 return source, own + uri[len(directory) :]
         name, own, _ = self._unlisted.find(uri) or ("", "", "")
-        source = next((source for source in self._sources if source.name == name), None)
-        return None if source is None else (source, own)
+        return next(((source, own) for source in self._sources if source.name == name), None)
 
     def named(self, uri: str) -> Source | None:
         """The source that a URI names, if it names one: it is for nobody else."""

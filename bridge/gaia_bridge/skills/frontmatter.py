@@ -34,8 +34,9 @@ def read_frontmatter(content: bytes, most: int) -> JSON:
         FrontmatterError: There is none, or it is not valid.
     """
     text = _yaml_of(content, most)
-    read = _parsed(text)
-    if not is_object(read):
+    parsed = _parsed(text)
+    read: JSON | None = parsed if is_object(parsed) else None
+    if read is None:
         raise FrontmatterError(f"its frontmatter is no mapping; {_EXPECTED}")
     metadata = read.get("metadata")
     if is_object(metadata) and not all(isinstance(value, str) for value in metadata.values()):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
+from gaia_bridge.composition.composed import ComposedSource
+from gaia_bridge.composition.steps import Filtered
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerFeatures, ServerInfo, SourceKind
@@ -96,7 +99,9 @@ class Partial(Answering):
         super().__init__({})
         self.name = name
         extras: JSON = {"extensions": {SKILLS_EXTENSION: {}}}
-        self.features = replace(self.features, skills=(skill(f"{name}-listed"),), extras=extras, declared=extras)
+        listed = skill(f"{name}-listed")
+        resources = ({"uri": listed["uri"], "name": "x"},)
+        self.features = replace(self.features, skills=(listed,), resources=resources, extras=extras, declared=extras)
         self.unlisted = {entry["uri"]: entry for entry in unlisted}
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
@@ -107,7 +112,8 @@ class Partial(Answering):
 
 class Hanging(Partial):
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        return await anyio.sleep_forever()
+        await anyio.sleep_forever()
+        return {}
 
 
 def partial_catalog() -> tuple[Catalog, SkillMethods]:
@@ -153,3 +159,35 @@ def test_whoever_declares_skills_declares_resources(modern: bool) -> None:
     told = capabilities_of(catalog, modern=modern)
     assert SKILLS_EXTENSION in told["extensions"]
     assert "resources" in told
+
+
+async def test_a_skill_that_no_list_has_can_be_read_by_its_uri_alone() -> None:
+    _, methods = partial_catalog()
+    source, own = await methods.reader("skill://two/hidden/SKILL.md", call("resources/read", ""))
+    assert (source.name, own) == ("two", "skill://hidden/SKILL.md")
+    source, own = await methods.reader("skill://hidden/SKILL.md", call("resources/read", ""))
+    assert (source.name, own) == ("one", "skill://hidden/SKILL.md")
+    with pytest.raises(ProtocolError):
+        await methods.reader("skill://none/SKILL.md", call("resources/read", ""))
+
+
+@pytest.mark.parametrize(
+    ("denied", "kind", "known"), [("x", "tool", True), ("skill://hidden/.*", "skill", False), ("x", "skill", False)]
+)
+async def test_what_no_list_has_passes_a_filter_that_is_about_something_else(
+    denied: str, kind: Any, known: bool
+) -> None:
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.DEFAULT)
+    catalog.add(
+        ComposedSource(
+            cast(Any, Partial("one", skill("hidden"))), [Filtered(frozenset({kind}), deny=(re.compile(denied),))]
+        )
+    )
+    for other in ("two", "three"):
+        catalog.add(Partial(other))
+    asking = SkillMethods(catalog, Settings()).get(call("skills/get", "skill://hidden/SKILL.md"))
+    if known:
+        assert (await asking)["skill"]["uri"] == "skill://hidden/SKILL.md"
+    else:
+        with pytest.raises(ProtocolError, match="No skill is served"):
+            await asking

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ MOST = 64 * 1024
 GOOD = "name: one\ndescription: What it does\n"
 
 
-def read(text: str, most: int = MOST) -> object:
+def read(text: str, most: int = MOST) -> Any:
     return read_frontmatter(text.encode(), most)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -65,15 +65,18 @@ def test_an_entry_without_resources_is_none() -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [
-        {"resources": [None]},
-        {"resources": [{"uri": []}]},
-        {"resources": None},
-        {"resources": []},
-        {"resources": [{"uri": URI, "digest": f"sha256:{'0' * 64}", "size": True}]},
-        {"uri": None},
-        {"frontmatter": None},
-    ],
+    cast(
+        "list[dict[str, Any]]",
+        [
+            {"resources": [None]},
+            {"resources": [{"uri": []}]},
+            {"resources": None},
+            {"resources": []},
+            {"resources": [{"uri": URI, "digest": f"sha256:{'0' * 64}", "size": True}]},
+            {"uri": None},
+            {"frontmatter": None},
+        ],
+    ),
 )
 def test_an_entry_that_is_none_is_not_used(more: dict[str, Any]) -> None:
     for path in ("SKILL.md", "other.md"):
