@@ -17,7 +17,7 @@ from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.cli.servers.asked_secrets import keeper_for, secrets_option, with_asked
 from gaia_bridge.cli.servers.common import complete_server, config_option, configured, entry_of_server, json_option
 from gaia_bridge.cli.servers.container_variables import with_container_variables
-from gaia_bridge.cli.servers.keeping import KeptIn, done, keep
+from gaia_bridge.cli.servers.keeping import KeptIn, done, keep, note_secrets
 from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
 from gaia_bridge.cli.servers.registry_options import RegistryOptions, reference_in, registry_options
 from gaia_bridge.cli.servers.typed_entries import Typed, typed_entry
@@ -269,11 +269,13 @@ def _keep_all(found: Mapping[str, Found], typed: Typed, place: KeptIn, as_json: 
 def remove(name: str, config: Path | None, as_json: bool) -> int:
     """Take a server out of the configuration."""
     servers = configured(config)
-    owner, _ = entry_of_server(servers, name)
+    owner, entry = entry_of_server(servers, name)
     paths = servers.remove(name, of=owner.kind)
     if (other := servers.owner(name)) is not None:
         click.echo(printable(f"note: {other.path} lists {name} too, and that entry counts from now on"), err=True)
-    return done("removed", name, paths, as_json)
+    code = done("removed", name, paths, as_json)
+    note_secrets(entry)
+    return code
 
 
 @click.command()

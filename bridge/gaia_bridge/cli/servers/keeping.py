@@ -15,6 +15,7 @@ from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.servers.asked_secrets import sealed
 from gaia_bridge.cli.servers.common import print_json
+from gaia_bridge.cli.servers.kept_secrets import left_behind
 from gaia_bridge.cli.servers.portable_entries import portable
 from gaia_bridge.sanitize.escaping import one_line, printable
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["KeptIn", "done", "keep"]
+__all__ = ["KeptIn", "done", "keep", "note_secrets"]
 
 _LATER = "set it, or say --no-connect: then it may come later"
 
@@ -81,11 +82,13 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     for change in changed:
         click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
     entry = sealed(name, entry, place.keeper)
+    old = target.entries.get(name)
     path = servers.add(name, entry, to=target.kind, replace=place.force)
     if target.kind is not LayerKind.GLOBAL:
         TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again
     remember_search_path(os.environ)
     code = done("added", name, [path], as_json)
+    note_secrets(old, entry)
     if wants_login:
         where = f" --config {shlex.quote(str(config))}" if config else ""
         click.echo(printable(f"it wants a login; now run: gaia-bridge login {shlex.quote(name)}{where}"), err=True)
@@ -108,6 +111,18 @@ def done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
         for path in paths:
             click.echo(printable(f"{what} {name} {preposition} {path}"))
     return ExitCode.OK
+
+
+def note_secrets(old: object, new: JSON | None = None) -> None:
+    """Say which files of secrets an entry has left behind, which are not removed: another one may refer to them.
+
+    Args:
+        old: The entry that is gone.
+        new: The one in its place.
+    """
+    for file in left_behind(old, new):
+        told = f"note: its old secret is still in {file}; remove that file if no other configuration names it"
+        click.echo(printable(told, None), err=True)
 
 
 def _wants_login(spec: ServerSpec, as_json: bool) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.config.file_editor import edit_file
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
@@ -18,7 +19,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.redaction import redacted
 
-__all__ = ["KEEPERS", "Secret", "kept_files", "replaced", "secrets_in"]
+__all__ = ["KEEPERS", "Secret", "kept_files", "left_behind", "replaced", "secrets_in"]
 
 _SERVICE: Final = "gaia-bridge"
 _FOLDER: Final = "~/.gaia/secrets"
@@ -63,6 +64,19 @@ def kept_files() -> frozenset[Path]:
     """The files of secrets that there are."""
     folder = expanded(Path(_FOLDER))
     return frozenset(folder.iterdir()) if folder.is_dir() else frozenset()
+
+
+def left_behind(old: object, new: JSON | None = None) -> list[str]:
+    """The files of secrets that an entry refers to and the one in its place does not. Others may still refer to them.
+
+    Args:
+        old: The entry that is gone.
+        new: The one in its place.
+    """
+    if not is_object(old):
+        return []
+    kept = referenced_files(new or {})
+    return [file for file in referenced_files(old) if file.startswith(f"{_FOLDER}/") and file not in kept]
 
 
 def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:

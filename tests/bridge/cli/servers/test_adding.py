@@ -99,6 +99,21 @@ def test_a_pasted_file_of_variables_counts(run: Run) -> None:
     assert entries()["x"]["env"] == {"API_KEY": "${file:~/.gaia/secrets/x.API_KEY}"}
 
 
+def test_secrets_that_an_entry_leaves_behind_are_named(run: Run) -> None:
+    def add(token: str) -> str:
+        code, _, err = run(
+            "add", "x", COMMAND, "--env", f"API_KEY={token}", "--secrets", "file", "--force", "--no-connect"
+        )
+        assert code == 0, err
+        return err
+
+    assert "old secret" not in add(TOKEN) + add(TOKEN)
+    old, new = "~/.gaia/secrets/x.API_KEY", "~/.gaia/secrets/x.API_KEY-2"
+    assert f"its old secret is still in {old};" in add(f"{TOKEN}9")
+    assert entries()["x"]["env"] == {"API_KEY": f"${{file:{new}}}"}
+    assert f"its old secret is still in {new};" in run("remove", "x")[2]
+
+
 @pytest.mark.parametrize("reference", ["${file:~/.ssh/id}", "a ${keyring:gaia/token} b"])
 def test_a_pasted_file_of_variables_hands_no_other_file_to_a_server(run: Run, reference: str) -> None:
     Path(".env").write_text(f"A='{reference}'\nB=1\n", encoding="utf-8")
