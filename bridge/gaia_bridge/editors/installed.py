@@ -90,6 +90,11 @@ class InstalledFiles:
                 raise ConfigError(str(index), f"cannot be used: {error}", "remove it") from None
         return found
 
+    def has_any(self) -> bool:
+        """Whether the bridge is in the file of any editor, as far as we put it there."""
+        index = self.folder / _INDEX
+        return index.exists() and bool(read_json(index).document)
+
     def remember(self, path: Path, name: str, record: Installed | None) -> None:
         """Remember what was done to a file, or nothing any more.
 

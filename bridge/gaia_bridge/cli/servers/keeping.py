@@ -82,13 +82,15 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     for change in changed:
         click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
     entry = sealed(name, entry, place.keeper)
-    old = target.entries.get(name)
+    old, is_first = target.entries.get(name), target.kind is LayerKind.GLOBAL and not target.entries
     path = servers.add(name, entry, to=target.kind, replace=place.force)
     if target.kind is not LayerKind.GLOBAL:
         TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again
     remember_search_path(os.environ)
     code = done("added", name, [path], as_json)
     note_secrets(old, entry)
+    if is_first:
+        _note_shipped_agents()
     if wants_login:
         where = f" --config {shlex.quote(str(config))}" if config else ""
         click.echo(printable(f"it wants a login; now run: gaia-bridge login {shlex.quote(name)}{where}"), err=True)
@@ -123,6 +125,18 @@ def note_secrets(old: object, new: JSON | None = None) -> None:
     for file in left_behind(old, new):
         told = f"note: its old secret is still in {file}; remove that file if no other configuration names it"
         click.echo(printable(told, None), err=True)
+
+
+def _note_shipped_agents() -> None:
+    """Say that editors show the servers from now on, where they have shown the agents that ship."""
+    from gaia_bridge.editors.installed import InstalledFiles
+
+    if InstalledFiles().has_any():
+        told = (
+            "note: editors that start `gaia-bridge connect` without --agent have your servers from now on, and the "
+            "agents that ship no longer; to have both: gaia-bridge install EDITOR --agent code --agent project"
+        )
+        click.echo(told, err=True)
 
 
 def _wants_login(spec: ServerSpec, as_json: bool) -> bool:

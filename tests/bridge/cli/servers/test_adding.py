@@ -99,6 +99,16 @@ def test_a_pasted_file_of_variables_counts(run: Run) -> None:
     assert entries()["x"]["env"] == {"API_KEY": "${file:~/.gaia/secrets/x.API_KEY}"}
 
 
+def test_the_first_server_is_said_to_take_the_place_of_the_agents_that_ship_in_editors(run: Run) -> None:
+    told = "the agents that ship no longer"
+    add = ("add", "--no-connect", "--force")
+    assert told not in run(*add, "x", COMMAND)[2], "no editor has the bridge"
+    assert run("remove", "x")[0] == run("install", "codex", "--yes")[0] == 0
+    code, _, err = run(*add, "x", COMMAND)
+    assert (code, told in err, "--agent code --agent project" in err) == (0, True, True), err
+    assert told not in run(*add, "y", COMMAND)[2], "it is the second one"
+
+
 def test_secrets_that_an_entry_leaves_behind_are_named(run: Run) -> None:
     def add(token: str) -> str:
         code, _, err = run(
