@@ -55,7 +55,7 @@ def test_a_client_of_fastmcp_reads_what_the_entries_say(tmp_path: Path) -> None:
 def used(interpreter: str, variables: Mapping[str, str], folder: Path, *target: str) -> Mapping[str, int]:
     """What FastMCP's client finds: the number of files of each skill, whose digests are those of their entries."""
     done = subprocess.run(
-        [interpreter, "-W", "ignore", str(SERVERS / "fastmcp_skills_client.py"), *target],
+        [interpreter, "-W", "ignore", str(SERVERS / "fastmcp_skills_client.py"), "2", *target],
         cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,

@@ -1,4 +1,6 @@
-"""A client of FastMCP that uses skills (SEP-2640): `python fastmcp_skills_client.py URL|COMMAND ARGS...`.
+"""A client of FastMCP that uses skills (SEP-2640): `python fastmcp_skills_client.py NUMBER URL|COMMAND ARGS...`.
+
+It waits until there are so many: on a busy machine, a server may start later than a list can wait for it.
 
 Prints, as JSON, the digest of every file of every skill, as its entry says it and as it was read.
 """
@@ -16,12 +18,14 @@ from fastmcp.skills import SkillsClientExtension
 
 
 async def main() -> None:
-    target: Any = sys.argv[1]
-    if not target.startswith("http"):
-        target = StdioTransport(command=target, args=sys.argv[2:])
+    number, target, *args = sys.argv[1:]
+    transport: Any = target if target.startswith("http") else StdioTransport(command=target, args=args)
     found: dict[str, dict[str, list[str]]] = {}
-    async with Client(target, extensions=[SkillsClientExtension()]) as client:
-        for skill in await client.list_skills():
+    async with Client(transport, extensions=[SkillsClientExtension()]) as client:
+        async with asyncio.timeout(60):
+            while len(skills := await client.list_skills()) < int(number):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        for skill in skills:
             assert await client.get_skill(skill.uri) == skill
             files = found[skill.uri] = {}
             for file in skill.resources:
