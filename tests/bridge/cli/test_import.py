@@ -125,9 +125,11 @@ def test_secrets_are_put_into_the_keyring(run: Run, monkeypatch: pytest.MonkeyPa
     def locked(*words: str) -> None:
         raise RuntimeError(TOKEN)
 
-    monkeypatch.setattr(fake, "set_password", locked)
-    code, _, err = run("import", "a.json", "--secrets", "keyring", "--force")
-    assert (code, "the keyring failed with RuntimeError" in err, TOKEN in err) == (78, True, False)
+    kept.clear()
+    for fails in ("set_password", "get_password"):
+        monkeypatch.setattr(fake, fails, locked)
+        code, _, err = run("import", "a.json", "--secrets", "keyring", "--force")
+        assert (code, "the keyring failed with RuntimeError" in err, TOKEN in err) == (78, True, False), fails
 
 
 def test_without_the_package_for_the_keyring_it_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

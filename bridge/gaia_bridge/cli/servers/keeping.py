@@ -116,14 +116,14 @@ def done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
 
 
 def note_secrets(old: object, new: JSON | None = None) -> None:
-    """Say which files of secrets an entry has left behind, which are not removed: another one may refer to them.
+    """Say which secrets an entry has left behind, which are not removed: another one may refer to them.
 
     Args:
         old: The entry that is gone.
         new: The one in its place.
     """
-    for file in left_behind(old, new):
-        told = f"note: its old secret is still in {file}; remove that file if no other configuration names it"
+    for place in left_behind(old, new):
+        told = f"note: its old secret is still in {place}; remove it there if no other configuration refers to it"
         click.echo(printable(told, None), err=True)
 
 

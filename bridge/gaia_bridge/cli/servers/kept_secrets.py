@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.config.expansion import referenced_files
+from gaia_bridge.config.expansion import referenced_files, texts_in
 from gaia_bridge.config.file_editor import edit_file
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
@@ -24,7 +24,8 @@ __all__ = ["KEEPERS", "Secret", "kept_files", "left_behind", "replaced", "secret
 _SERVICE: Final = "gaia-bridge"
 _FOLDER: Final = "~/.gaia/secrets"
 _MOST_OF_A_NAME: Final = 100
-"""Files of secrets with one name, each of another configuration."""
+"""Secrets with one name in one place, each of another configuration."""
+_KEPT_IN_KEYRING: Final = re.compile(rf"\$\{{keyring:{_SERVICE}/([^/}}]+)\}}")
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -67,7 +68,7 @@ def kept_files() -> frozenset[Path]:
 
 
 def left_behind(old: object, new: JSON | None = None) -> list[str]:
-    """The files of secrets that an entry refers to and the one in its place does not. Others may still refer to them.
+    """Where secrets are that an entry refers to and the one in its place does not. Others may still refer to them.
 
     Args:
         old: The entry that is gone.
@@ -75,8 +76,14 @@ def left_behind(old: object, new: JSON | None = None) -> list[str]:
     """
     if not is_object(old):
         return []
-    kept = referenced_files(new or {})
-    return [file for file in referenced_files(old) if file.startswith(f"{_FOLDER}/") and file not in kept]
+    gone = _references(old) - _references(new or {})
+    return [f"the keyring (service {_SERVICE}, name {name})" if name else file for file, name in sorted(gone)]
+
+
+def _references(entry: JSON) -> set[tuple[str, str]]:
+    """The secrets of ours that an entry refers to: each a file, or a name in the keyring."""
+    files = {(file, "") for file in referenced_files(entry) if file.startswith(f"{_FOLDER}/")}
+    return files | {("", name) for text in texts_in(entry) for name in _KEPT_IN_KEYRING.findall(text)}
 
 
 def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
@@ -94,9 +101,9 @@ def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
 def _in_file(server: str, secret: Secret) -> str:
     """Write a secret into a file that its owner alone can read, and over no other: another configuration may have a
     server of that name."""
-    name, content = _name(server, secret), f"{secret.value}\n".encode()
-    for number in range(1, _MOST_OF_A_NAME + 1):
-        place = f"{_FOLDER}/{name}" if number == 1 else f"{_FOLDER}/{name}-{number}"
+    content = f"{secret.value}\n".encode()
+    for name in _names(server, secret):
+        place = f"{_FOLDER}/{name}"
         path, there = expanded(Path(place)), list[bytes]()
 
         def unless_there(old: bytes | None, _status: object, there: list[bytes] = there) -> bytes | None:
@@ -108,13 +115,24 @@ def _in_file(server: str, secret: Secret) -> str:
         edit_file(path, unless_there, lock=path.parent / ".lock")
         if not there or there[0] == content:
             return f"${{file:{place}}}"
-    problem = f"there are {_MOST_OF_A_NAME} files of other secrets of this name already"
-    raise ConfigError(f"{_FOLDER}/{name}", problem, "remove those that no configuration refers to")
+    raise _too_many(f"{_FOLDER}/{_name(server, secret)}")
 
 
 def _name(server: str, secret: Secret) -> str:
-    """A name for a secret that no other has, of characters that every place takes."""
+    """A name for a secret that no other of its configuration has, of characters that every place takes."""
     return f"{_word(server)}.{_word(secret.label)}"
+
+
+def _names(server: str, secret: Secret) -> Iterator[str]:
+    """The names that a secret may have, the first that no other configuration uses being the one."""
+    name = _name(server, secret)
+    yield name
+    yield from (f"{name}-{number}" for number in range(2, _MOST_OF_A_NAME + 1))
+
+
+def _too_many(place: str) -> ConfigError:
+    problem = f"there are {_MOST_OF_A_NAME} other secrets of this name already"
+    return ConfigError(place, problem, "remove those that no configuration refers to")
 
 
 def _word(text: str) -> str:
@@ -123,19 +141,31 @@ def _word(text: str) -> str:
 
 
 def _in_keyring(server: str, secret: Secret) -> str:
-    """Give a secret to the keyring of the desktop."""
+    """Give a secret to the keyring of the desktop, and write over no other there."""
     try:
         keyring: Any = importlib.import_module("keyring")
     except ImportError:
         hint = "run: pip install 'gaia-mcp-bridge[keyring]', or take --secrets file"
         raise ConfigError("--secrets keyring", "the package for the keyring is not installed", hint) from None
-    name = _name(server, secret)
     try:
-        keyring.set_password(_SERVICE, name, secret.value)
+        found = _kept_in(keyring, secret.value, _names(server, secret))
     except Exception as error:  # a backend of the desktop may fail in any way
         problem = f"the keyring failed with {type(error).__name__}"
         raise ConfigError("--secrets keyring", problem, "take --secrets file") from None
-    return f"${{keyring:{_SERVICE}/{name}}}"
+    if found is None:
+        raise _too_many(f"{_SERVICE}/{_name(server, secret)}")
+    return f"${{keyring:{_SERVICE}/{found}}}"
+
+
+def _kept_in(keyring: Any, value: str, names: Iterator[str]) -> str | None:
+    """Store a secret under the first name that is free or has it already; `None` if there is none."""
+    for name in names:
+        there: object = keyring.get_password(_SERVICE, name)
+        if there is None:
+            keyring.set_password(_SERVICE, name, value)
+        if there is None or there == value:
+            return name
+    return None
 
 
 KEEPERS: Final[dict[str, Callable[[str, Secret], str]]] = {"file": _in_file, "keyring": _in_keyring}

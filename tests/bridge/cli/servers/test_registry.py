@@ -486,7 +486,11 @@ def test_a_secret_goes_where_it_is_wanted(
     def set_password(service: str, name: str, value: str) -> None:
         stored[service, name] = value
 
+    def get_password(service: str, name: str) -> str | None:
+        return stored.get((service, name))
+
     monkeypatch.setattr(fake, "set_password", set_password, raising=False)
+    monkeypatch.setattr(fake, "get_password", get_password, raising=False)
     monkeypatch.setitem(sys.modules, "keyring", fake)
     given = ("--set", f"token={TOKEN}", "registry:com.example/acme")
     assert run(*ADD, "--secrets", "keyring", "--name", "a", *given)[0] == 0
@@ -494,6 +498,15 @@ def test_a_secret_goes_where_it_is_wanted(
     assert entries()["a"]["headers"] == {"Authorization": "Bearer ${keyring:gaia-bridge/a.token}"}
     assert entries()["b"]["headers"] == {"Authorization": f"Bearer {TOKEN}"}
     assert stored == {("gaia-bridge", "a.token"): TOKEN}
+    another = (*ADD, "--secrets", "keyring", "--name", "a", "--set", "token=another", "registry:com.example/acme")
+    assert run(*another, "--config", "two.json")[0] == 0
+    both = {("gaia-bridge", "a.token"): TOKEN, ("gaia-bridge", "a.token-2"): "another"}
+    assert stored == both, "of another configuration"
+    assert "Bearer ${keyring:gaia-bridge/a.token-2}" in Path("two.json").read_text("utf-8")
+    code, _, err = run(*another, "--force")
+    assert (code, stored) == (0, both), "the same secret has one place"
+    assert "its old secret is still in the keyring (service gaia-bridge, name a.token);" in err
+    assert "its old secret is still in the keyring (service gaia-bridge, name a.token-2);" in run("remove", "a")[2]
 
 
 def test_a_name_that_is_taken_is_told_before_anything_is_asked_and_keeps_its_secret(
