@@ -63,7 +63,7 @@ async def served(tmp_path: Path) -> Served:
 
 async def works(editor: VsCode) -> None:
     """What somebody does with it in VS Code."""
-    assert set(editor.tools) == TOOLS
+    await editor.until_listed(TOOLS)
     assert editor.tools["weather__current"]["annotations"] == {"openWorldHint": False, "readOnlyHint": True}
     assert editor.tools["weather__warmest"]["title"] == "Compare cities"
     assert list(editor.prompts) == ["weather__packing_list"]

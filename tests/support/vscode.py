@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Set
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -110,6 +110,19 @@ class VsCode(Changing):
         """Call a tool, with a progress token as always; its result."""
         token = f"progress-{next(self._ids)}"
         return await self.request("tools/call", name=tool, arguments=arguments, _meta={"progressToken": token})
+
+    async def until_listed(self, tools: Set[str]) -> None:
+        """Wait until it has these tools: of what starts late on a busy machine it is told, and lists anew."""
+        seen = [0]
+        while self.tools.keys() != tools:
+            await self.until(lambda: self._changes() > seen[-1])
+            seen.append(self._changes())
+            prompts, listed = await self.request("prompts/list"), await self.request("tools/list")
+            self.prompts = {each["name"]: each for each in prompts["prompts"]}
+            self.tools = {each["name"]: each for each in listed["tools"]}
+
+    def _changes(self) -> int:
+        return sum(each["method"] == "notifications/tools/list_changed" for each in self.heard)
 
     async def open_resource(self, uri: str) -> str:
         """Show a resource to the person: it is read, and then subscribed to."""
