@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from gaia.agents.base import Agent, get_request_context, tool
 from gaia_bridge.calls.editor_access import EditorAccess
 from gaia_bridge.settings import AcpLimits, Settings
-from tests.support.editors import EditorClient, Workbench, editing
+from tests.support.editors import Editing, EditorClient, Workbench, editing
 from tests.support.fake_model import FakeModel, call, say
 from tests.support.waiting import until
 
@@ -120,18 +121,24 @@ async def test_a_command_that_takes_too_long_is_killed() -> None:
     assert not client.open
 
 
+async def cancelled_when(editor: Editing, holds: Callable[[], bool]) -> None:
+    """A turn that its person cancels once something holds."""
+    session = await editor.begin()
+
+    async def cancel() -> None:
+        await editor.client.until(holds)
+        await editor.connection.cancel(session)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel)
+        assert (await editor.ask(session, "Go")).stop_reason == "cancelled"
+
+
 async def test_a_command_ends_with_the_turn_that_is_cancelled() -> None:
     client = Workbench()
     agent, _ = working(call("run", code="import time; time.sleep(600)"), say("Never."))
-    async with editing(agent, client) as editor, anyio.create_task_group() as tasks:
-        session = await editor.begin()
-
-        async def cancel() -> None:
-            await client.until(lambda: bool(client.open))
-            await editor.connection.cancel(session)
-
-        tasks.start_soon(cancel)
-        assert (await editor.ask(session, "Go")).stop_reason == "cancelled"
+    async with editing(agent, client) as editor:
+        await cancelled_when(editor, lambda: bool(client.open))
         await until(lambda: not client.open)
         ended = client.shown("tool_call_update")[-1]
         kinds = [content["type"] for content in ended["content"]]
@@ -142,15 +149,8 @@ async def test_a_terminal_that_opens_after_the_turn_was_cancelled_is_released() 
     client = Workbench()
     client.gate = anyio.Event()
     agent, _ = working(call("run", code="import time; time.sleep(600)"), say("Never."))
-    async with editing(agent, client) as editor, anyio.create_task_group() as tasks:
-        session = await editor.begin()
-
-        async def cancel() -> None:
-            await client.until(lambda: bool(client.asked))
-            await editor.connection.cancel(session)
-
-        tasks.start_soon(cancel)
-        assert (await editor.ask(session, "Go")).stop_reason == "cancelled"
+    async with editing(agent, client) as editor:
+        await cancelled_when(editor, lambda: bool(client.asked))
         client.gate.set()
         await client.until(lambda: len(client.released) == 1)
         assert not client.open

@@ -43,18 +43,6 @@ def libuv_has_begun() -> None:
     anyio.run(anyio.sleep, 0, backend_options={"use_uvloop": True})
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-def trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "authority.pem"
-    authority.cert_pem.write_to_path(str(file))
-    monkeypatch.setenv("SSL_CERT_FILE", str(file))
-
-
 def tls_of(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(HOST, "127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
@@ -236,15 +224,20 @@ async def test_an_authority_that_nobody_knows_may_be_that_of_the_proxy(authority
 # Streams, cancelling, and what proxies over TLS take
 
 
+async def give_up(server: EvilServer, proxy: str) -> None:
+    """Ask what is never answered, and leave."""
+    waiting = asyncio.ensure_future(answer_of(place(server, "silent"), proxy))
+    await server.until_seen("silent")
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await server.until_all_closed()
+
+
 @pytest.mark.usefixtures("trusted")
 @pytest.mark.parametrize("secure", [False, True])
 async def test_what_is_given_up_in_the_middle_leaves_no_connection(authority: trustme.CA, secure: bool) -> None:
     async with evil_http(tls_of(authority) if secure else None) as server, http_proxy() as proxy:
-        waiting = asyncio.ensure_future(answer_of(place(server, "silent"), proxy.url))
-        await server.until_seen("silent")
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        await server.until_all_closed()
+        await give_up(server, proxy.url)
         await until(lambda: not proxy.open)
 
 
@@ -279,11 +272,7 @@ async def by_way_of_tls(authority: trustme.CA) -> None:
         for tls in (None, tls_of(authority)):
             async with evil_http(tls) as server:
                 assert await answer_of(place(server), url) == 202
-                waiting = asyncio.ensure_future(answer_of(place(server, "silent"), url))
-                await server.until_seen("silent")
-                waiting.cancel()
-                await asyncio.wait([waiting])
-                await server.until_all_closed()
+                await give_up(server, url)
         await until(lambda: not proxy.open)
 
 

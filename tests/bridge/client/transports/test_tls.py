@@ -76,19 +76,6 @@ async def listening(answer: bytes | None) -> AsyncGenerator[tuple[str, bytearray
         server.close()
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-def trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the authority one that this machine knows."""
-    file = tmp_path / "authority.pem"
-    authority.cert_pem.write_to_path(str(file))
-    monkeypatch.setenv("SSL_CERT_FILE", str(file))
-
-
 def tls_of(leaf: trustme.LeafCert) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     leaf.configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
