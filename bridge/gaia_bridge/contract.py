@@ -185,7 +185,20 @@ class ClientRequest(Protocol):
 
     @property
     def client(self) -> Hashable:
-        """Identifies the client: equal for all requests that come from the same client; hashable."""
+        """Identifies the client: equal for all requests of one session. A request without a session has one alone.
+
+        A client of 2026-07-28 over HTTP has no session, and the name that it gives itself identifies nobody.
+        """
+        ...
+
+    @property
+    def principal(self) -> Hashable:
+        """Whom limits and caches count the request for: the session, or the address of a request without one."""
+        ...
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether another bridge or an agent sent it, so that its session may carry requests of several clients."""
         ...
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:

@@ -32,6 +32,7 @@ class FixedSource:
         templates: tuple[str, ...] = (),
         instructions: str | None = None,
         reads: bool = False,
+        extras: JSON | None = None,
     ) -> ServerFeatures:
         capabilities = {"tools"} if self.kind is SourceKind.AGENT or tools else set[str]()
         if prompts:
@@ -45,6 +46,7 @@ class FixedSource:
             resources=tuple({"uri": uri, "name": f"{uri} of {self.name}"} for uri in resources),
             templates=tuple({"uriTemplate": uri, "name": uri} for uri in templates),
             capabilities=frozenset(capabilities),
+            extras=extras or {},
         )
 
     def change(self, change: Change, features: ServerFeatures | None = None) -> None:

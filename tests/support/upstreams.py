@@ -144,6 +144,8 @@ class FakeRequest:
         self.method = "tools/call"
         self.modern = modern
         self.client: Hashable = self
+        self.principal: Hashable = self
+        self.is_relayed = False
         self.params: Mapping[str, Any] = {}
         self.meta: Mapping[str, Any] = meta or {}
         self.client_info: Mapping[str, Any] = {}

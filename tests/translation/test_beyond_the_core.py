@@ -229,7 +229,7 @@ async def test_a_task_leads_back_to_the_server_that_made_it() -> None:
             assert made == {"taskId": "up1:t-1", "status": "working", "ttl": 60_000}
             asked = (await client.request("tasks/get", {"taskId": made["taskId"]}))["result"]
             assert (asked["echo"], asked["params"]["taskId"]) == ("tasks/get", "t-1")
-            for unknown in ("t-1", "up7:t-1", ":", 7):
+            for unknown in ("t-1", "up7:t-1", "up1:t-2", ":", 7):
                 refused = (await client.request("tasks/get", {"taskId": unknown}))["error"]
                 assert "There is no such task" in refused["message"]
     methods = [[message["method"] for message in transport.wires[0].received] for transport in transports]

@@ -30,6 +30,7 @@ class OwnRequest:
 
     Args:
         client: The same for all requests that are taken to come from the same client.
+        principal: Whom limits and caches count it for; the client if `None`.
     """
 
     method = "tools/call"
@@ -41,11 +42,13 @@ class OwnRequest:
     client_capabilities: Mapping[str, Any] = _NOTHING
     client_folder: str | None = None
     log_level: str | None = None
+    is_relayed = False
     input_responses: Mapping[str, JSON] = _NOTHING
     request_state: str | None = None
 
-    def __init__(self, client: Hashable) -> None:
+    def __init__(self, client: Hashable, principal: Hashable = None) -> None:
         self.client = client
+        self.principal = client if principal is None else principal
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """It has no session."""

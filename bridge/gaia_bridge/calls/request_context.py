@@ -277,11 +277,12 @@ class _PassedOn(OwnRequest):
     """A request of the agent, on any event loop. The client of its own request can be asked, whatever its era."""
 
     def __init__(self, channel: CallChannel, request: ClientRequest) -> None:
-        super().__init__(request.client)
+        super().__init__(request.client, request.principal)
         self._channel = channel
         self._request = request
         self.method = request.method
         self.meta = request.meta
+        self.is_relayed = request.is_relayed
         self.client_info = request.client_info
         self.client_capabilities = request.client_capabilities
         self.client_folder = request.client_folder

@@ -106,8 +106,8 @@ class _AgentLink:
         self.dispatcher = dispatcher
         self._receiver = receiver
         self._patience = patience
-        self._handshake = Connection(_Channel(self, None, can_ask=True))
-        self._modern = Connection(_Channel(self, None, can_ask=False), PUBLISHED.latest)
+        self._handshake = Connection(_Channel(self, None, can_ask=True), is_shared=True)
+        self._modern = Connection(_Channel(self, None, can_ask=False), PUBLISHED.latest, is_shared=True)
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 

@@ -22,8 +22,8 @@ class RateLimit(Middleware):
     """Refuses requests that come too fast, and says when to try again.
 
     A bucket of `requests` tokens that is filled evenly within `seconds`: so many may come at once after a pause. A
-    client of 2026-07-28 over HTTP is known by its address, name and version, as nothing else ties its requests
-    together. The further rounds of a request are no new ones.
+    client of 2026-07-28 over HTTP is known by its address, as nothing else ties its requests together. The further
+    rounds of a request are no new ones.
 
     Args:
         requests: How many.
@@ -54,7 +54,7 @@ class RateLimit(Middleware):
     async def on_request(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Take a token, or refuse."""
         if request.method in self._methods and not request.is_continued:
-            wait = self._take(request.client_request.client if self._per_client else None)
+            wait = self._take(request.client_request.principal if self._per_client else None)
             if wait > 0:
                 whose = "of a client" if self._per_client else "of all clients together"
                 text = f"Too many requests: {self._requests} {whose} in {self._seconds:g} s are taken"

@@ -40,7 +40,7 @@ class ResultCache(Middleware):
     of them when a tool is called that is not read-only, at whichever endpoint.
 
     Two requests are the same where name, arguments, what the client can do, and its own words in `_meta` are. A client
-    of 2026-07-28 over HTTP is known by its address, name and version, as nothing else ties its requests together.
+    of 2026-07-28 over HTTP is known by its address, as nothing else ties its requests together.
 
     Args:
         seconds: For how long, at most.
@@ -113,7 +113,7 @@ class ResultCache(Middleware):
     def _key(self, request: McpRequest) -> tuple[Hashable, ...]:
         asked = {key: value for key, value in request.params.items() if key not in _NO_ARGUMENT}
         client = request.client_request
-        who = client.client if self._per_client else None
+        who = client.principal if self._per_client else None
         # Agents see both, and servers are sent them.
         about = {key: value for key, value in (forwarded_meta(request.params) or {}).items() if key not in _TRACE}
         seen = _canonical(about), _canonical(client.client_capabilities)
@@ -128,7 +128,7 @@ class ResultCache(Middleware):
         self._used += kept.size
         while len(self._kept) > self._entries or self._used > self._size:
             self._drop(next(iter(self._kept)))
-        client = request.client_request.client
+        client = request.client_request.principal
         if self._per_client and client not in self._clients and key in self._kept:
 
             def left() -> None:

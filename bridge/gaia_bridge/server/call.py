@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Final, Self
+from typing import Any, Self
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.calls.question_progress import Reports, reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.peer.progress import progress_params
 from gaia_bridge.protocol import meta
@@ -38,9 +39,6 @@ __all__ = ["Call"]
 
 _NOTHING: Mapping[str, Any] = {}
 
-_TOLD_APART: Final = 256
-"""Characters of a name or a version by which programs are told apart; what is kept for one does not grow with them."""
-
 
 class Call:
     """One request, from the moment that it was read to its answer.
@@ -50,17 +48,17 @@ class Call:
         channel: Carries what is said before the answer.
         message: The request.
         size: Bytes that it has.
-        host: The client's address, where each of its requests stands alone.
+        host: The client's address, where each of its requests stands alone, on a connection that ends with it.
         translating: The revision of the request, if that says things in another way than 2026-07-28.
     """
 
     __slots__ = (
         "_has_begun",
         "_has_left",
+        "_host",
         "_task",
         "cancellation",
         "channel",
-        "client",
         "connection",
         "has_free_id",
         "id",
@@ -111,7 +109,7 @@ class Call:
         self.modern = connection.revision not in HANDSHAKE_REVISIONS
         self.input_responses: Mapping[str, JSON] = _NOTHING
         self.request_state: str | None = None
-        self.client: Hashable = connection if host is None else self._same_program(host)
+        self._host = host
         self.cancellation = Cancellation()
         self.is_cancelled = False
         """Whether the client said that it does not want the answer any more."""
@@ -119,12 +117,23 @@ class Call:
         self.has_free_id = True
         """Whether no other request of its id was in flight when it came."""
 
-    def _same_program(self, host: str) -> Hashable:
-        """Who asks, where nothing ties requests together: a program of one name and version at one address."""
-        info = self.meta[meta.CLIENT_INFO_KEY] if meta.CLIENT_INFO_KEY in self.meta else None
-        if not is_object(info):
-            return (host,)
-        return (host, str(info.get("name"))[:_TOLD_APART], str(info.get("version"))[:_TOLD_APART])
+    @property
+    def client(self) -> Hashable:
+        """The session that the request is part of; a request that stands alone is a client of its own.
+
+        The name that a program gives itself decides nothing: two windows of one editor have the same.
+        """
+        return self.connection
+
+    @property
+    def principal(self) -> Hashable:
+        """Whom limits and caches count the request for: the session, or the address of a request that stands alone."""
+        return self.connection if self._host is None else self._host
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether another bridge or an agent sent it, so that its connection may carry requests of several clients."""
+        return self.connection.is_shared or HOPS_META_KEY in self.meta
 
     def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None, /) -> Self:
         """The same request with the answers to an `input_required` result."""
@@ -181,7 +190,7 @@ class Call:
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Have `callback` called once when the connection that the request came on ends, if it outlives the request."""
-        if self.client is not self.connection:
+        if self._host is not None:
             return False
         self.connection.when_closed(callback)
         return True
@@ -189,7 +198,7 @@ class Call:
     @property
     def session_key(self) -> str | None:
         """A secret of the connection that the request came on, if it outlives the request."""
-        return self.connection.key if self.client is self.connection else None
+        return self.connection.key if self._host is None else None
 
     @property
     def client_info(self) -> Mapping[str, Any]:

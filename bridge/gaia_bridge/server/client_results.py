@@ -73,7 +73,7 @@ class ClientResults:
         if not limit:
             return result
         reader = "" if facts.reads_resources else self._reader_name()
-        cut = ClientCut(limit, call.client, self._kept.size, reader, facts.prefers_structured)
+        cut = ClientCut(limit, call.principal, self._kept.size, reader, facts.prefers_structured)
         name: str = call.params["name"]
         shorten = partial(shortened_for_client, result, name, self._catalog.tool_definition(name), cut)
         if size > self._large:
@@ -88,10 +88,10 @@ class ClientResults:
             return True
         if not self._kept.keep(shortened.kept):
             return False
-        if call.client not in self._owners:
-            self._owners.add(call.client)
-            if not call.when_client_leaves(partial(self._gone, call.client)):
-                self._owners.discard(call.client)
+        if call.principal not in self._owners:
+            self._owners.add(call.principal)
+            if not call.when_client_leaves(partial(self._gone, call.principal)):
+                self._owners.discard(call.principal)
         return True
 
     def capabilities(self, call: Call) -> JSON:
@@ -102,7 +102,7 @@ class ClientResults:
     def read(self, call: Call) -> JSON | None:
         """The result of a `resources/read` of what is kept for that client; `None` for everything else."""
         uri: str = call.params["uri"]
-        contents = self._kept.contents(uri, call.client) if uri.startswith(RESULT_SCHEME) else None
+        contents = self._kept.contents(uri, call.principal) if uri.startswith(RESULT_SCHEME) else None
         return None if contents is None else {"contents": contents}
 
     def with_reader(self, call: Call, definitions: list[JSON]) -> list[JSON]:
@@ -118,7 +118,7 @@ class ClientResults:
         uri = arguments.get("uri")
         kept, _, number = str(uri).removeprefix(RESULT_SCHEME).partition("/")
         address, piece = RESULT_SCHEME + kept, _piece(arguments.get("piece"), number)
-        found = self._kept.contents(f"{address}/{piece}", call.client) if piece else None
+        found = self._kept.contents(f"{address}/{piece}", call.principal) if piece else None
         if found is None:
             return error_result(
                 f"There is no piece {one_line(str(piece), 40)} of {one_line(str(uri), 100)}. Expected a uri and a piece"

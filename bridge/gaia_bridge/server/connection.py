@@ -74,12 +74,20 @@ class Connection:
         revision: What the client speaks, where that is known; agreed on in the handshake otherwise.
         asked: The largest id of a request that it was sent before: those of this connection are larger.
         client_folder: The folder that the client was started in, if it is a program of this user.
+        is_shared: Whether it carries requests of several clients, as an agent's connection does.
     """
 
     def __init__(
-        self, standing: Channel, revision: str | None = None, *, asked: int = 0, client_folder: str | None = None
+        self,
+        standing: Channel,
+        revision: str | None = None,
+        *,
+        asked: int = 0,
+        client_folder: str | None = None,
+        is_shared: bool = False,
     ) -> None:
         self.standing = standing
+        self.is_shared = is_shared
         self.client_folder = client_folder
         self.revision = revision or LATEST_HANDSHAKE
         self.initialize_result: JSON | None = None

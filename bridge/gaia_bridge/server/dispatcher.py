@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -23,12 +24,12 @@ from gaia_bridge.model import Change
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.encoding import encoded_error, encoded_result
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, SKILLS_LIST, declares_skills
-from gaia_bridge.protocol.task_ids import with_public_task
+from gaia_bridge.protocol.task_ids import TASK_ID, with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.results.earlier_content import content_for
@@ -40,7 +41,7 @@ from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import Connection
-from gaia_bridge.server.forwarding import target_of
+from gaia_bridge.server.forwarding import TASKS, no_such_task, target_of
 from gaia_bridge.server.introduction import (
     capabilities_of,
     discover_result,
@@ -213,7 +214,7 @@ class Dispatcher:
                 raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)
             if call.method not in _SMALL:
                 target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
-                call.takes_turn(await self._backlog.begin(call.client, target, call.connection.cut))
+                call.takes_turn(await self._backlog.begin(call.principal, target, call.connection.cut))
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"
@@ -349,16 +350,23 @@ class Dispatcher:
 
     async def _forwarded(self, call: Call) -> JSON:
         """The result of a request that the endpoint itself does not know."""
-        target = None
+        target, is_of_tasks = None, call.method.startswith(TASKS)
+        if is_of_tasks:
+            await self.catalog.settle()
         if call.connection.is_greeted and call.method != "server/discover":
-            target = target_of(self.catalog, call.method, call.params, modern=call.modern)
+            target = target_of(self.catalog, call.method, call.params, call.connection.revision)
         if target is None:
             raise _unknown(call)
+        is_own = partial(self._subscriptions.has_made, call.connection)
+        if is_of_tasks and not call.modern and TASK_ID in call.params and not is_own(call.params[TASK_ID]):
+            raise no_such_task()
         source, params = target
         call.task_prefix = self.catalog.task_prefix(source)
         result = await source.forward(call.method, params, call)
         if is_input_required(result):
             return result
+        if is_of_tasks and is_array(tasks := result.get("tasks")):
+            result = {**result, "tasks": [task for task in tasks if is_object(task) and is_own(task.get(TASK_ID))]}
         return with_public_task(self.catalog.addresses.outward(source, result), call.task_prefix)
 
     def _enveloped(self, call: Call, result: JSON) -> JSON:

@@ -99,7 +99,7 @@ class SubscriptionLimits(Limits, frozen=True):
     resources: int = 1_000
     """Resources that one client, or one `subscriptions/listen` request, may want to hear of."""
     tasks: int = 1_000
-    """Tasks that one client made and hears of; beyond, the oldest are forgotten, and it asks how they are."""
+    """Tasks that one client made and hears of; beyond, the oldest are forgotten, and cannot be asked for."""
     streams: int = 1_024
     """`subscriptions/listen` requests at one endpoint that are open at once."""
     confirm_timeout: float = 2.0

@@ -125,6 +125,9 @@ class UpstreamLimits(Limits, frozen=True):
     the official clients allow."""
     question_timeout: float = 300.0
     """Seconds a server's question to a client may stay open; afterwards the server is told that there is no answer."""
+    given_up_grace: float = 5.0
+    """Seconds after a call was cancelled or timed out for which the server may still work on it: a question or a log
+    message that names no call may be about it until then. Servers that heed a cancellation need milliseconds."""
     max_sessions: int = 32
     """Clients of one server that have a connection of their own (`isolation: session`): processes, mostly."""
     max_parked: int = 64

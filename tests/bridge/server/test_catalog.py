@@ -436,8 +436,9 @@ async def test_what_is_called_by_the_name_of_a_server_that_is_starting_waits_for
 
 
 def test_the_id_of_a_task_leads_to_its_server_whatever_that_is_called() -> None:
-    servers = [FixedSource(name, kind=SourceKind.SERVER) for name in ("a", "a:b", "@scope/my server", "%3A")]
+    names = ("a", "a:b", "@scope/my server", "%3A")
+    servers = [FixedSource(name, kind=SourceKind.SERVER, extras={"tasks": {"cancel": {}}}) for name in names]
     view = catalog(*servers)
     for server in servers:
         public = view.task_prefix(server) + "t:1"
-        assert target_of(view, "tasks/get", {"taskId": public}, modern=False) == (server, {"taskId": "t:1"})
+        assert target_of(view, "tasks/get", {"taskId": public}, "2025-11-25") == (server, {"taskId": "t:1"})

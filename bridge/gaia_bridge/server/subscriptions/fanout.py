@@ -162,12 +162,17 @@ class Subscriptions:
             raise
 
     def made_task(self, connection: Connection, task: str) -> None:
-        """A legacy client made a task, and hears from now on how it is, as no other does: its id is a secret."""
+        """A legacy client made a task, which no other client hears of, can ask for, or cancels."""
         self.add_legacy(connection)
         if (client := self._legacy.get(connection)) is not None:
             client.tasks[task] = None
             if len(client.tasks) > self._limits.tasks:
                 del client.tasks[next(iter(client.tasks))]
+
+    def has_made(self, connection: Connection, task: object) -> bool:
+        """Return whether a legacy client made a task; no other may see it (basic/utilities/tasks, "Task Isolation")."""
+        client = self._legacy.get(connection)
+        return client is not None and isinstance(task, str) and task in client.tasks
 
     def unsubscribe(self, connection: Connection, uri: str) -> None:
         """A legacy client does not want to hear of updates of `uri` any more."""

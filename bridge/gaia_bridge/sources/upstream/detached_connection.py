@@ -86,7 +86,7 @@ class DetachedConnection:
         """What the server said about itself, once it has."""
         self._id = own
         self._asks = asks
-        self._relays = Relays(name, limits.call_timeout)
+        self._relays = Relays(name, limits)
         self._transport = transport
         self._limits = limits
         self._notified = notified

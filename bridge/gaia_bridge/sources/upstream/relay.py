@@ -2,7 +2,9 @@
 
 A server of the handshake era asks with requests of its own, which may not say for which call. Then the client is clear
 only while all calls in flight are of one client. Otherwise the question waits until it is, and from then on the calls
-of clients that can answer questions take turns.
+of clients that can answer questions take turns. A call that was given up counts for some time: the server may not have
+heard of it yet. Requests without a session, and those that a bridge or an agent sends for its clients, are each taken
+for another client's.
 """
 
 from __future__ import annotations
@@ -86,6 +88,9 @@ _WHOSE: Final = (
 _STATE: Final = "upstream:"
 """The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
 
+_REMEMBERED: Final = 256
+"""Calls that were given up; of more, the oldest is forgotten."""
+
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """How loud our own log is about an upstream's message; everything more severe is a warning."""
 
@@ -130,7 +135,8 @@ class Relays:
 
     Args:
         upstream: Its name, for the log.
-        patience: Seconds that a call waits for calls of other clients, if questions cannot be told apart.
+        limits: How long a call waits for calls of other clients, if questions cannot be told apart, and how long a call
+            that was given up may be what the server means.
         for_log: Makes text of the server fit for our log.
         waiting: The questions that wait for answers, bounded; a new one with the default bound if `None`.
         redactor: Removes the secrets that the server was given from errors that are sent to clients.
@@ -139,19 +145,28 @@ class Relays:
     def __init__(
         self,
         upstream: str,
-        patience: float,
+        limits: UpstreamLimits,
         for_log: Callable[[str], str] = printable,
         waiting: Waiting | None = None,
         redactor: Redactor | None = None,
     ) -> None:
         self._upstream = upstream
         self._redactor = redactor or Redactor()
-        self._waiting = waiting or Waiting(UpstreamLimits().max_parked)
-        self._patience = patience
+        self._waiting = waiting or Waiting(limits.max_parked)
+        self._patience = limits.call_timeout
+        self._grace = limits.given_up_grace
         self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._told: tuple[Asks, str] | None = None
+        self._given_up: deque[tuple[float, Hashable]] = deque(maxlen=_REMEMBERED)
+        """The principals of calls that ended without an answer, each with the time until which the server may still
+        work on it. Not the clients: a request without a session would be refused its questions after each other one
+        that it cancelled itself."""
+        self._user: Hashable = None
+        """Whose call was the first."""
+        self._is_shared = False
+        """Whether there were calls of another client."""
         self._news: anyio.Event | None = None  # while somebody waits for other calls
         self._queue: deque[Relay] = deque()
         self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
@@ -185,6 +200,8 @@ class Relays:
         if self.asks and relay.can_be_asked_something and not modern:
             await self._turn(relay)
         self._in_flight[number] = relay
+        self._note_user(relay)
+        is_answered = False
         try:
             ask = partial(
                 connection.request,
@@ -200,7 +217,9 @@ class Relays:
                     result = await ask(traced)
             else:
                 result = await ask(params)
+            is_answered = True
         except ProtocolError as error:
+            is_answered = True
             if relay.request.modern and (links := links_of(error)):
                 return asking_for(links, relay.request.client_capabilities)
             # What is nested too deep could be written to no client.
@@ -208,6 +227,8 @@ class Relays:
             raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
         finally:
             del self._in_flight[number]
+            if not is_answered:
+                self._given_up.append((anyio.current_time() + self._grace, relay.request.principal))
             if self._news is not None:
                 self._changed()
         if relay.queue is not None:
@@ -331,6 +352,8 @@ class Relays:
                     relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
                     # Whether its client can be asked makes no difference yet: the server asks for any of them.
                     relays = [relay for relay in relays if not relay.asked] or relays
+                    if self._others_given_up(relays):
+                        break
                     if _are_of_one_client(relays):
                         return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
                     # The newest gives way: the end of its call makes it clearer whom the others are for.
@@ -342,6 +365,19 @@ class Relays:
             self._changed()
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, _WHOSE)
+
+    def _note_user(self, relay: Relay) -> None:
+        if self._user is None:
+            self._user = relay.owner
+        elif not self._is_shared:
+            self._is_shared = self._user != relay.owner
+
+    def _others_given_up(self, relays: Sequence[Relay]) -> bool:
+        """Return whether the server may still work on a call that was given up, of another principal than these."""
+        now = anyio.current_time()
+        while self._given_up and self._given_up[0][0] <= now:
+            self._given_up.popleft()
+        return any(principal != relay.request.principal for _, principal in self._given_up for relay in relays)
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make it unclear whom a question is for; first come, first served.
@@ -397,7 +433,7 @@ class Relays:
 
         If the server says which call a message belongs to, its client gets it. Once a server has done so, a message
         that names no call belongs to none. Messages of any other server may belong to every call in flight, and are
-        passed on only if all these are of one client.
+        passed on only if all these are of one client; without a call in flight, if there never was another client.
 
         Args:
             params: Of `notifications/message`, unchecked.
@@ -410,9 +446,9 @@ class Relays:
         if during is not None:
             self._says_when_it_logs = True
             relays = [relay for number, relay in self._in_flight.items() if number == during]
-        elif not relays or self._says_when_it_logs:
+        elif self._says_when_it_logs or not (relays or self._is_shared):
             return False
-        if not _are_of_one_client(relays):
+        if not relays or not _are_of_one_client(relays) or self._others_given_up(relays):
             ours = _OUR_LEVELS.get(level, logging.WARNING)
             logger.log(ours, "upstream %r: %s", self._upstream, self._for_log(str(data)))
         elif relays:
@@ -422,7 +458,7 @@ class Relays:
 
 
 def _are_of_one_client(relays: Sequence[Relay]) -> bool:
-    return len({relay.request.client for relay in relays}) < 2
+    return len({relay.owner for relay in relays}) < 2
 
 
 def _params(relay: Relay, *, modern: bool) -> JSON:

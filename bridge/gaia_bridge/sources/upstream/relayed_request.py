@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
@@ -46,6 +46,8 @@ class Relay:
         self.method = method
         self.params = params
         self.request = request
+        self.owner: Hashable = object() if request.is_relayed else request.client
+        """Whose request it is; nobody else's, where its session may carry requests of several clients."""
         self.standing: ParkedCall | None = None
         """The parked call, if the call may outlive the request."""
         self.asked = 0

@@ -122,7 +122,7 @@ class Upstream(AsksServer):
         called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
         self._supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
         waiting = Waiting(limits.max_parked)
-        self._relays = Relays(spec.name, limits.call_timeout, self.for_log, waiting, self._redacted)
+        self._relays = Relays(spec.name, limits, self.for_log, waiting, self._redacted)
         self._calls = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None

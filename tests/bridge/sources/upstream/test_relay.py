@@ -102,7 +102,7 @@ async def relayed(connection: Connection, client: FakeRequest, relays: Relays | 
     async with anyio.create_task_group() as tasks:
         relay = Relay("tools/call", {"name": "x"}, client, tasks, LIMITS)
         try:
-            return await (relays or Relays("up", 60)).call(connection, relay, PATIENT)
+            return await (relays or Relays("up", UpstreamLimits(call_timeout=60))).call(connection, relay, PATIENT)
         finally:
             relay.end()
     raise AssertionError
@@ -154,7 +154,7 @@ async def test_the_last_progress_before_a_long_silence_is_not_held_back_for_long
 
 @pytest.mark.requirement("S-14")
 async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() -> None:
-    relays = Relays("up", 60)
+    relays = Relays("up", UpstreamLimits(call_timeout=60))
 
     async def flood(report: OnProgress) -> None:
         began = anyio.current_time()
@@ -197,7 +197,7 @@ async def test_a_server_that_never_stops_talking_does_not_hold_its_answer_up() -
 
 @pytest.mark.requirement("F-302")
 async def test_a_client_that_does_not_listen_gets_its_answer_within_the_time_of_a_call() -> None:
-    relays = Relays("up", 60)
+    relays = Relays("up", UpstreamLimits(call_timeout=60))
 
     async def work(report: OnProgress) -> None:
         for number in range(20):
@@ -210,7 +210,7 @@ async def test_a_client_that_does_not_listen_gets_its_answer_within_the_time_of_
 
 
 async def test_log_messages_keep_their_order_and_come_before_the_answer() -> None:
-    relays = Relays("up", 60)
+    relays = Relays("up", UpstreamLimits(call_timeout=60))
 
     async def work(report: OnProgress) -> None:
         for number in range(5):
@@ -298,7 +298,7 @@ async def test_every_answer_says_what_kind_of_result_it_is() -> None:
 
 
 async def test_a_legacy_server_is_asked_once_for_what_the_most_curious_client_wants_to_hear() -> None:
-    connection, relays = Connection(), Relays("up", 60)
+    connection, relays = Connection(), Relays("up", UpstreamLimits(call_timeout=60))
     for level in (None, "warning", "warning", "error", "info", None, "warning"):
         client = FakeRequest({})
         client.log_level = level
@@ -345,7 +345,7 @@ class Person(FakeRequest):
 
 @asynccontextmanager
 async def calls_in_flight(*clients: Person) -> AsyncGenerator[tuple[Relays, Holding, Callable[..., None]]]:
-    relays, connection = Relays("up", 60), Holding()
+    relays, connection = Relays("up", UpstreamLimits(call_timeout=60)), Holding()
     async with anyio.create_task_group() as tasks:
 
         def call(client: Person, name: str | None = None) -> None:
@@ -548,7 +548,7 @@ class Telling(Connection):
 
 @pytest.mark.requirement("F-266", "S-36")
 async def test_no_error_of_a_server_repeats_the_secrets_that_it_was_given() -> None:
-    relays = Relays("up", 60, redactor=Redactor(["s3cr3t-value"]))
+    relays = Relays("up", UpstreamLimits(call_timeout=60), redactor=Redactor(["s3cr3t-value"]))
     with pytest.raises(ExceptionGroup) as refusals:
         await relayed(Telling(), Client(), relays)
     [refusal] = refusals.value.exceptions
@@ -567,7 +567,7 @@ async def test_an_error_that_is_nested_too_deep_is_told_without_what_nobody_coul
     deep: Any = "s3cr3t-value"
     for _ in range(levels):
         deep = [deep]
-    relays = Relays("up", 60, redactor=Redactor(["s3cr3t-value"]))
+    relays = Relays("up", UpstreamLimits(call_timeout=60), redactor=Redactor(["s3cr3t-value"]))
     with pytest.raises(ExceptionGroup) as refusals:
         await relayed(Telling(deep), Client(), relays)
     [refusal] = refusals.value.exceptions
