@@ -105,19 +105,23 @@ class Reloader:
             Whether it could be read; if not, everything stays as it was, and the log says why.
         """
         async with self._lock:  # while they are read as well: what was read first must not be applied last
-            self._watch.read()
             try:
-                wanted = await anyio.to_thread.run_sync(self._read)  # it may have to ask a keyring
+                wanted = await anyio.to_thread.run_sync(self._read_again)
             except ConfigError as error:
                 logger.error("the servers stay as they are: %s", error)
                 self.left_out = (LeftOut("file", error.place, f"the servers stay as they were: {error.problem}"),)
                 return False
-            self._watch.follow()
+            await anyio.to_thread.run_sync(self._watch.follow)
             before = dict(self._running)
             await self._apply(wanted)
             if before != self._running:
                 logger.info("servers are now: %s", ", ".join(self._running) or "none")
             return True
+
+    def _read_again(self) -> Sequence[ServerSpec]:
+        """Read the configuration, which may wait for a disk or a keyring."""
+        self._watch.read()
+        return self._read()
 
     async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Reload after every change of a file, until cancelled."""

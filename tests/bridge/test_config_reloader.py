@@ -281,8 +281,7 @@ async def test_a_file_that_does_not_stop_changing_is_read_all_the_same(
     states = count()
     bridge = Recorder()
     reloader = Reloader(bridge, lambda: [server("a")], lambda: [tmp_path / "servers.json"])
-    watch = reloader._watch  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(watch, "_signature", lambda: next(states))
+    monkeypatch.setattr(file_watch, "_signature", lambda _: next(states))
     async with anyio.create_task_group() as tasks:
         await tasks.start(reloader.watch)
         await bridge.until(lambda: bridge.steps == ["+a"])

@@ -1,7 +1,7 @@
 """Stands in for a bridge in the background. Run with `-I -S`, so that it starts in no time.
 
-Usage: `fake_bridge.py SOCKET HOW VERSION LOCK`. HOW is what it does with whoever connects: `greet`, `refuse`, `hang`,
-`stammer` or `close`; or what it does instead: `fail` to start, `sleep` before it can be connected to. LOCK is a
+Usage: `fake_bridge.py SOCKET HOW VERSION LOCK`. HOW is what it does with whoever connects: `greet`, `refuse`, `report`,
+`hang`, `stammer` or `close`; or what it does instead: `fail` to start, `sleep` before it can be connected to. LOCK is a
 descriptor that it closes once it can.
 """
 
@@ -30,6 +30,8 @@ def serve(connection: socket.socket, path: str, how: str, version: str) -> None:
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     else:
         told = {"version": version, "pid": os.getpid(), "keep": 77.0, "heard": wanted}
+        if how == "report" and wanted.get("do") == "status":
+            told["report"] = "x" * 300_000
         if how == "refuse" and wanted.get("do") == "serve":
             told["error"] = "expected something else"
         ends = wanted.get("do") in ("drain", "stop") and wanted.get("pid") in (None, os.getpid())

@@ -26,6 +26,7 @@ from gaia_bridge.front.greeting import (
     REST,
     SERVE,
     STATUS,
+    STATUS_BYTES,
     STOP,
     GreetingError,
     read_greeting,
@@ -148,7 +149,7 @@ class Fronts:
         """Serve whoever connected."""
         connection = writer.get_extra_info("socket")
         try:
-            if not is_of_this_user(connection.fileno()):
+            if not is_of_this_user(connection):
                 logger.warning("a program of another user connected, and was sent away")
                 return
             async with asyncio.timeout(self._limits.greeting_timeout):
@@ -160,7 +161,10 @@ class Fronts:
         except GreetingError as error:
             logger.info("no front: %s", one_line(str(error)))
             writer.write(written(error=f"expected the greeting of a front: {error}"))
-        except (TimeoutError, ValueError, ConnectionError) as error:  # ValueError: a line beyond the limit
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: a line beyond the limit
             logger.debug("a front said nothing that could be read: %r", error)
         finally:
             with suppress(OSError):
@@ -172,7 +176,7 @@ class Fronts:
     ) -> None:
         what = greeting.get("do")
         if what == STATUS:
-            writer.write(written(**self._status()))
+            writer.write(self._status())
         elif what == KEEP:
             seconds = greeting.get("keep")
             if isinstance(seconds, int | float):
@@ -252,7 +256,15 @@ class Fronts:
         keep = self._usage.keep
         return written(pid=os.getpid(), keep=FOR_EVER if keep is None else keep)
 
-    def _status(self) -> dict[str, object]:
+    def _status(self) -> bytes:
+        report: Any = self._report()
+        line = self._as_status(report)
+        if len(line) > STATUS_BYTES:  # one server may have thousands of tools that are left out: the log names each
+            sources = [{key: told for key, told in source.items() if key != "leftOut"} for source in report["sources"]]
+            line = self._as_status({**report, "sources": sources, "leftOut": [], "tools": {}})
+        return line
+
+    def _as_status(self, report: object) -> bytes:
         fronts = [
             {
                 "pid": front.pid,
@@ -263,12 +275,12 @@ class Fronts:
             }
             for front in sorted(self._fronts, key=lambda front: front.since)
         ]
-        return {
-            "pid": os.getpid(),
-            "since": self._began,
-            "keep": self._usage.keep,
-            "scope": self._scope.as_json(),
-            "users": self._usage.users,
-            "fronts": fronts,
-            "report": self._report(),
-        }
+        return written(
+            pid=os.getpid(),
+            since=self._began,
+            keep=self._usage.keep,
+            scope=self._scope.as_json(),
+            users=self._usage.users,
+            fronts=fronts,
+            report=report,
+        )

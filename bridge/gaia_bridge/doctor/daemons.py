@@ -7,7 +7,7 @@ import shlex
 import socket
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import anyio
 
@@ -16,7 +16,7 @@ from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.login_files import GONE_AT_LOGIN, gone_at_login
 from gaia_bridge.doctor.sockets import is_listened_at
 from gaia_bridge.doctor.surroundings import Surroundings
-from gaia_bridge.front.greeting import LINE_BYTES, STATUS, GreetingError, is_newer, read_greeting, written
+from gaia_bridge.front.greeting import STATUS, STATUS_BYTES, GreetingError, is_newer, read_greeting, written
 from gaia_bridge.front.place import Place, is_private, places, runtime_path
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.runtime.peer_credentials import peer_process
@@ -134,13 +134,9 @@ async def _status(place: Place) -> dict[str, Any]:
         line = b""
         while not line.endswith(b"\n"):
             line += await stream.receive()
-            if len(line) > _LONGEST:
-                raise GreetingError(f"more than {_LONGEST} bytes came")
+            if len(line) > STATUS_BYTES:
+                raise GreetingError(f"more than {STATUS_BYTES} bytes came")
         return read_greeting(line)
-
-
-_LONGEST: Final = 64 * LINE_BYTES
-"""Bytes of what a bridge says of itself: a thousand servers and fronts take less."""
 
 
 def _of_status(place: Place, told: dict[str, Any]) -> Iterator[Finding]:

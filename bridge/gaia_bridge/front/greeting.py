@@ -15,6 +15,7 @@ __all__ = [
     "GREETING",
     "KEEP",
     "LINE_BYTES",
+    "STATUS_BYTES",
     "MOVE",
     "REST",
     "SERVE",
@@ -31,6 +32,9 @@ _KEY = "gaia-bridge"
 
 LINE_BYTES = 65_536
 """The longest greeting."""
+
+STATUS_BYTES = 64 * LINE_BYTES
+"""The longest answer to `STATUS`: a thousand servers and fronts take less."""
 
 GREETING = b'{"%s"' % _KEY.encode()
 """How every greeting begins, and no message of MCP."""

@@ -15,6 +15,7 @@ from gaia_bridge.front.greeting import (
     DRAIN,
     LINE_BYTES,
     SERVE,
+    STATUS_BYTES,
     GreetingError,
     is_newer,
     read_greeting,
@@ -52,6 +53,9 @@ GREETING_PATIENCE = 30.0
 
 _LOOK = 0.005
 """Seconds between two looks whether a bridge that was started takes connections."""
+
+_LONGEST_PAUSE = 1.0
+"""Seconds between two connections to a bridge that ends each of them, as one without a free descriptor does."""
 
 _LOG_BYTES = 1_048_576
 """Of the log of a bridge; when one is started after that, the old log is renamed."""
@@ -97,6 +101,7 @@ def connect(
         BridgeDownError: It cannot be started, or does not answer.
     """
     until = time.monotonic() + START_PATIENCE
+    pause = _LOOK
     while True:
         connection = connected(place) or start(place, scope, keep, until)
         try:
@@ -116,6 +121,9 @@ def connect(
             raise BridgeDownError(f"the bridge at {place.front} ends whenever it is connected to; see {place.log}")
         if told:  # this very one: others may have replaced it already
             restart(place, scope, told.get("keep", keep), until, told.get("pid"))
+        else:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
@@ -138,7 +146,7 @@ def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
     with connection:
         try:
             connection.sendall(written(do=what, **details))
-            return _greeting(connection, place)
+            return _greeting(connection, place, STATUS_BYTES)
         except OSError:
             return None
 
@@ -289,8 +297,13 @@ def command(place: Place, scope: Scope, keep: float | None, lock: int | None = N
     return [*words, "--", *scope.agents]
 
 
-def _greeting(connection: socket.socket, place: Place) -> dict[str, Any]:
-    """What a bridge says first.
+def _greeting(connection: socket.socket, place: Place, most: int = LINE_BYTES) -> dict[str, Any]:
+    """Read what a bridge says first, and nothing behind it.
+
+    Args:
+        connection: To the bridge.
+        place: Where it is, for messages.
+        most: The bytes that it may have.
 
     Raises:
         NoAnswerError: It says nothing.
@@ -307,12 +320,12 @@ def _greeting(connection: socket.socket, place: Place) -> dict[str, Any]:
                 f"the bridge at {place.front} takes connections and does not answer; see {place.log}, "
                 "or end it: gaia-bridge down"
             )
-        # One byte at a time: what follows is no greeting, and somebody else's to read.
-        byte = connection.recv(1)
-        if not byte:
+        # It is looked at before it is taken: what follows is no greeting, and somebody else's to read.
+        seen = connection.recv(LINE_BYTES, socket.MSG_PEEK)
+        if not seen:
             raise ConnectionResetError
-        line += byte
-        if len(line) > LINE_BYTES:
+        line += connection.recv(seen.find(b"\n") + 1 or len(seen))
+        if len(line) > most:
             break
     try:
         return read_greeting(line)

@@ -128,8 +128,7 @@ class AgentReloader:
             Whether all of them could be loaded; those that could not stay as they were, and the log says why.
         """
         began = time.perf_counter()
-        changed = self._watch.changed()
-        self._watch.read()
+        changed = await anyio.to_thread.run_sync(self._take_changed)
         unloaded = self._modules.unload(changed)
         loaded, failures = await self._loaded()
         failures += [_refusal(agent) for agent in loaded if is_bridge(agent.agent)]
@@ -139,7 +138,7 @@ class AgentReloader:
         before = _tools(bridge)
         failures += await self._publish(bridge, loaded, keep=bool(failures))
         self._broken = bool(failures)
-        self._watch.follow()
+        await anyio.to_thread.run_sync(self._watch.follow)
         self._tell(failures, "what is published stays")
         if problem := bridge.unmet_offer():
             logger.warning("--agent-tools, --ask: %s", problem)
@@ -147,6 +146,12 @@ class AgentReloader:
             names, took = ", ".join(sorted(self._running)), 1000 * (time.perf_counter() - began)
             logger.info("reloaded in %.0f ms: %s%s", took, names, _difference(before, _tools(bridge)))
         return not failures
+
+    def _take_changed(self) -> frozenset[Path]:
+        """Return the files that changed since they were read; they are about to be read again."""
+        changed = self._watch.changed()
+        self._watch.read()
+        return changed
 
     async def _loaded(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
         """Import the agents in a thread, which is left to itself if it does not come to an end."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from typing import Protocol
 
-__all__ = ["is_of_this_user", "peer_process"]
+__all__ = ["Socket", "is_of_this_user", "peer_process"]
 
 _CREDENTIALS = struct.Struct("3i")
 """`struct ucred` of Linux: process, user, group."""
@@ -15,21 +16,30 @@ _SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID, _XUCRED_BYTES = 0, 1, 2, 76
 """macOS: `struct xucred`, which begins with a version and the user."""
 
 
-def is_of_this_user(descriptor: int) -> bool:
-    """Whether the other end of a connection belongs to the user that we run as, or to root.
+class Socket(Protocol):
+    """A connected socket, or an event loop's view of one."""
+
+    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes:
+        """Return the value of an option of so many bytes."""
+        ...
+
+
+def is_of_this_user(connection: Socket) -> bool:
+    """Return whether the other end of a connection belongs to the user that we run as, or to root.
+
+    It takes no descriptor of its own, so that it also works where no more files may be open.
 
     Args:
-        descriptor: Of the connection.
+        connection: To a socket in the file system.
     """
-    with socket.socket(fileno=os.dup(descriptor)) as connection:
-        try:
-            if hasattr(socket, "SO_PEERCRED"):
-                told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-                user: int = _CREDENTIALS.unpack(told)[1]
-            else:
-                user = struct.unpack_from("2I", connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES))[1]
-        except OSError:
-            return False
+    try:
+        if hasattr(socket, "SO_PEERCRED"):
+            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            user: int = _CREDENTIALS.unpack(told)[1]
+        else:
+            user = struct.unpack_from("2I", connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES))[1]
+    except OSError:
+        return False
     return user in (os.geteuid(), 0)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia_bridge.background import fronts
 from gaia_bridge.background.fronts import Fronts
 from gaia_bridge.background.sockets import listening
 from gaia_bridge.background.usage import Usage
@@ -132,6 +133,18 @@ async def test_a_front_is_a_client_like_any_other() -> None:
         assert (status["users"], status["keep"]) == (1, 12.0)
         line.writer.close()
         await until(lambda: it.usage.users == 0)
+
+
+async def test_a_status_that_is_too_long_names_the_sources_and_not_all_that_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with served() as it:
+        whole = await (await it.connect()).asks(do=STATUS)
+        monkeypatch.setattr(fronts, "STATUS_BYTES", 100)
+        brief = await (await it.connect()).asks(do=STATUS)
+        [source] = whole["report"]["sources"]
+        del source["leftOut"]
+        assert brief["report"] == {**whole["report"], "sources": [source], "tools": {}}
 
 
 async def test_the_questions_of_a_bridge_are_numbered_from_where_the_one_before_it_was() -> None:

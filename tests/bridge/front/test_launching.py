@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -272,6 +273,34 @@ def test_one_that_ends_whenever_it_is_connected_to_is_told_of(fakes: Fakes, monk
     monkeypatch.setattr(launching, "START_PATIENCE", 0.2)
     with pytest.raises(BridgeDownError, match="ends whenever it is connected to"):
         fakes.connect()
+
+
+def test_one_that_ends_each_connection_is_given_more_and_more_time(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.how = "close"
+    start(fakes.place, SCOPE, None, time.monotonic() + PATIENCE).close()
+    pauses: list[float] = []
+    now = time.monotonic()
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now + sum(pauses))
+    monkeypatch.setattr(launching, "time", clock)
+    with pytest.raises(BridgeDownError, match="ends whenever it is connected to"):
+        fakes.connect()
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 1.0
+    assert len(pauses) < 100  # in a minute
+
+
+def test_a_long_answer_of_one_is_read_whole(fakes: Fakes) -> None:
+    fakes.how = "report"
+    fakes.connect()[0].close()
+    told = ask(fakes.place, STATUS)
+    assert told is not None
+    assert len(told["report"]) == 300_000
 
 
 def test_who_waits_for_another_to_start_it_does_not_wait_for_ever(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -23,42 +24,34 @@ def pair() -> Generator[tuple[socket.socket, socket.socket]]:
         yield here, there
 
 
-def as_on_macos(monkeypatch: pytest.MonkeyPatch, user: int | None) -> None:
-    """Sockets whose other end is a user's, as macOS has them; nobody's, where it does not tell."""
+class MacSocket:
+    """A socket whose other end is a user's, as macOS has them; nobody's, where it does not tell."""
 
-    class Socket:
-        def __init__(self, fileno: int) -> None:
-            os.close(fileno)
+    def __init__(self, user: int | None) -> None:
+        self._user = user
 
-        def __enter__(self) -> Socket:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def getsockopt(self, level: int, option: int, size: int) -> bytes:
-            assert (level, option, size) == (0, 1, 76)
-            if user is None:
-                raise OSError
-            return struct.pack("2Ih16I", 0, user, 1, *[20] * 16)
-
-    monkeypatch.setattr(module, "socket", SimpleNamespace(socket=Socket))
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
+        assert (level, option, size) == (0, 1, 76)
+        if self._user is None:
+            raise OSError
+        return struct.pack("2Ih16I", 0, self._user, 1, *[20] * 16)
 
 
-def test_our_own_programs_are_let_in(pair: tuple[socket.socket, socket.socket]) -> None:
-    descriptor = pair[0].fileno()
-    assert is_of_this_user(descriptor)
-    assert pair[0].fileno() == descriptor
-    pair[1].sendall(b"it is still open")
+def test_our_own_programs_are_let_in_and_no_descriptor_is_needed_for_it(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", no_more)
+    assert is_of_this_user(pair[0])
 
 
 @pytest.mark.parametrize(("user", "is_let_in"), [(501, True), (0, True), (502, False), (None, False)])
-def test_as_macos_tells_it(
-    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch, user: int | None, is_let_in: bool
-) -> None:
-    as_on_macos(monkeypatch, user)
+def test_as_macos_tells_it(monkeypatch: pytest.MonkeyPatch, user: int | None, is_let_in: bool) -> None:
+    monkeypatch.setattr(module, "socket", SimpleNamespace())
     monkeypatch.setattr(os, "geteuid", lambda: 501)
-    assert is_of_this_user(pair[0].fileno()) is is_let_in
+    assert is_of_this_user(MacSocket(user)) is is_let_in
 
 
 @pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="Linux tells it so")
@@ -75,7 +68,7 @@ def test_as_linux_tells_it(
 
     monkeypatch.setattr(module, "_CREDENTIALS", Credentials())
     monkeypatch.setattr(os, "geteuid", lambda: 501)
-    assert is_of_this_user(pair[0].fileno()) is is_let_in
+    assert is_of_this_user(pair[0]) is is_let_in
 
 
 def test_who_listens_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

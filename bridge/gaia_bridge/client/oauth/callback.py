@@ -111,7 +111,7 @@ class CallbackServer:
                 reply = f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(content)}\r\n\r\n"
                 writer.write(reply.encode() + content)
                 await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except (OSError, EOFError, asyncio.LimitOverrunError):
             pass  # whoever it was; the browser comes again
         finally:
             writer.close()
@@ -122,7 +122,10 @@ class CallbackServer:
         """Take the answer if the request is one, and say what the browser shows."""
         first, *fields = head.decode("latin-1").split("\r\n")
         method, _, rest = first.partition(" ")
-        target = urlsplit(rest.partition(" ")[0])
+        try:
+            target = urlsplit(rest.partition(" ")[0])
+        except ValueError:
+            return "400 Bad Request", "This is no address of a page."
         hosts = [
             value.strip().lower() for name, _, value in (field.partition(":") for field in fields) if _is_host(name)
         ]

@@ -190,7 +190,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
         FORKS.conceal(connection.fileno())
-        if connection.family is socket.AF_UNIX and not is_of_this_user(connection.fileno()):
+        if connection.family is socket.AF_UNIX and not is_of_this_user(connection):
             logger.warning("a program of another user connected, and was sent away")
             transport.abort()
         self._set_deadline(self._limits.header_timeout)

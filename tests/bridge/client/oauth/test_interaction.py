@@ -147,9 +147,20 @@ async def test_other_requests_to_the_port_are_refused() -> None:
         assert (await browser.comes(answer, host="evil.example.com")).status_code == 421
         assert (await browser.http.post(f"{browser.login.redirect_uri}?{answer}")).status_code == 405
         assert (await browser.http.get(browser.login.redirect_uri.replace("callback", "x"))).status_code == 404
+        for target in ("//[", "http://[::1"):
+            assert (await raw_answer(browser, f"GET {target} HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
         assert browser.result is None
         await browser.comes("code=right&state=st4te")
     assert browser.result is not None
+
+
+async def raw_answer(browser: Browsing, request: str) -> bytes:
+    """What is answered to bytes that no browser sends."""
+    port = httpx2.URL(browser.login.redirect_uri).port
+    assert port is not None
+    async with await anyio.connect_tcp("127.0.0.1", port) as connection:
+        await connection.send(request.encode())
+        return await connection.receive()
 
 
 async def test_a_connection_that_says_nothing_or_too_much_keeps_nobody_waiting() -> None:
