@@ -15,7 +15,9 @@ from typing import Any, Final, Literal, Union, cast, get_args, get_origin
 
 from msgspec import Struct
 
+from gaia_bridge.calls.call_log import size_of
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
+from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import Progress
 
@@ -23,6 +25,9 @@ __all__ = ["Gathering", "as_drained", "drained", "is_generator_function"]
 
 _MOST_PIECES: Final = 100_000
 """Of one result: a generator may have no end, and what it yields is kept until then."""
+
+_MOST_BYTES: Final = 256 * MIB
+"""Of the same, as JSON: sixteen times the largest result that is passed on (`AgentLimits.result_bytes`)."""
 
 
 def is_generator_function(function: Callable[..., Any]) -> bool:
@@ -69,6 +74,7 @@ class _Pieces:
         self._gathering = gathering
         self._request = _current_request()
         self._pieces: list[Any] = []
+        self._bytes = 0
         self._reports = gathering.type is not Any  # a list is told apart by its kind
 
     def take(self, piece: Any) -> None:
@@ -85,6 +91,9 @@ class _Pieces:
             self._pieces.append(piece)
             if len(self._pieces) > _MOST_PIECES:
                 raise ToolError(f"it yielded more than {_MOST_PIECES:,} pieces of a result; yield larger ones")
+            self._bytes += len(piece) if isinstance(piece, str | bytes) else size_of(piece)
+            if self._bytes > _MOST_BYTES:
+                raise ToolError(f"it yielded more than {_MOST_BYTES:,} bytes of a result; yield less")
         if self._request is not None:
             self._request.raise_if_cancelled()
 
