@@ -15,9 +15,9 @@ import anyio
 
 from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver
+from gaia_bridge.client.transports.json_rpc import encoded
 from gaia_bridge.contract import Source
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.protocol.encoding import encoded
 from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.messages import error_message, says_revision

@@ -317,6 +317,17 @@ async def test_wrong_uses_say_what_is_right() -> None:
         await Client(Desk(), headers={"a": "b"}).__aenter__()
 
 
+async def test_arguments_that_are_nested_deeply_or_no_json_are_passed_on_or_refused_in_words() -> None:
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    async with Client(Bridge(Desk())) as client:
+        with pytest.raises(ToolError, match="do not fit the input schema"):
+            await client.call_tool("add", {"a": deep, "b": 1})
+        with pytest.raises(ServerUnavailableError, match="a value that JSON does not have"):
+            await client.call_tool("add", {"a": float("nan"), "b": 1})
+
+
 async def test_what_the_program_raises_comes_out_as_it_is() -> None:
     with pytest.raises(KeyError, match="mine"):
         async with Client(Bridge(Desk())):

@@ -38,7 +38,7 @@ def _unusual(message: JSON) -> bytes:
     try:
         text = _ENCODER.encode(message)
     except (ValueError, TypeError, RecursionError) as error:
-        raise UpstreamError(f"cannot be sent what JSON cannot say: {printable(str(error), 100)}") from None
+        raise UpstreamError(f"cannot be sent a value that JSON does not have: {printable(str(error), 100)}") from None
     return text.encode("utf-8", "replace")
 
 
