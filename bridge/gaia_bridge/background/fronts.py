@@ -207,16 +207,21 @@ class Fronts:
         source = str(greeting.get("source") or "")
         asked = greeting.get("asked")
 
+        turns = anyio.Lock()
+
         async def write(line: bytes) -> None:
-            if not writer.is_closing():
-                writer.write(line + b"\n")
-                with suppress(ConnectionError):
-                    await writer.drain()
+            async with turns:  # a line that waits for another one is counted; in the writer it would be a second copy
+                if not writer.is_closing():
+                    writer.write(line)
+                    writer.write(b"\n")
+                    with suppress(ConnectionError):
+                        await writer.drain()
 
         pid = greeting.get("pid")
         folder = str(greeting.get("folder") or "")
         dispatcher, batch = self._dispatcher(source or None), self._settings.http.batch
-        client = LineClient(dispatcher, write, batch, asked if isinstance(asked, int) else 0, folder or None)
+        number = asked if isinstance(asked, int) else 0
+        client = LineClient(dispatcher, write, batch, number, folder or None, writer.transport.abort)
         front = _Front(pid if isinstance(pid, int) else 0, source, folder, time.time(), client, writer)
         writer.write(self._introduction())
         self._fronts.add(front)

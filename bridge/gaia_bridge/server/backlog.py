@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable
 import anyio
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
+from gaia_bridge.runtime.free_memory import return_free_memory
 from gaia_bridge.settings import BacklogLimits
 
 __all__ = ["Backlog", "Turn"]
@@ -30,22 +31,24 @@ class Turn:
         backlog: What it belongs to.
         client: Who asked.
         target: What was called.
-        may_be_large: Whether it is one of those of which only so many are made at once.
+        expected: Bytes that the answer is expected to have, if it is one of those of which only so many are made at
+            once; else `None`.
     """
 
-    __slots__ = ("_backlog", "_client", "_over", "_slow", "_target", "size")
+    __slots__ = ("_backlog", "_client", "_expected", "_over", "_slow", "_target", "size")
 
-    def __init__(self, backlog: Backlog, client: Hashable, target: Hashable, may_be_large: bool) -> None:
+    def __init__(self, backlog: Backlog, client: Hashable, target: Hashable, expected: int | None) -> None:
         self.size = 0
         """Bytes of its answer, once there is one that has not left."""
         self._backlog = backlog
         self._client = client
         self._target = target
         self._over = False
+        self._expected = expected or 0
         self._slow: TimerHandle | None = None
-        if may_be_large:
+        if expected is not None:
             limits = backlog.limits
-            seconds = limits.large_interval if backlog.is_large(target) else limits.interval
+            seconds = limits.large_interval if expected else limits.interval
             self._slow = get_running_loop().call_later(seconds, self._make_way)
 
     def answered(self, size: int) -> None:
@@ -75,23 +78,36 @@ class Turn:
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
-            self._backlog.make_way(self._client)
+            self._backlog.make_way(self._client, self._expected)
 
 
 class _Client:
     """What is on its way to one client."""
 
-    __slots__ = ("cut", "held", "large", "turns", "waiting")
+    __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
 
     def __init__(self) -> None:
         self.turns = 0
         """Calls that are not over."""
         self.large = 0
         """Of these, those that were made just now and whose answers may be large."""
+        self.expected = 0
+        """Bytes of the answers to these, by what their targets answered the last time."""
         self.held = 0
         self.cut: Callable[[], None] | None = None
         """Ends the way on which it is answered, if all its answers have one and it can be ended."""
-        self.waiting: deque[tuple[anyio.Event, bool]] = deque()
+        self.waiting: deque[tuple[anyio.Event, int | None]] = deque()
+
+    def begin(self, expected: int | None) -> None:
+        """Count a call whose answer may be large; `None` for another one."""
+        if expected is not None:
+            self.large += 1
+            self.expected += expected
+
+    def give_way(self, expected: int) -> None:
+        """Count it no longer."""
+        self.large -= 1
+        self.expected -= expected
 
 
 class Backlog:
@@ -105,8 +121,11 @@ class Backlog:
         self.limits = limits
         self.held = 0
         """Bytes of answers that have not left."""
+        self._most_held = 0
+        """The most that was held since memory was given back."""
         self._clients: dict[Hashable, _Client] = {}
-        self._large: dict[Hashable, bool] = {}
+        self._sizes: dict[Hashable, int] = {}
+        """Bytes of the last answer of each target."""
 
     async def begin(self, client: Hashable, target: Hashable, cut: Callable[[], None] | None = None) -> Turn:
         """Wait until a call may be made.
@@ -122,33 +141,31 @@ class Backlog:
         known = self._clients.get(client)
         if known is None:
             known = self._clients[client] = _Client()
-        may_be_large = self._large.get(target, True)
+        size = self._sizes.get(target, 0)
+        expected = None if 0 < size < self.limits.large else size
         known.turns += 1
         try:
-            if self._may_begin(known, may_be_large):
-                known.large += may_be_large
+            if self._may_begin(known, expected):
+                known.begin(expected)
             else:
-                await self._wait(known, may_be_large)
+                await self._wait(known, expected)
         except BaseException:
             self.let_go(client, 0)
             raise
         known.cut = cut
-        return Turn(self, client, target, may_be_large)
-
-    def is_large(self, target: Hashable) -> bool:
-        """Whether the last answer of a target was large; not if it was never called."""
-        return self._large.get(target, False)
+        return Turn(self, client, target, expected)
 
     def note(self, target: Hashable, size: int) -> None:
         """How large an answer was."""
-        if self._large.pop(target, None) is None and len(self._large) >= self.limits.targets:
-            del self._large[next(iter(self._large))]
-        self._large[target] = size >= self.limits.large
+        if self._sizes.pop(target, None) is None and len(self._sizes) >= self.limits.targets:
+            del self._sizes[next(iter(self._sizes))]
+        self._sizes[target] = max(size, 1)
 
     def hold(self, client: Hashable, size: int) -> None:
         """An answer waits for a client."""
         self._clients[client].held += size
         self.held += size
+        self._most_held = max(self.held, self._most_held)
         if self.held > self.limits.total_bytes:
             self._cut_off()
 
@@ -162,46 +179,50 @@ class Backlog:
             self._wake(known)
         else:
             del self._clients[client]
+        if self._most_held > self.limits.client_bytes and self.held < self.limits.large:
+            self._most_held = 0
+            get_running_loop().run_in_executor(None, return_free_memory)
 
-    def make_way(self, client: Hashable) -> None:
+    def make_way(self, client: Hashable, expected: int) -> None:
         """One call that may have a large answer keeps no other waiting."""
         known = self._clients[client]
-        known.large -= 1
+        known.give_way(expected)
         self._wake(known)
 
-    def _may_begin(self, known: _Client, may_be_large: bool) -> bool:
-        if known.held >= self.limits.client_bytes:
+    def _may_begin(self, known: _Client, expected: int | None) -> bool:
+        if known.held + known.expected >= self.limits.client_bytes:
             return False
-        return not may_be_large or known.large < self.limits.at_once
+        return expected is None or known.large < self.limits.at_once
 
-    async def _wait(self, known: _Client, may_be_large: bool) -> None:
+    async def _wait(self, known: _Client, expected: int | None) -> None:
         turn = anyio.Event()
-        known.waiting.append((turn, may_be_large))
+        known.waiting.append((turn, expected))
         try:
             with anyio.move_on_after(self.limits.patience):
                 await turn.wait()
         except BaseException:
-            self._leave(known, turn, may_be_large)
+            self._leave(known, turn, expected)
             raise
         if not turn.is_set():
-            self._leave(known, turn, may_be_large)
+            self._leave(known, turn, expected)
             raise ProtocolError(
                 INTERNAL_ERROR,
                 f"{known.held:,} bytes of answers wait for this client, and {known.turns:,} of its calls are not "
                 f"over; nothing changed in {self.limits.patience:g} s. Read the answers, and call again",
             )
 
-    def _leave(self, known: _Client, turn: anyio.Event, may_be_large: bool) -> None:
+    def _leave(self, known: _Client, turn: anyio.Event, expected: int | None) -> None:
         if turn.is_set():  # it came just now
-            known.large -= may_be_large
+            if expected is not None:
+                known.give_way(expected)
             self._wake(known)
         else:
-            known.waiting.remove((turn, may_be_large))
+            known.waiting.remove((turn, expected))
 
     def _wake(self, known: _Client) -> None:
         while known.waiting and self._may_begin(known, known.waiting[0][1]):
-            turn, may_be_large = known.waiting.popleft()
-            known.large += may_be_large
+            turn, expected = known.waiting.popleft()
+            known.begin(expected)
             turn.set()
 
     def _cut_off(self) -> None:

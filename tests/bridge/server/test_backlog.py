@@ -17,6 +17,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server import backlog as module
 from gaia_bridge.server.backlog import Backlog, Turn
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
@@ -278,6 +279,35 @@ async def test_what_has_answered_little_is_called_at_once_and_what_is_unknown_in
     for turn in turns:
         turn.over()
     assert backlog.held == 0
+
+
+async def test_of_large_answers_only_so_many_are_asked_for_at_once_as_may_wait(backlog: Backlog) -> None:
+    first = await begun(backlog, "one", "large")
+    first.answered(10)
+    first.over()
+    turns = [await begun(backlog, "one", "large")]
+    with pytest.raises(ProtocolError, match="Read the answers"):
+        await begun(backlog, "one", "large")
+    turns[0].over()
+    turns.append(await begun(backlog, "one", "large"))
+    turns[1].over()
+    assert backlog.held == 0
+
+
+async def test_memory_is_given_back_when_much_that_waited_has_left(
+    backlog: Backlog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned = anyio.Event()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(module, "return_free_memory", lambda: loop.call_soon_threadsafe(returned.set))
+    for size, is_returned in ((9, False), (12, True)):
+        turn = await begun(backlog, "one", "tool")
+        turn.answered(size)
+        assert not returned.is_set()
+        turn.over()
+        if is_returned:
+            with anyio.fail_after(PATIENCE):
+                await returned.wait()
 
 
 @pytest.mark.requirement("F-320")

@@ -68,14 +68,21 @@ class LineClient:
         batch: How many messages may come at once.
         asked: The largest id of a request that the client was sent before, by another process.
         folder: The folder that it was started in, if it is a program of this user.
+        cut: Ends the stream of a client that leaves too much unread, where that can be done.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, write: Write, batch: int, asked: int = 0, folder: str | None = None
+        self,
+        dispatcher: Dispatcher,
+        write: Write,
+        batch: int,
+        asked: int = 0,
+        folder: str | None = None,
+        cut: Callable[[], None] | None = None,
     ) -> None:
         self._write = write
         self._most = batch
-        self._client = DuplexClient(dispatcher, _Lines(write), asked=asked, folder=folder)
+        self._client = DuplexClient(dispatcher, _Lines(write), asked=asked, folder=folder, cut=cut)
         self._waiting = 0
         self._none_left: asyncio.Future[None] | None = None
 
