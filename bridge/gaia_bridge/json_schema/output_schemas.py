@@ -88,7 +88,7 @@ class _Promise:
     @cached_property
     def _validator(self) -> SchemaValidator | None:
         try:
-            return SchemaValidator(self.schema)
+            return SchemaValidator.tolerant(self.schema)
         except SchemaError as error:
             logger.warning("%s", printable(f"{self._whose}: its output schema cannot be used: {error}"))
             return None

@@ -63,12 +63,18 @@ class Document(Struct, frozen=True):
         shown = one_line(reference, 100)
         if not reference.startswith("#"):
             raise OperationError(f"it refers to {shown!r}, which is in another file; expected one document with all")
-        if reference in ("#", "#/"):
-            return self.content
-        found = at_pointer(self.content, reference) if reference.startswith("#/") else None
-        if found is None:
+        if (found := self._at(reference)) is None:
             raise OperationError(f"it refers to {shown!r}, and nothing is there")
         return found
+
+    def has(self, reference: str) -> bool:
+        """Whether a reference leads to something in the document."""
+        return self._at(reference) is not None
+
+    def _at(self, reference: str) -> Any:
+        if reference in ("#", "#/"):
+            return self.content
+        return at_pointer(self.content, reference) if reference.startswith("#/") else None
 
 
 def document_of(content: Mapping[str, Any]) -> Document:
