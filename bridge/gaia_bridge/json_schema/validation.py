@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.narrowing import Narrowed
@@ -189,7 +189,7 @@ def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[st
         keys.pop()
     *above, last = keys
     without = dict(schema)
-    found = without
+    found = cast("Any", without)
     for key in above:
         found[key] = list(found[key]) if is_array(found[key]) else dict(found[key])
         found = found[key]

@@ -151,8 +151,8 @@ def _kind(media: str) -> Kind | None:
     """How a media type is sent; `None` if it cannot be."""
     if is_json(media):
         return "json"
-    if essence(media) in _FORMS:
-        return _FORMS[essence(media)]
+    if (form := _FORMS.get(essence(media))) is not None:
+        return form
     if not _MEDIA.fullmatch(media):
         return None
     if is_text(media):

@@ -8,14 +8,13 @@ parts of `allOf` are not closed against each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
 from msgspec import Struct
 
 from gaia_bridge.client.openapi.document import Document, OperationError
+from gaia_bridge.client.openapi.inheritance import UNIONS, Inheritance, alternatives, items_of
 from gaia_bridge.json_schema.parts import NAMED
 from gaia_bridge.json_schema.validation import MAX_DEPTH, MAX_PARTS, references
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -43,9 +42,7 @@ _SINGLE: Final = frozenset(
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords whose value is a list of schemas."""
 
-_UNIONS: Final = ("anyOf", "oneOf")
-
-_IN_PLACE: Final = frozenset({"$ref", "allOf", "const", *_UNIONS})
+_IN_PLACE: Final = frozenset({"$ref", "allOf", "const", *UNIONS})
 """Keywords beside which a `type` with `null` does not yet allow null."""
 
 _DROPPED: Final = frozenset(
@@ -98,6 +95,7 @@ class SchemaReader:
 
     def __init__(self, document: Document) -> None:
         self._document = document
+        self._inheritance = Inheritance(document)
         self._names: dict[_Target, str] = {}
         self._targets: dict[str, _Target] = {}
         self._known: dict[_Target, _Translated] = {}
@@ -167,8 +165,8 @@ class SchemaReader:
         self._parts, self._found = 0, set()
         self._is_definition = target is not None
         is_base = target is not None and target.is_base
-        if target is not None and is_object(schema) and self._has_kinds(target.reference, schema):
-            own = {key: value for key, value in schema.items() if key not in _UNIONS}
+        if target is not None and is_object(schema) and self._inheritance.has_kinds(target.reference, schema):
+            own = {key: value for key, value in schema.items() if key not in UNIONS}
             translated = self._translated(own, 0, is_base=True) if is_base else self._any_kind(target.reference, schema)
         else:
             translated = self._translated(schema, 0, is_base=is_base)
@@ -202,7 +200,7 @@ class SchemaReader:
         _mend_earlier_drafts(found)
         if isinstance(pattern := found.get("pattern"), str) and _LITERAL.match(pattern):
             del found["pattern"]
-        if is_base or schema.keys() & {"allOf", *_UNIONS}:  # their properties are no others
+        if is_base or schema.keys() & {"allOf", *UNIONS}:  # their properties are no others
             if found.get("additionalProperties") is False:
                 del found["additionalProperties"]
         if is_array(found.get("oneOf")):  # the API takes one of them where several fit
@@ -219,7 +217,7 @@ class SchemaReader:
 
     def _referring(self, target: _Target, schema: JSON, depth: int) -> JSON:
         referred = self._document.target(target.reference)
-        if target.is_base and not self._differs_as_base(target.reference, referred):
+        if target.is_base and not (is_object(referred) and self._differs_as_base(target.reference, referred)):
             target = _Target(target.reference)
         name = self._names.get(target)
         if name is None:
@@ -243,64 +241,23 @@ class SchemaReader:
             return {name: self._translated(item, depth + 1) for name, item in value.items()}
         return value
 
+    def _differs_as_base(self, reference: str, schema: JSON) -> bool:
+        return schema.get("additionalProperties") is False or self._inheritance.has_kinds(reference, schema)
+
     def _is_definition_at(self, depth: int) -> bool:
         return depth == 0 and self._is_definition
 
-    @cached_property
-    def _children(self) -> dict[str, list[str]]:
-        """The definitions that are built on another one (`allOf`), by its reference."""
-        found: dict[str, list[str]] = {}
-        components = self._document.content.get("components")
-        schemas = components.get("schemas") if is_object(components) else None
-        for name, schema in schemas.items() if is_object(schemas) else ():
-            for parent in _items(schema, "allOf"):
-                if isinstance(reference := parent.get("$ref"), str):
-                    found.setdefault(reference, []).append(_reference(name))
-        return found
-
-    def _has_kinds(self, reference: str, schema: JSON) -> bool:
-        """Whether a definition stands for others too: its children, or alternatives that are built on it."""
-        children = self._children.get(reference, ())
-        return "discriminator" in schema or any(item.get("$ref") in children for item in _alternatives(schema))
-
-    def _differs_as_base(self, reference: str, schema: object) -> bool:
-        return is_object(schema) and (schema.get("additionalProperties") is False or self._has_kinds(reference, schema))
-
     def _any_kind(self, reference: str, schema: JSON) -> JSON:
         """A definition with all that may stand in its place."""
-        about: Any = schema.get("discriminator")
-        about = about if is_object(about) else {}
-        kinds: dict[str, list[str]] = {str(item["$ref"]): [] for item in _alternatives(schema) if "$ref" in item}
-        mapping = about.get("mapping")
-        for value, place in mapping.items() if is_object(mapping) else ():
-            named = str(place) if str(place).startswith("#") else _reference(str(place))
-            if self._document.has(named):
-                kinds.setdefault(named, []).append(value)
-        for child in self._descendants(reference):
-            kinds.setdefault(child, [])
-        if schema.keys() & {"allOf", "properties"}:
-            kinds.setdefault(reference, [])
-        found = [self._translated(item, 1) for item in _alternatives(schema) if "$ref" not in item]
-        found += [self._kind(kind, about.get("propertyName"), values) for kind, values in kinds.items()]
+        found = [self._translated(item, 1) for item in alternatives(schema) if "$ref" not in item]
+        for kind, condition in self._inheritance.kinds(reference, schema).items():
+            is_base = "discriminator" in self._document.resolved({"$ref": kind})
+            one = self._translated({"$ref": kind}, 1, is_base=is_base)
+            found.append({**one, "description": condition} if condition else one)
         whole: JSON = {key: schema[key] for key in ("title", "description") if key in schema}
         if found:
             whole["anyOf"] = found
         return _or_null(whole) if _is_nullable(schema) else whole
-
-    def _descendants(self, reference: str) -> list[str]:
-        found = {reference: None}
-        waiting = [reference]
-        while waiting and len(found) < MAX_PARTS:
-            children = [child for child in self._children.get(waiting.pop(0), ()) if child not in found]
-            found |= dict.fromkeys(children)
-            waiting += children
-        return list(found)[1:]
-
-    def _kind(self, reference: str, name: object, values: list[str]) -> JSON:
-        target = self._document.target(reference)
-        found = self._translated({"$ref": reference}, 1, is_base=is_object(target) and "discriminator" in target)
-        said = " or ".join(map(repr, values))
-        return {**found, "description": f"Where {name!r} is {said}."} if values else found
 
     def _leave_out_read_only(self, found: JSON, properties: JSON) -> None:
         others = {name for name, item in properties.items() if self._is_read_only(item)}
@@ -332,20 +289,6 @@ def _name_in(reference: str) -> str:
     return reference.removeprefix("#/$defs/")
 
 
-def _reference(name: str) -> str:
-    """The reference to a definition by its name."""
-    return "#/components/schemas/" + name.replace("~", "~0").replace("/", "~1")
-
-
-def _items(schema: object, key: str) -> Iterator[JSON]:
-    items = schema.get(key) if is_object(schema) else None
-    yield from filter(is_object, items if is_array(items) else ())
-
-
-def _alternatives(schema: JSON) -> Iterator[JSON]:
-    yield from (item for key in _UNIONS for item in _items(schema, key))
-
-
 def _mend_earlier_drafts(found: JSON) -> None:
     """Say as the draft of today does what earlier ones said otherwise: 3.0 is made of them, and many a 3.1 as well."""
     if is_array(found.get(_TUPLE)):
@@ -361,7 +304,7 @@ def _mend_earlier_drafts(found: JSON) -> None:
 
 def _is_nullable(schema: JSON) -> bool:
     """Whether null is meant to be allowed, by a schema itself or by what it adds to another one (`allOf`)."""
-    return _says_null(schema) or any(map(_says_null, _items(schema, "allOf")))
+    return _says_null(schema) or any(map(_says_null, items_of(schema, "allOf")))
 
 
 def _says_null(schema: JSON) -> bool:

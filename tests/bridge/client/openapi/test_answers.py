@@ -29,15 +29,26 @@ LEAVES: st.SearchStrategy[JSON] = st.sampled_from(
 )
 
 
+def open_object(properties: JSON) -> JSON:
+    return {"type": "object", "properties": properties, "required": ["a"]}
+
+
+def closed_object(properties: JSON) -> JSON:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def array(items: JSON) -> JSON:
+    return {"type": "array", "items": items}
+
+
+def choice(kinds: list[JSON]) -> JSON:
+    return {"oneOf": kinds}
+
+
 def larger(inner: st.SearchStrategy[JSON]) -> st.SearchStrategy[JSON]:
-    return st.one_of(
-        st.fixed_dictionaries(
-            {"type": st.just("object"), "properties": st.dictionaries(NAMES, inner), "required": st.just(["a"])},
-            optional={"additionalProperties": st.just(False)},
-        ),
-        st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
-        st.fixed_dictionaries({"oneOf": st.lists(inner, min_size=1, max_size=2)}),
-    )
+    properties = st.dictionaries(NAMES, inner)
+    kinds = st.lists(inner, min_size=1, max_size=2)
+    return properties.map(open_object) | properties.map(closed_object) | inner.map(array) | kinds.map(choice)
 
 
 SCHEMAS = st.recursive(LEAVES, larger, max_leaves=5)

@@ -36,16 +36,16 @@ def sent(content: JSON, **arguments: Any) -> ApiRequest:
     return request_for(operation(content), arguments, BASE, {})
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#/components/schemas/Upload"},  # drf-spectacular, which offers all parsers of a view
-        {"type": "object", "properties": {"file": MEDIA_FILE}},
-        {"type": "object", "properties": {"file": {"type": "array", "items": FILE}}},
-        {"type": "object", "properties": {"file": {"anyOf": [FILE, {"type": "null"}]}}},
-        {"allOf": [{"$ref": "#/components/schemas/Upload"}, {"properties": {"more": {}}}]},
-    ],
-)
+WITH_FILES: list[JSON] = [
+    {"$ref": "#/components/schemas/Upload"},  # drf-spectacular, which offers all parsers of a view
+    {"type": "object", "properties": {"file": MEDIA_FILE}},
+    {"type": "object", "properties": {"file": {"type": "array", "items": FILE}}},
+    {"type": "object", "properties": {"file": {"anyOf": [FILE, {"type": "null"}]}}},
+    {"allOf": [{"$ref": "#/components/schemas/Upload"}, {"properties": {"more": {}}}]},
+]
+
+
+@pytest.mark.parametrize("schema", WITH_FILES)
 def test_a_form_with_files_is_multipart_whatever_else_it_may_be(schema: JSON) -> None:
     content: JSON = {kind: {"schema": schema} for kind in (JSON_TYPE, FORM, MULTIPART)}
     request = sent(content, file=[PNG] if "items" in str(schema) else PNG)

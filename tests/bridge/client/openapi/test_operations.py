@@ -233,7 +233,7 @@ def test_properties_that_only_come_back_are_left_out() -> None:
 
 def test_no_output_is_promised_because_no_api_is_held_to_its_document() -> None:
     """Clients throw away what breaks a promise, and the call has been made by then."""
-    answers = {"200": {"content": {"application/json": {"schema": {"type": "object", "properties": {"a": {}}}}}}}
+    answers: JSON = {"200": {"content": {"application/json": {"schema": {"type": "object", "properties": {"a": {}}}}}}}
     assert "outputSchema" not in tool({"responses": answers})
 
 
