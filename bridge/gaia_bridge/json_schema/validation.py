@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.narrowing import Narrowed
@@ -176,7 +177,7 @@ def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = 
 
 def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
     """The schema without the keyword at a path that the engine names."""
-    keys: list[str | int] = []
+    keys: list[Any] = []
     found: Any = schema
     for key in path:
         if is_object(found) and isinstance(key, int):  # it turns `+07` into a number, which is the name of a property
@@ -187,16 +188,16 @@ def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[st
             break
     while isinstance(keys[-1], int):  # of an `anyOf`, or of `required`, no single item
         keys.pop()
-    *above, last = keys
-    without = dict(schema)
-    found = cast("Any", without)
-    for key in above:
-        found[key] = list(found[key]) if is_array(found[key]) else dict(found[key])
-        found = found[key]
-    if above and above[-1] in NAMED and not is_object(found[last]):  # a property that is no schema is one all the same
-        found[last] = {}
+    without: dict[Any, Any] = dict(schema)
+    inner = without
+    for key in keys[:-1]:
+        inner[key] = copy(inner[key])
+        inner = inner[key]
+    # A property that is no schema is a property all the same.
+    if keys[-2:-1] and keys[-2] in NAMED and not is_object(inner[keys[-1]]):
+        inner[keys[-1]] = {}
     else:
-        del found[last]
+        del inner[keys[-1]]
     return without
 
 

@@ -130,7 +130,7 @@ def _chosen(document: Document, content: JSON, schemas: SchemaReader) -> tuple[s
     """The media type that is sent, how, and the media type object: JSON rather than a form, a form rather than what has
     no structure; but one that carries files, where there are files.
     """
-    kinds = {media: kind for media in content if (kind := _kind(media)) is not None}
+    kinds: dict[str, Kind] = {media: kind for media in content if (kind := _kind(media)) is not None}
     if not kinds:
         listed = ", ".join(repr(media[:60]) for media in list(content)[:5])
         raise OperationError(f"its body is sent as {listed}; expected JSON, a form, text or a file")

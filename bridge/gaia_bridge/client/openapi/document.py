@@ -25,7 +25,7 @@ __all__ = ["Document", "OperationError", "document_from", "document_of"]
 _HOPS: Final = 16
 """References that lead to references, in a row."""
 
-_VERSION: Final = re.compile(r"3\.[01](?:\.\d+)?(?:-.*)?")
+_VERSION: Final = re.compile(r"3\.[012](?:\.\d+)?(?:-.*)?")
 
 
 class OperationError(Exception):
@@ -118,12 +118,12 @@ def _checked(content: object) -> Document:
     if not is_object(content):
         raise UpstreamError('has an OpenAPI document that is no object; expected {"openapi": "3.1.0", ...}')
     if "swagger" in content:
-        raise UpstreamError("has a document of Swagger 2.0; expected OpenAPI 3.0 or 3.1, to which converters lead")
+        raise UpstreamError("has a document of Swagger 2.0; expected OpenAPI 3.0 to 3.2, to which converters lead")
     version = content.get("openapi")
     if not isinstance(version, str):
         raise UpstreamError('has a document without \'openapi\'; expected {"openapi": "3.1.0", ...}')
     if not _VERSION.fullmatch(version):
-        raise UpstreamError(f"has a document of OpenAPI {one_line(version, 20)!r}; expected 3.0 or 3.1")
+        raise UpstreamError(f"has a document of OpenAPI {one_line(version, 20)!r}; expected 3.0 to 3.2")
     if not is_object(content.get("paths", {})):
         raise UpstreamError("has an OpenAPI document whose 'paths' is no object; expected {PATH: {METHOD: ...}}")
     return Document(content, version.startswith("3.0"))

@@ -138,8 +138,10 @@ def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
             except OperationError:
                 yield path, "any", item, {}  # nobody knows which; the reader says why
                 continue
-        for method in _METHODS:
-            if is_object(operation := item.get(method)):
+        more = item.get("additionalOperations")  # of 3.2, as `query` is
+        operations = {**item, **more} if is_object(more) else item
+        for method in (*_METHODS, "query", *(more if is_object(more) else ())):
+            if is_object(operation := operations.get(method)):
                 yield path, method, item, operation
 
 
@@ -186,6 +188,8 @@ class _Reader:
         """
         if "$ref" in item:
             self._document.resolved(item)  # which says why it leads nowhere
+        if method not in _METHODS:
+            raise OperationError("its method is not supported")
         if method == "trace":
             raise OperationError("its answer repeats the request with all of its headers, which may be secret")
         self._refuse_other_servers(item, operation)

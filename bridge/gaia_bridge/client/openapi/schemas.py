@@ -200,6 +200,8 @@ class SchemaReader:
         _mend_earlier_drafts(found)
         if isinstance(pattern := found.get("pattern"), str) and _LITERAL.match(pattern):
             del found["pattern"]
+        if found.get("type") == "array" and not found.keys() & {"items", "prefixItems"}:
+            found["items"] = {}  # OpenAI refuses a list of tools for one that is missing
         if is_base or schema.keys() & {"allOf", *UNIONS}:  # their properties are no others
             if found.get("additionalProperties") is False:
                 del found["additionalProperties"]
@@ -211,8 +213,7 @@ class SchemaReader:
                 found |= kinds
         if "example" in schema and "examples" not in schema:
             found["examples"] = [schema["example"]]
-        if is_object(properties := schema.get("properties")):
-            self._leave_out_read_only(found, properties)
+        self._leave_out_read_only(found, schema)
         return found
 
     def _referring(self, target: _Target, schema: JSON, depth: int) -> JSON:
@@ -259,13 +260,18 @@ class SchemaReader:
             whole["anyOf"] = found
         return _or_null(whole) if _is_nullable(schema) else whole
 
-    def _leave_out_read_only(self, found: JSON, properties: JSON) -> None:
-        others = {name for name, item in properties.items() if self._is_read_only(item)}
-        if not others:
+    def _leave_out_read_only(self, found: JSON, schema: JSON) -> None:
+        """Take away the properties that only answers have; another part (`allOf`) may say that one is required."""
+        parts = (schema, *map(self._document.resolved, items_of(schema, "allOf")))
+        described = [properties for part in parts if is_object(properties := part.get("properties"))]
+        hidden = {name for properties in described for name, item in properties.items() if self._is_read_only(item)}
+        if not hidden:
             return
-        found["properties"] = {name: item for name, item in found["properties"].items() if name not in others}
-        if is_array(required := found.get("required")):
-            found["required"] = [name for name in required if isinstance(name, str) and name not in others]
+        if is_object(own := found.get("properties")):
+            found["properties"] = {name: item for name, item in own.items() if name not in hidden}
+        for part in (found, *items_of(found, "allOf")):
+            if is_array(required := part.get("required")):
+                part["required"] = [name for name in required if isinstance(name, str) and name not in hidden]
 
     def _is_read_only(self, schema: object) -> bool:
         if not is_object(schema):

@@ -258,6 +258,9 @@ class _ApiLink:
         return [*tools, *({"name": item.name, "_meta": {LEFT_OUT_KEY: item.reason}} for item in self._left_out)]
 
     async def _call(self, operation: Operation, arguments: JSON) -> JSON:
+        outside = {parameter.argument for parameter in operation.parameters if not parameter.is_json}
+        # Models and frameworks write null for what they leave out, and no parameter can say null.
+        arguments = {name: value for name, value in arguments.items() if value is not None or name not in outside}
         if problems := self._validator(operation).errors(arguments):
             return error_result(f"The arguments do not fit the input schema of tool '{operation.name}':\n{problems}")
         try:

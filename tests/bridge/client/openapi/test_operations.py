@@ -147,7 +147,7 @@ def test_an_object_body_is_merged_and_what_would_collide_is_not() -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        {"type": "array", "items": {}},
+        {"type": "array", "items": {}, "minItems": 1},
         {"type": "object", "additionalProperties": {"type": "string"}, "properties": {"a": {}}},
         {"type": "object", "properties": {"a b": {}}},
         {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}]},
@@ -229,6 +229,10 @@ def test_properties_that_only_come_back_are_left_out() -> None:
     }
     found = schema(body(item), method="post")
     assert (found["required"], list(found["properties"])) == (["secret", "name"], ["secret", "name"])
+    apart: JSON = {"allOf": [{"$ref": "#/components/schemas/Base"}, {"required": ["id", "name"]}], "required": ["id"]}
+    base = {"properties": {"id": {"readOnly": True}}}
+    parts = schema(body(apart), method="post", components={"schemas": {"Base": base}})["properties"]["body"]
+    assert (parts["allOf"][1]["required"], parts["required"]) == (["name"], [])
 
 
 def test_no_output_is_promised_because_no_api_is_held_to_its_document() -> None:
@@ -303,6 +307,13 @@ def test_a_path_may_be_a_reference_and_one_that_leads_nowhere_is_told() -> None:
     found, left_out = read(paths, components={"pathItems": {"A": {"get": {}, "put": {}}}})
     assert [operation.name for operation in found] == ["get_a", "put_a"]
     assert [(item.name, "in another file" in item.reason) for item in left_out] == [("any_b", True)]
+
+
+def test_methods_of_version_3_2_are_named_and_the_others_work() -> None:
+    paths: JSON = {"/a": {"get": {}, "query": {}, "additionalOperations": {"LINK": {}}}}
+    [found], left_out = read(paths, version="3.2.0")
+    assert found.name == "get_a"
+    assert [item.reason for item in left_out] == [f"{one} /a: its method is not supported" for one in ("QUERY", "LINK")]
 
 
 def test_what_would_send_the_configured_headers_back_is_left_out() -> None:

@@ -334,5 +334,6 @@ def test_the_kinds_of_bodies() -> None:
         many = {"type": "object", "properties": {"f": field}}
         assert media("multipart/form-data", many)["properties"]["f"]["items"]["contentEncoding"] == "base64"
     assert (
-        json.dumps(media("application/vnd.api+json", {"type": "array"})["properties"]) == '{"body": {"type": "array"}}'
+        json.dumps(media("application/vnd.api+json", {"type": "array"})["properties"])
+        == '{"body": {"type": "array", "items": {}}}'
     )

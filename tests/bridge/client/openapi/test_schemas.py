@@ -6,12 +6,20 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gaia_bridge.client.openapi.document import document_of
 from gaia_bridge.client.openapi.operations import read_operations
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits
 
+JSON_TYPE = "application/json"
+KEYWORDS = [
+    *("$ref", "type", "nullable", "enum", "const", "pattern", "minimum", "exclusiveMinimum", "format", "required"),
+    *("properties", "additionalProperties", "items", "allOf", "anyOf", "oneOf", "not", "discriminator", "mapping"),
+    *("description", "default", "example", "examples", "readOnly", "patternProperties", "x-more", "7"),
+]
 TEXT: JSON = {"type": "string"}
 PET: JSON = {
     "type": "object",
@@ -129,6 +137,34 @@ def test_the_children_of_a_parent_with_a_discriminator_are_shown_and_taken() -> 
 )
 def test_right_values_are_taken_where_parts_of_a_schema_meet(schema: JSON, value: object) -> None:
     assert takes(schema, value)
+
+
+JUNK: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.sampled_from(["", "x", "[", "string", "#/components/schemas/Pet"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYWORDS), JUNK, max_size=4), st.sampled_from(["3.0.3", "3.1.0"]))
+def test_whatever_a_schema_says_its_operation_compiles_or_is_named(schema: JSON, version: str) -> None:
+    content = {JSON_TYPE: {"schema": schema}, "multipart/form-data": {"schema": schema}}
+    document: JSON = {
+        "openapi": version,
+        "paths": {"/x": {"post": {"requestBody": {"required": True, "content": content}}}},
+        "components": {"schemas": {**SCHEMAS, "It": schema}},
+    }
+    found, left_out = read_operations(document_of(document), OpenApiLimits())
+    for operation in found:
+        jsonschema_rs.validator_for(operation.definition["inputSchema"])
+    assert len(found) + len(left_out) == 1
+
+
+def test_a_list_always_says_what_is_in_it() -> None:
+    assert input_of({"type": "array"})["properties"]["body"]["items"] == {"type": "array", "items": {}}
 
 
 def test_a_closed_object_stays_closed_where_nothing_is_built_on_it() -> None:

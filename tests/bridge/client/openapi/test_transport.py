@@ -157,6 +157,13 @@ async def test_arguments_arrive_where_the_document_says(url: str) -> None:
         assert (json.loads(text_of(listed)), "structuredContent" in listed) == (["n", "hi", "ho"], False)
 
 
+async def test_null_for_a_parameter_is_left_out(url: str) -> None:
+    async with api(f"{url}/openapi.json") as shop:
+        found = await shop.call("get_item", name="a", q=None, **{"x-trace": None})
+        assert found["structuredContent"] == {"name": "a ", "price": 0, "parts": []}
+        assert "required" in text_of(await shop.call("get_item", name=None))
+
+
 async def test_contents_of_every_kind_become_the_blocks_that_they_are(url: str) -> None:
     async with api(f"{url}/openapi.json") as shop:
         for kind in ("image/png", "audio/wav"):
