@@ -179,9 +179,10 @@ def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[st
     """The schema without the keyword at a path that the engine names."""
     keys: list[Any] = []
     found: Any = schema
-    for key in path:
-        if is_object(found) and isinstance(key, int):  # it turns `+07` into a number, which is the name of a property
-            key = next((name for name in found if name.lstrip("+0") == str(key).lstrip("0")), key)
+    for step in path:
+        key: Any = step
+        if is_object(found) and isinstance(step, int):  # it turns `+07` into a number, which is the name of a property
+            key = next((name for name in found if name.lstrip("+0") == str(step).lstrip("0")), step)
         keys.append(key)
         found = found[key]
         if key in _STRICTER_WITHOUT and keys[-2:-1] != ["properties"]:
