@@ -88,7 +88,10 @@ class _Promise:
     @cached_property
     def _validator(self) -> SchemaValidator | None:
         try:
-            return SchemaValidator.tolerant(self.schema)
+            return SchemaValidator(self.schema)
         except SchemaError as error:
             logger.warning("%s", printable(f"{self._whose}: its output schema cannot be used: {error}"))
+        try:
+            return SchemaValidator.tolerant(self.schema)
+        except SchemaError:
             return None
