@@ -91,4 +91,7 @@ class _Promise:
             return SchemaValidator(self.schema)
         except SchemaError as error:
             logger.warning("%s", printable(f"{self._whose}: its output schema cannot be used: {error}"))
+        try:
+            return SchemaValidator.tolerant(self.schema)
+        except SchemaError:
             return None

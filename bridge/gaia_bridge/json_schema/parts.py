@@ -8,14 +8,14 @@ from urllib.parse import urljoin
 
 from gaia_bridge.protocol.json_types import at_pointer, is_array, is_object
 
-__all__ = ["REFERENCES", "References", "SchemaError", "inner_parts", "preview", "references", "schemas_in"]
+__all__ = ["NAMED", "REFERENCES", "References", "SchemaError", "inner_parts", "preview", "references", "schemas_in"]
 
 _SHOWN_VALUE: Final = 80
 
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
 """Keywords that hold values, in which `$ref` is a name like any other."""
 
-_NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 """Keywords that hold schemas by names, which may be any."""
 
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -25,7 +25,16 @@ _RECURSIVE: Final = "$recursiveAnchor"
 
 
 class SchemaError(ValueError):
-    """A schema that cannot be compiled: not a schema, an unknown dialect, or a reference that leads nowhere."""
+    """A schema that cannot be compiled: not a schema, an unknown dialect, or a reference that leads nowhere.
+
+    Args:
+        problem: Why.
+        path: Where in the schema, if one keyword is at fault.
+    """
+
+    def __init__(self, problem: str, path: Sequence[str | int] = ()) -> None:
+        super().__init__(problem)
+        self.path = path
 
 
 def preview(value: Any) -> str:
@@ -41,7 +50,7 @@ def inner_parts(part: Any) -> list[Any]:
     found: list[Any] = []
     if is_object(part):
         for key, value in part.items():
-            if key in _NAMED and is_object(value):
+            if key in NAMED and is_object(value):
                 found.extend(value.values())
             elif key not in _DATA:
                 found.append(value)

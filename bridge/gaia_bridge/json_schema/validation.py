@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.narrowing import Narrowed
-from gaia_bridge.json_schema.parts import References, SchemaError, preview, references, schemas_in
+from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, references, schemas_in
 from gaia_bridge.json_schema.plain import PlainSchema
 from gaia_bridge.protocol.json_types import is_array, is_object, json_pointer
 
@@ -34,6 +35,12 @@ JSON recursively, in us and in clients."""
 
 MAX_PARTS: Final = 5_000
 """Objects and arrays of one definition."""
+
+_MAX_DROPPED: Final = 100
+"""Keywords of one schema that are dropped because they are invalid, each at the price of compiling the schema again."""
+
+_STRICTER_WITHOUT: Final = frozenset({"if", "not", "oneOf"})
+"""Keywords that may refuse more when something in them is dropped; they are dropped themselves."""
 
 _MAX_STEPS: Final = 10_000
 """Steps of a pattern with assertions or references on one text; honest ones need a few for each character."""
@@ -68,10 +75,34 @@ class SchemaValidator:
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._schema = schema
+        self.schema = schema
         self._plain = PlainSchema.of(schema)
         if self._plain is None:
             self._validator  # noqa: B018 - compiled now, to say what is wrong with it
+
+    @classmethod
+    def tolerant(cls, schema: Mapping[str, Any]) -> Self:
+        """Compile a schema without its invalid keywords, such as a `pattern` that is no regular expression.
+
+        Its `schema` allows all that was meant to be allowed, and everything else in it is checked.
+
+        Args:
+            schema: A JSON Schema of any draft; not changed.
+
+        Raises:
+            SchemaError: It does not compile for another reason, or has more than a hundred invalid keywords.
+        """
+        for _ in range(_MAX_DROPPED):
+            try:
+                return cls(schema)
+            except SchemaError as error:
+                if not error.path:
+                    raise
+                try:
+                    schema = _without(schema, error.path)
+                except (LookupError, TypeError):  # two names that are the same number
+                    raise error from None
+        raise SchemaError(f"more than {_MAX_DROPPED} of its keywords are invalid")
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
@@ -79,16 +110,16 @@ class SchemaValidator:
         import jsonschema_rs
 
         try:
-            return jsonschema_rs.validator_for(dict(self._schema), **_options())
+            return jsonschema_rs.validator_for(dict(self.schema), **_options())
         except jsonschema_rs.ValidationError as error:
-            raise SchemaError(_problem(error)) from error
+            raise SchemaError(_problem(error), error.instance_path) from error
         except (ValueError, TypeError, RecursionError) as error:
             message = str(error).partition("\n")[0].strip() or type(error).__name__
             raise SchemaError(message) from error
 
     @cached_property
     def _cost(self) -> SchemaCost:
-        return SchemaCost(self._schema)
+        return SchemaCost(self.schema)
 
     def errors(self, value: Any, unjudged: str | None = _UNJUDGED) -> str | None:
         """Say what is wrong with `value`, or return `None` if nothing is.
@@ -119,7 +150,7 @@ class SchemaValidator:
 
     def _explained(self, value: Any) -> list[str]:
         """What is wrong with a value: of a large one, with the first part of it that does not fit."""
-        narrowed = Narrowed(self._schema, value)
+        narrowed = Narrowed(self.schema, value)
         for _ in range(_MAX_NARROWED):
             if self._cost.can_be_explained(narrowed.value, narrowed.part):
                 break
@@ -136,12 +167,39 @@ class SchemaValidator:
         """A validator for every part of the schema, by its pointer."""
         import jsonschema_rs
 
-        return jsonschema_rs.validator_map_for(dict(self._schema), **_options())
+        return jsonschema_rs.validator_map_for(dict(self.schema), **_options())
 
 
 def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = ()) -> str:
     problem = f"at {json_pointer([*above, *error.instance_path])}: got {preview(error.instance)}; {error.message}"
     return " ".join(problem.splitlines())  # names of properties can hold line ends
+
+
+def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
+    """The schema without the keyword at a path that the engine names."""
+    keys: list[Any] = []
+    found: Any = schema
+    for step in path:
+        key: Any = step
+        if is_object(found) and isinstance(step, int):  # it turns `+07` into a number, which is the name of a property
+            key = next((name for name in found if name.lstrip("+0") == str(step).lstrip("0")), step)
+        keys.append(key)
+        found = found[key]
+        if key in _STRICTER_WITHOUT and keys[-2:-1] != ["properties"]:
+            break
+    while isinstance(keys[-1], int):  # of an `anyOf`, or of `required`, no single item
+        keys.pop()
+    without: dict[Any, Any] = dict(schema)
+    inner = without
+    for key in keys[:-1]:
+        inner[key] = copy(inner[key])
+        inner = inner[key]
+    # A property that is no schema is a property all the same.
+    if keys[-2:-1] and keys[-2] in NAMED and not is_object(inner[keys[-1]]):
+        inner[keys[-1]] = {}
+    else:
+        del inner[keys[-1]]
+    return without
 
 
 def shape_problem(value: Any) -> str | None:

@@ -245,8 +245,8 @@ def _check_defaults(schema: JSON, properties: JSON, arguments: Mapping[str, Argu
         if about.default is None:
             continue
         try:
-            problem = SchemaValidator({**kept, "properties": {own: properties[own]}}).errors({own: about.default})
+            judge = SchemaValidator.tolerant({**kept, "properties": {own: properties[own]}})
         except SchemaError:  # then nobody can say what fits
             continue
-        if problem is not None:
+        if judge.errors({own: about.default}) is not None:
             raise _Misfit(f"the default of its argument {own!r} does not fit the schema of that argument")

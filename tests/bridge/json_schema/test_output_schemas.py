@@ -80,10 +80,17 @@ def test_a_promise_holds_until_it_is_replaced_and_is_compiled_once(monkeypatch: 
 
 
 def test_a_schema_that_cannot_be_used_is_told_once_and_promises_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    schemas = promised(tool("bad\n", {"type": "banana"}))
+    schemas = promised(tool("bad\n", {"$ref": "#/nowhere"}))
     assert [schemas.problem("bad\n", {"structuredContent": 5}) for _ in range(3)] == [None] * 3
     [message] = caplog.messages
-    assert message.startswith("server: tool 'bad\\n': its output schema cannot be used: at /type: ")
+    assert message.startswith("server: tool 'bad\\n': its output schema cannot be used: at (root): ")
+
+
+def test_a_keyword_that_cannot_be_used_turns_off_no_other() -> None:
+    for bad in ({"pattern": "[a-z"}, {"type": "banana"}, {"minimum": "0"}):
+        schemas = promised(tool("a", {"properties": {"x": {"type": "integer"}, "y": bad}}))
+        assert schemas.problem("a", {"structuredContent": {"x": "1", "y": "?"}}) is not None
+        assert schemas.problem("a", {"structuredContent": {"x": 1, "y": "?"}}) is None
 
 
 @pytest.mark.requirement("F-105")

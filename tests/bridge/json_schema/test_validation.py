@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge.json_schema.cost import SchemaCost
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, preview
-from gaia_bridge.protocol.json_types import json_pointer
+from gaia_bridge.protocol.json_types import JSON, json_pointer
 
 any_text = st.text(st.characters(exclude_categories=()))
 json_values = st.recursive(
@@ -159,6 +160,35 @@ def test_what_is_no_schema_is_refused(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("S-30")
+@pytest.mark.parametrize(
+    ("schema", "left"),
+    [
+        ({"type": "string", "pattern": "[", "maxLength": 2}, {"type": "string", "maxLength": 2}),
+        ({"properties": {"a": None, "b": {"type": "x"}}}, {"properties": {"a": {}, "b": {}}}),
+        ({"properties": {"+07": {"type": "x"}, "8": 1}}, {"properties": {"+07": {}, "8": {}}}),
+        ({"patternProperties": {"[": {}, "^a": {}}}, {"patternProperties": {"^a": {}}}),
+        ({"required": ["a", 1], "minProperties": 1}, {"minProperties": 1}),
+        ({"anyOf": [{"pattern": "["}, {"type": "null"}]}, {"anyOf": [{}, {"type": "null"}]}),
+        ({"type": "string", "not": {"pattern": "["}}, {"type": "string"}),
+        ({"oneOf": [{"pattern": "["}, {}], "type": "string"}, {"type": "string"}),
+        ({"properties": {"not": {"pattern": "[", "type": "string"}}}, {"properties": {"not": {"type": "string"}}}),
+    ],
+)
+def test_what_is_left_without_invalid_keywords_refuses_nothing_more(schema: JSON, left: JSON) -> None:
+    before = deepcopy(schema)
+    assert SchemaValidator.tolerant(schema).schema == left
+    assert schema == before
+
+
+def test_more_invalid_keywords_than_anybody_writes_are_a_reason() -> None:
+    with pytest.raises(SchemaError, match="more than 100 of its keywords are invalid"):
+        SchemaValidator.tolerant({"properties": {str(number): {"type": "x"} for number in range(101)}})
+    with pytest.raises(SchemaError, match="at /properties/7/items/type"):  # the engine's name for both
+        SchemaValidator.tolerant({"properties": {"7": {"pattern": "^a"}, "007": {"items": {"type": "x"}}}})
+    with pytest.raises(SchemaError, match="nowhere"):
+        SchemaValidator.tolerant({"$ref": "#/nowhere"})
+
+
 def test_a_pattern_that_would_take_for_ever_elsewhere_has_a_verdict() -> None:
     problems = SchemaValidator({"pattern": "^(a+)+$"}).errors("a" * 50_000 + "!")
     assert problems is not None

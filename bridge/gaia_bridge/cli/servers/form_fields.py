@@ -44,7 +44,7 @@ class Field:
         items = schema.get("items")
         self._choices = _choices(items if self._many and is_object(items) else schema)
         try:
-            self._validator = SchemaValidator(schema)
+            self._validator = SchemaValidator.tolerant(schema)
         except SchemaError:
             self._validator = SchemaValidator({})  # the server is the one who validates
 

@@ -7,6 +7,7 @@ import secrets
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Mapping
+from mimetypes import MimeTypes
 from typing import Any, Final, Literal
 from urllib.parse import quote_plus
 
@@ -17,6 +18,7 @@ from gaia_bridge.client.openapi.media_types import essence, is_json, is_text
 from gaia_bridge.client.openapi.parameters import expanded, text_of_value
 from gaia_bridge.client.openapi.schemas import SchemaReader
 from gaia_bridge.errors import ToolError
+from gaia_bridge.json_schema.parts import schemas_in
 from gaia_bridge.json_schema.validation import MAX_PARTS
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -27,6 +29,9 @@ Kind = Literal["json", "form", "multipart", "text", "bytes"]
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _MULTIPART: Final = "multipart/form-data"
+_OCTETS: Final = "application/octet-stream"
+_FORMS: Final[Mapping[str, Kind]] = {_FORM: "form", _MULTIPART: "multipart"}
+_PREFERENCE: Final[Mapping[Kind, int]] = {"json": 0, "form": 1, "multipart": 2, "text": 3, "bytes": 3}
 _MEDIA: Final = re.compile(r"[!#$&^_.+\-0-9A-Za-z]+/[!#$&^_.+\-0-9A-Za-z]+(?:\s*;\s*charset=[A-Za-z0-9_-]+)?")
 """A media type that can be written into a header."""
 
@@ -35,6 +40,17 @@ _DEEPEST: Final = 8
 
 _OF_OBJECTS: Final = frozenset({"additionalProperties", "description", "properties", "required", "title", "type"})
 """Keywords of a part that can be put together with others."""
+
+_SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
+"""How files begin that are often uploaded. Arguments have no names of files, and Django refuses images without."""
+
+_MEDIA_TYPES: Final = MimeTypes()
+_DATA_URL: Final = re.compile(r"\Adata:[^,]{0,200};base64,")
 
 _BASE64: Final[JSON] = {"type": "string", "contentEncoding": "base64"}
 
@@ -55,8 +71,6 @@ class Body(Struct, frozen=True):
     required: bool
     merged: bool
     """Whether its properties are arguments of the tool themselves."""
-    open: bool = False
-    """Whether it may have properties that the document does not name."""
     argument: str = "body"
     """The argument that it is if it is not merged."""
     binary: frozenset[str] = frozenset()
@@ -78,8 +92,7 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
     content = described.get("content")
     if not is_object(content) or not content:
         raise OperationError("its body has no media type; expected 'content'")
-    media, kind = _chosen(content)
-    details = document.resolved(content[media])
+    media, kind, details = _chosen(document, content, schemas)
     required = described.get("required") is True
     if kind == "bytes":
         return Body(media, kind, required, merged=False), dict(_BASE64)
@@ -88,7 +101,7 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
         return Body(media, kind, required, merged=False), {"type": "string"}
     if kind == "json":
         sent = media if "*" not in media else "application/json"
-        return Body(sent, kind, required, _can_be_merged(schema, required), _is_open(schema)), schema
+        return Body(sent, kind, required, _can_be_merged(schema, required)), schema
     form = _Form(schemas)
     schema = form.in_one(schema)
     encodings = _encodings(details.get("encoding"))
@@ -108,35 +121,44 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
         kind,
         required,
         merged,
-        _is_open(schema),
         binary=binary,
         encodings=encodings,
     ), schema
 
 
-def _chosen(content: JSON) -> tuple[str, Kind]:
-    """The media type that is sent: JSON rather than a form, a form rather than what has no structure."""
-    for media in content:
-        if is_json(media):
-            return media, "json"
-    kinds: tuple[tuple[Kind, str], ...] = (("form", _FORM), ("multipart", _MULTIPART))
-    for kind, wanted in kinds:
-        for media in content:
-            if essence(media) == wanted:
-                return media, kind
-    for media in content:
-        if not _MEDIA.fullmatch(media):
-            continue
-        if is_text(media):
-            return media, "text"
-        if essence(media).startswith(("image/", "audio/", "video/", "application/")) and not _is_structured(media):
-            return media, "bytes"
-    listed = ", ".join(repr(media[:60]) for media in list(content)[:5])
-    raise OperationError(f"its body is sent as {listed}; expected JSON, a form, text or a file")
+def _chosen(document: Document, content: JSON, schemas: SchemaReader) -> tuple[str, Kind, JSON]:
+    """The media type that is sent, how, and the media type object: JSON rather than a form, a form rather than what has
+    no structure; but one that carries files, where there are files.
+    """
+    kinds: dict[str, Kind] = {media: kind for media in content if (kind := _kind(media)) is not None}
+    if not kinds:
+        listed = ", ".join(repr(media[:60]) for media in list(content)[:5])
+        raise OperationError(f"its body is sent as {listed}; expected JSON, a form, text or a file")
+    media = min(kinds, key=lambda media: _PREFERENCE[kinds[media]])
+    details = document.resolved(content[media])
+    if kinds[media] in ("json", "form"):
+        schema = schemas.read(details.get("schema", {}))
+        is_file = _is_file(schemas.followed(schema))
+        if is_file and "*" in media:
+            return _OCTETS, "bytes", details
+        carrier = next((other for other in kinds if kinds[other] == ("bytes" if is_file else "multipart")), None)
+        if carrier is not None and any(map(_is_file, schemas_in(schemas.complete(schema)))):
+            return carrier, kinds[carrier], document.resolved(content[carrier])
+    return media, kinds[media], details
 
 
-def _is_structured(media: str) -> bool:
-    return essence(media).startswith("multipart/") or "*" in media
+def _kind(media: str) -> Kind | None:
+    """How a media type is sent; `None` if it cannot be."""
+    if is_json(media):
+        return "json"
+    if (form := _FORMS.get(essence(media))) is not None:
+        return form
+    if not _MEDIA.fullmatch(media):
+        return None
+    if is_text(media):
+        return "text"
+    is_bytes = essence(media).startswith(("image/", "audio/", "video/", "application/"))
+    return "bytes" if is_bytes and "*" not in media else None
 
 
 def _can_be_merged(schema: JSON, required: bool) -> bool:
@@ -149,10 +171,6 @@ def _can_be_merged(schema: JSON, required: bool) -> bool:
         return False
     names = schema.get("required")
     return required or not names  # of a body that may be left out, nothing is required by itself
-
-
-def _is_open(schema: JSON) -> bool:
-    return schema.get("additionalProperties") in (True, {}) and "additionalProperties" in schema
 
 
 class _Form:
@@ -197,10 +215,7 @@ class _Form:
                 return any(self.is_file(kind, depth + 1) for kind in kinds)
         if is_object(items := schema.get("items")):
             return self.is_file(items, depth + 1)
-        media = schema.get("contentMediaType")
-        if isinstance(media, str) and "contentEncoding" not in schema and not essence(media).endswith("json"):
-            return True
-        return schema.get("format") == "binary"
+        return _is_file(schema)
 
     def is_list(self, schema: object, depth: int = 0) -> bool:
         """Whether a field is a list, or may be one: `anyOf` is how a list is described that may be missing."""
@@ -216,6 +231,14 @@ class _Form:
         self._left -= steps
         if self._left < 0:
             raise OperationError(f"the fields of its form have more than {MAX_PARTS:,} parts")
+
+
+def _is_file(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema describes bytes that JSON cannot carry."""
+    media = schema.get("contentMediaType")
+    if isinstance(media, str) and "contentEncoding" not in schema and not essence(media).endswith("json"):
+        return True
+    return schema.get("format") == "binary"
 
 
 def _is_said_to_be_file(schema: JSON, encoding: Encoding | None) -> bool:
@@ -300,8 +323,9 @@ def _part(body: Body, name: str, value: Any) -> bytes:
     head = f'Content-Disposition: form-data; name="{shown}"'
     if name in body.binary:
         content = _decoded(name, value)
-        head += f'; filename="{shown}"'
-        media = media or "application/octet-stream"
+        media = media or next((kind for start, kind in _SIGNATURES if content.startswith(start)), "")
+        head += f'; filename="{shown}{_MEDIA_TYPES.guess_extension(media) or ""}"'
+        media = media or _OCTETS
     elif is_object(value) or is_array(value):
         content = to_json(value)
         media = media or "application/json"
@@ -321,6 +345,6 @@ def _utf8(value: object) -> bytes:
 
 def _decoded(name: str, value: Any) -> bytes:
     try:
-        return b64decode(str(value), validate=True)
+        return b64decode(_DATA_URL.sub("", str(value), count=1), validate=True)
     except (Base64Error, ValueError):
         raise ToolError(f"the argument {name!r} is a file and is not Base64; expected its bytes in Base64") from None

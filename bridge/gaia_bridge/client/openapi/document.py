@@ -25,7 +25,7 @@ __all__ = ["Document", "OperationError", "document_from", "document_of"]
 _HOPS: Final = 16
 """References that lead to references, in a row."""
 
-_VERSION: Final = re.compile(r"3\.[01](?:\.\d+)?(?:-.*)?")
+_VERSION: Final = re.compile(r"3\.[012](?:\.\d+)?(?:-.*)?")
 
 
 class OperationError(Exception):
@@ -63,12 +63,18 @@ class Document(Struct, frozen=True):
         shown = one_line(reference, 100)
         if not reference.startswith("#"):
             raise OperationError(f"it refers to {shown!r}, which is in another file; expected one document with all")
-        if reference in ("#", "#/"):
-            return self.content
-        found = at_pointer(self.content, reference) if reference.startswith("#/") else None
-        if found is None:
+        if (found := self._at(reference)) is None:
             raise OperationError(f"it refers to {shown!r}, and nothing is there")
         return found
+
+    def has(self, reference: str) -> bool:
+        """Whether a reference leads to something in the document."""
+        return self._at(reference) is not None
+
+    def _at(self, reference: str) -> Any:
+        if reference in ("#", "#/"):
+            return self.content
+        return at_pointer(self.content, reference) if reference.startswith("#/") else None
 
 
 def document_of(content: Mapping[str, Any]) -> Document:
@@ -112,12 +118,12 @@ def _checked(content: object) -> Document:
     if not is_object(content):
         raise UpstreamError('has an OpenAPI document that is no object; expected {"openapi": "3.1.0", ...}')
     if "swagger" in content:
-        raise UpstreamError("has a document of Swagger 2.0; expected OpenAPI 3.0 or 3.1, to which converters lead")
+        raise UpstreamError("has a document of Swagger 2.0; expected OpenAPI 3.0 to 3.2, to which converters lead")
     version = content.get("openapi")
     if not isinstance(version, str):
         raise UpstreamError('has a document without \'openapi\'; expected {"openapi": "3.1.0", ...}')
     if not _VERSION.fullmatch(version):
-        raise UpstreamError(f"has a document of OpenAPI {one_line(version, 20)!r}; expected 3.0 or 3.1")
+        raise UpstreamError(f"has a document of OpenAPI {one_line(version, 20)!r}; expected 3.0 to 3.2")
     if not is_object(content.get("paths", {})):
         raise UpstreamError("has an OpenAPI document whose 'paths' is no object; expected {PATH: {METHOD: ...}}")
     return Document(content, version.startswith("3.0"))

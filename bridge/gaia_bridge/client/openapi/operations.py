@@ -16,7 +16,7 @@ from gaia_bridge.client.openapi.bodies import Body, body_of
 from gaia_bridge.client.openapi.document import Document, OperationError
 from gaia_bridge.client.openapi.media_types import is_json
 from gaia_bridge.client.openapi.schemas import SchemaReader
-from gaia_bridge.constants import KIB
+from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import LeftOut
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -54,9 +54,6 @@ _NEVER_ARGUMENTS: Final = frozenset(
     }
 )
 """Headers that are not for a model to choose: they say what a request is, or who makes it."""
-
-_OUTPUT_BYTES: Final = 32 * KIB
-"""The largest output schema that is published: every client is sent all of them, and few look at any."""
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
@@ -111,7 +108,7 @@ def read_operations(
     """
     found: dict[str, Operation] = {}
     left_out: list[LeftOut] = []
-    sent, received = SchemaReader(document, sent=True), SchemaReader(document, sent=False)
+    schemas = SchemaReader(document)
     room = limits.tools_bytes
     for path, method, item, operation in _listed(document):
         name = _tool_name(operation, method, path, found.keys() | {item.name for item in left_out})
@@ -119,7 +116,7 @@ def read_operations(
             left_out.append(LeftOut("tool", name, f"the document has more than {limits.operations:,} operations"))
             break
         try:
-            reader = _Reader(document, fixed, sent, received)
+            reader = _Reader(document, fixed, schemas)
             read = reader.operation(name, method, path, item, operation)
             room -= (size := len(to_json(read.definition)))
             if room < 0:
@@ -141,8 +138,10 @@ def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
             except OperationError:
                 yield path, "any", item, {}  # nobody knows which; the reader says why
                 continue
-        for method in _METHODS:
-            if is_object(operation := item.get(method)):
+        more = item.get("additionalOperations")  # of 3.2, as `query` is
+        operations = {**item, **more} if is_object(more) else item
+        for method in (*_METHODS, "query", *(more if is_object(more) else ())):
+            if is_object(operation := operations.get(method)):
                 yield path, method, item, operation
 
 
@@ -169,17 +168,17 @@ class _Reader:
     Args:
         document: Its document.
         fixed: The headers that are no arguments, beside those that never are.
-        sent: Reads the schemas of what is sent.
-        received: Reads those of what comes back.
+        schemas: Reads the schemas.
     """
 
-    def __init__(self, document: Document, fixed: Set[str], sent: SchemaReader, received: SchemaReader) -> None:
+    def __init__(self, document: Document, fixed: Set[str], schemas: SchemaReader) -> None:
         self._document = document
         self._fixed = fixed | _NEVER_ARGUMENTS
-        self._schemas = sent
-        self._received = received
+        self._schemas = schemas
         self._properties: JSON = {}
         self._required: list[str] = []
+        self._is_closed = True
+        """Whether there are no other arguments; a body that is merged may have properties that nobody names."""
 
     def operation(self, name: str, method: str, path: str, item: JSON, operation: JSON) -> Operation:
         """The operation as a tool.
@@ -189,6 +188,8 @@ class _Reader:
         """
         if "$ref" in item:
             self._document.resolved(item)  # which says why it leads nowhere
+        if method not in _METHODS:
+            raise OperationError("its method is not supported")
         if method == "trace":
             raise OperationError("its answer repeats the request with all of its headers, which may be secret")
         self._refuse_other_servers(item, operation)
@@ -200,20 +201,24 @@ class _Reader:
         schema: JSON = {"type": "object", "properties": self._properties}
         if self._required:
             schema["required"] = self._required
-        if body is None or not body.open:
+        if self._is_closed:
             schema["additionalProperties"] = False
         definition: JSON = {
             "name": name,
             "description": _description(method, path, operation),
-            "inputSchema": self._schemas.complete(schema),
+            "inputSchema": self._compilable(schema),
         }
         if isinstance(summary := operation.get("summary"), str) and summary.strip():
             definition["title"] = summary.strip()
-        if (output := _output_schema(self._document, operation, self._received)) is not None:
-            definition["outputSchema"] = output
         if method in _HINTS:
             definition["annotations"] = dict(_HINTS[method])
         return Operation(method.upper(), path, parameters, body, definition)
+
+    def _compilable(self, schema: JSON) -> JSON:
+        try:
+            return dict(SchemaValidator.tolerant(self._schemas.complete(schema)).schema)
+        except SchemaError as error:
+            raise OperationError(f"its schemas are not valid: {one_line(str(error), 300)}") from None
 
     def _refuse_other_servers(self, item: JSON, operation: JSON) -> None:
         own = operation.get("servers") or item.get("servers")
@@ -279,6 +284,7 @@ class _Reader:
         if body.merged and not clash and names == list(schema["properties"]):
             self._properties |= schema["properties"]
             self._required += [name for name in schema.get("required", ()) if name in schema["properties"]]
+            self._is_closed = schema.get("additionalProperties") is False
             return body
         argument = _free("body", self._properties.keys())
         if isinstance(text := found.get("description"), str) and "description" not in schema:
@@ -286,7 +292,7 @@ class _Reader:
         self._properties[argument] = schema
         if found.get("required") is True:
             self._required.append(argument)
-        return replace(body, argument=argument, merged=False, open=False)
+        return replace(body, argument=argument, merged=False)
 
 
 def _argument_name(name: str) -> str:
@@ -299,31 +305,6 @@ def _description(method: str, path: str, operation: JSON) -> str:
     if operation.get("deprecated") is True:
         told.insert(0, "Deprecated: the API says that this should not be used any more.")
     return "\n\n".join(told)
-
-
-def _output_schema(document: Document, operation: JSON, reader: SchemaReader) -> JSON | None:
-    """The schema of what a call returns, where it is always a JSON object of one kind.
-
-    One that may be left out, or be another one, is not promised: whoever is promised one insists on it.
-    """
-    responses = operation.get("responses")
-    if not is_object(responses):
-        return None
-    good = [response for status, response in responses.items() if str(status).startswith("2")]
-    if len(good) != 1:
-        return None
-    try:
-        content = document.resolved(good[0]).get("content")
-        if not is_object(content):
-            return None
-        described = next((described for media, described in content.items() if is_json(media)), None)
-        if described is None:
-            return None
-        schema = reader.opened(document.resolved(described).get("schema", {}))
-        complete = reader.complete(schema) if schema.get("type") == "object" else None
-    except OperationError:  # the tool works without a promise
-        return None
-    return None if complete is None or len(to_json(complete)) > _OUTPUT_BYTES else complete
 
 
 def arguments_of_body(body: Body, operation: Operation, arguments: JSON) -> Any:

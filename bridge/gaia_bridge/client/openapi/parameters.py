@@ -101,7 +101,7 @@ def expanded(name: str, value: Any, style: str, explode: bool, quoted: Quote) ->
         quoted: Writes a name or a part of a value.
     """
     key = quoted(name)
-    if is_object(value) and style == "deepObject":
+    if (is_object(value) or is_array(value)) and style == "deepObject":
         yield from _deep(name, value, quoted)
     elif is_object(value) and explode:
         yield from (f"{quoted(inner)}={quoted(text_of_value(item))}" for inner, item in value.items())
@@ -115,15 +115,16 @@ def expanded(name: str, value: Any, style: str, explode: bool, quoted: Quote) ->
         yield f"{key}={quoted(text_of_value(value))}"
 
 
-def _deep(name: str, value: dict[str, Any], quoted: Quote) -> Iterator[str]:
+def _deep(name: str, value: Any, quoted: Quote) -> Iterator[str]:
     """`name[key]=value`. What is deeper than OpenAPI defines is written as most servers read it."""
-    waiting: list[tuple[str, Any]] = [(f"{name}[{key}]", item) for key, item in reversed(value.items())]
+    waiting: list[tuple[str, Any]] = [(name, value)]
     while waiting:
         path, item = waiting.pop()
-        if is_object(item):
-            waiting += [(f"{path}[{key}]", inner) for key, inner in reversed(item.items())]
-        elif is_array(item):
+        if is_array(item) and path != name and not any(is_object(inner) or is_array(inner) for inner in item):
             yield from (f"{quoted(path)}={quoted(text_of_value(inner))}" for inner in item)
+        elif is_object(item) or is_array(item):
+            parts = item.items() if is_object(item) else enumerate(item)
+            waiting += [(f"{path}[{key}]", inner) for key, inner in reversed(list(parts))]
         elif item is not None:
             yield f"{quoted(path)}={quoted(text_of_value(item))}"
 

@@ -27,7 +27,7 @@ from gaia_bridge.client.transports.http_client import HttpClient, Method, Reply
 from gaia_bridge.client.transports.http_values import checked_headers, origin, url_for_log, usable_url
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.errors import ConfigError, ToolError
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import HttpServerSpec, LeftOut, OpenApiServerSpec
 from gaia_bridge.protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, SMALL_BYTES, is_array, is_object
@@ -211,7 +211,7 @@ class _ApiLink:
         self._base = base
         self._headers = headers
         self._limits = limits
-        self._validators: dict[str, SchemaValidator | None] = {}
+        self._validators: dict[str, SchemaValidator] = {}
         secrets = [*headers.values(), base.query.decode("ascii"), base.userinfo.decode("ascii")]
         bare = [secret.rpartition(" ")[2] for secret in secrets]  # of `Bearer TOKEN`, the token
         self._redacted = Redactor({secret for secret in (*secrets, *bare) if len(secret) >= _SECRET})
@@ -258,7 +258,10 @@ class _ApiLink:
         return [*tools, *({"name": item.name, "_meta": {LEFT_OUT_KEY: item.reason}} for item in self._left_out)]
 
     async def _call(self, operation: Operation, arguments: JSON) -> JSON:
-        if (validator := self._validator(operation)) is not None and (problems := validator.errors(arguments)):
+        outside = {parameter.argument for parameter in operation.parameters if not parameter.is_json}
+        # Models and frameworks write null for what they leave out, and no parameter can say null.
+        arguments = {name: value for name, value in arguments.items() if value is not None or name not in outside}
+        if problems := self._validator(operation).errors(arguments):
             return error_result(f"The arguments do not fit the input schema of tool '{operation.name}':\n{problems}")
         try:
             request = request_for(operation, arguments, self._base, self._headers)
@@ -289,14 +292,10 @@ class _ApiLink:
             return await anyio.to_thread.run_sync(success_result, reply.status, media, body, shown)
         return success_result(reply.status, media, body, shown)
 
-    def _validator(self, operation: Operation) -> SchemaValidator | None:
-        """What judges the arguments of a tool; `None` where its schema cannot be compiled, and the API has to."""
+    def _validator(self, operation: Operation) -> SchemaValidator:
+        """What judges the arguments of a tool, compiled with its first call."""
         if operation.name not in self._validators:
-            try:
-                self._validators[operation.name] = SchemaValidator(operation.definition["inputSchema"])
-            except SchemaError as error:
-                logger.warning("the input schema of %r cannot be used: %s", operation.name, one_line(str(error), 300))
-                self._validators[operation.name] = None
+            self._validators[operation.name] = SchemaValidator(operation.definition["inputSchema"])
         return self._validators[operation.name]
 
 

@@ -220,6 +220,14 @@ def test_a_multipart_form_is_what_it_was(fields: dict[str, str], content: bytes)
 def test_forms_follow_their_encodings() -> None:
     encodings = {"deep": Encoding("deepObject"), "joined": Encoding("form", explode=False)}
     body = Body("application/x-www-form-urlencoded", "form", required=True, merged=True, encodings=encodings)
+    items = [{"price": "p", "tags": ["x", "y"]}, {"price": "q"}]
+    assert form_of(*encoded_body(body, {"deep": items})) == [
+        ("deep[0][price]", "p"),
+        ("deep[0][tags]", "x"),
+        ("deep[0][tags]", "y"),
+        ("deep[1][price]", "q"),
+    ]
+    assert form_of(*encoded_body(body, {"deep": ["x", None]})) == [("deep[0]", "x")]
     fields = {"deep": {"a": 1}, "joined": ["x", "y"], "many": [1, 2], "object": {"b": 2}, "none": None}
     assert form_of(*encoded_body(body, fields)) == [
         ("deep[a]", "1"),
@@ -262,7 +270,7 @@ def test_files_in_forms_are_found_where_references_and_parts_lead(form: JSON) ->
     assert made.definition["inputSchema"]["properties"]["f"]["contentEncoding"] == "base64"
     request = sent(made, f="iVA=", n="x") if "allOf" in form else sent(made, f="iVA=")
     assert request.body is not None
-    assert b'filename="f"\r\nContent-Type: image/png\r\n\r\n\x89P\r\n' in request.body
+    assert b'filename="f.png"\r\nContent-Type: image/png\r\n\r\n\x89P\r\n' in request.body
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "allOf"])
@@ -326,5 +334,6 @@ def test_the_kinds_of_bodies() -> None:
         many = {"type": "object", "properties": {"f": field}}
         assert media("multipart/form-data", many)["properties"]["f"]["items"]["contentEncoding"] == "base64"
     assert (
-        json.dumps(media("application/vnd.api+json", {"type": "array"})["properties"]) == '{"body": {"type": "array"}}'
+        json.dumps(media("application/vnd.api+json", {"type": "array"})["properties"])
+        == '{"body": {"type": "array", "items": {}}}'
     )
