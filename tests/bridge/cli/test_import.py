@@ -106,6 +106,14 @@ def test_secrets_are_put_into_files_that_only_the_user_can_read(run: Run) -> Non
     assert second.url == remote["url"]  # type: ignore[union-attr]
 
 
+def test_a_secret_with_a_text_like_a_reference_is_kept_as_it_is(run: Run) -> None:
+    write(".codex/config.toml", '[mcp_servers.a]\ncommand = "x"\nenv = {API_KEY = "pass${HOME}$${word"}\n')
+    for place in ("clear", "file"):
+        assert run("import", "codex", *TAKE, "--force", "--secrets", place)[0] == 0
+        [server] = load_servers(Path(GLOBAL)).servers
+        assert server.env == {"API_KEY": "pass${HOME}$${word"}  # type: ignore[union-attr]  # it is a program
+
+
 def test_secrets_are_put_into_the_keyring(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[tuple[str, str], str] = {}
 
