@@ -201,9 +201,9 @@ def _published(agents: tuple[str, ...], config: str | None) -> BridgeScope:
     folder = str(current_folder())
     for agent in agents:
         path = agent.partition(":")[0]
-        if (path.endswith(".py") or "/" in path) and not Path(folder, path).expanduser().exists():
+        if (path.endswith(".py") or "/" in path) and not os.path.exists(Path(folder, path).expanduser()):
             raise click.UsageError(f"--agent {one_line(agent, 200)!r}: there is no such file")
-    if config is not None and not Path(folder, config).is_file():
+    if config is not None and not os.path.isfile(Path(folder, config)):
         raise click.UsageError(f"--config {one_line(config, 200)!r}: there is no such file")
     return BridgeScope.of(config, agents, folder)
 

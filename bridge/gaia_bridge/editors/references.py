@@ -34,7 +34,7 @@ __all__ = [
     "variable_of_input",
 ]
 
-FILLED_IN: Final = frozenset({"command", "args", "cwd", "url", "openapi", "proxy", "env", "headers", "oauth"})
+FILLED_IN: Final = frozenset({"command", "args", "cwd", "url", "openapi", "proxy", "env", "headers", "oauth", "tools"})
 """The keys of an entry of ours in whose texts references are filled in."""
 
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")

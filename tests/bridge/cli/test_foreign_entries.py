@@ -189,3 +189,28 @@ def test_every_way_into_the_configuration_passes_the_one_check() -> None:
     assert (
         called["keep"] == checking == {"import_command.py", "servers/entry_commands.py", "servers/registry_adding.py"}
     )
+
+
+LONG = "x" * 5_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("serve", LONG),
+        ("serve", f"{LONG}.py"),
+        ("import", LONG),
+        ("import", f"./{LONG}"),
+        ("add", LONG),
+        ("add", "y", "--no-connect", "--", "p", LONG, "--dir", LONG, f"--config={LONG}"),
+        ("add", "y", "--no-connect", "--", "python3", "-m", LONG),
+        ("tools", LONG),
+        ("install", "cursor", "--print", "--agent", f"./{LONG}"),
+        ("install", "cursor", "--print", "--config", LONG),
+    ],
+    ids=lambda line: " ".join(line)[:30],
+)
+def test_a_word_that_no_path_can_have_is_no_error_of_ours(run: Run, line: tuple[str, ...]) -> None:
+    code, _, err = run(*line)
+    assert code != 70, err
+    assert "internal error" not in err
