@@ -78,7 +78,9 @@ def import_servers(
     """
     if source is None:
         return _show_all()
-    found = servers_listed(sources_of(source))
+    sources = sources_of(source)
+    _refuse_strange(named, sources)
+    found = servers_listed(sources)
     unknown = set(only) - {server.name for _, server in found}
     if unknown:
         raise ConfigError(source, f"lists no server {min(unknown)!r}", f"it lists: {_names(found)}")
@@ -102,6 +104,17 @@ def import_servers(
     return code
 
 
+def _refuse_strange(named: tuple[str, ...], sources: list[Source]) -> None:
+    """Refuse a file that was named and is not read.
+
+    Raises:
+        ConfigError: There is one; names those that are read.
+    """
+    paths = {os.path.abspath(each.path): each.label for each in sources if each.path is not None}
+    if strange := [path for path in named if os.path.abspath(path) not in paths]:
+        raise ConfigError("--project-file", f"{strange[0]} is not read", f"read are: {', '.join(paths.values())}")
+
+
 def _agreed(taken: Taken, named: set[str], *, yes: bool) -> Taken:
     """The servers that the user wants: all of the user's own files or none, and of others each that is said.
 
@@ -119,6 +132,8 @@ def _agreed(taken: Taken, named: set[str], *, yes: bool) -> Taken:
     asks = can_ask()
     nothing = not (own and yes) and all(each.label in unnamed for each, _ in others)
     if not asks and taken and nothing:
+        for _, server in taken:
+            _show(server, server.entry, whole=True)
         hint = "" if not unnamed else f"; of {', '.join(sorted(unnamed))}, {_how_to_name(others)}"
         raise NobodyToAskError(
             printable(f"nothing was taken: there is no terminal to ask on; --yes takes what is shown{hint}", None)
@@ -212,6 +227,7 @@ def _without_left_out(found: Taken, config: Path | None, force: bool) -> Taken:
     """The servers that can be taken over; of each other one, it is said why not."""
     taken: Taken = []
     names = set(ServersConfig(config).entries) if not force else set[str]()
+    labels: dict[str, str] = {}
     for each, server in found:
         name = server_name(server.name)
         reason = server.problem
@@ -219,8 +235,10 @@ def _without_left_out(found: Taken, config: Path | None, force: bool) -> Taken:
             reason = "it is this bridge itself"
         elif reason is None and name in names:
             reason = f"there is a server {name!r} already; --force replaces it"
+        elif reason is None and name in labels:
+            reason = f"{labels[name]} lists a server of that name, which is taken"
         if reason is None:
-            names.add(name)
+            labels[name] = each.label
             taken.append((each, server))
         else:
             click.echo(printable(f"{server.name} is left out: {reason}", None), err=True)

@@ -107,6 +107,18 @@ def test_the_users_own_servers_are_taken_beside_those_of_a_project_that_nobody_n
 
 
 @pytest.mark.usefixtures("clone")
+def test_a_projects_server_takes_the_place_of_none_of_the_users(run: Run) -> None:
+    write(str(Path.home() / ".cursor/mcp.json"), {"mcpServers": {"a": {"command": "mine"}}})
+    write(".cursor/mcp.json", {"mcpServers": {"a": {"command": "theirs"}}})
+    take = ("import", "cursor", "--yes", "--no-connect", "--force", "--project-file")
+    code, _, err = run(*take, ".cursor/mcp.json")
+    assert (code, kept()["a"]["command"]) == (0, "mine"), err
+    assert "a is left out: " in err and "lists a server of that name" in err
+    code, _, err = run(*take, ".vscode/mcp.json")
+    assert (code, "--project-file: .vscode/mcp.json is not read" in err) == (78, True), err
+
+
+@pytest.mark.usefixtures("clone")
 def test_what_a_projects_file_switches_off_stays_off(run: Run) -> None:
     local = {"type": "local", "command": ["x"]}
     write(str(Path.home() / ".config/opencode/opencode.json"), {"mcp": {"a": local, "b": local}})
