@@ -233,9 +233,13 @@ def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
         return shape.bearer_variable is None
     if key in ("envFile", "env_file"):
         return not shape.env_file
-    return (
-        key in _OURS_ALONE or (key == "tools" and not is_array(value)) or (key == "timeout" and shape.timeout is None)
-    )
+    if key == "timeout":
+        return shape.timeout is None
+    if key in ("env", "environment"):
+        return key != shape.env
+    if key in ("headers", "http_headers"):
+        return key != shape.headers
+    return key in _OURS_ALONE or (key == "tools" and not is_array(value))
 
 
 def _found(name: str, entry: object, around: Surroundings) -> Found:
@@ -250,8 +254,9 @@ def _found(name: str, entry: object, around: Surroundings) -> Found:
     made = translator.entry(made)
     if "bearer_token_env_var" not in unknown and "env_http_headers" not in unknown:
         made = _with_variables(made, entry)
-    env_file = entry.get("envFile") or entry.get("env_file")
-    env_file = translator.text(env_file, "cwd") if isinstance(env_file, str) and "envFile" not in unknown else None
+    named, env_file = entry.get("envFile") or entry.get("env_file"), None
+    if isinstance(named, str) and {"envFile", "env_file"}.isdisjoint(unknown):
+        env_file = translator.text(named, "cwd")
     notes = [f"{key!r} has no meaning here, and is left out" for key in unknown]
     if shape is not None and translator.texts:
         notes.append(f"{translator.texts[0]} means nothing to its program, and stays a text here")

@@ -20,8 +20,8 @@ from gaia_bridge.editors.reading import (
     entry_of_ours,
     servers_in,
     servers_of,
-    variable_of_input,
 )
+from gaia_bridge.editors.references import variable_of_input
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 

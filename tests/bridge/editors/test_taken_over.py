@@ -98,6 +98,9 @@ url = "https://x.org"
 startup_timeout_ms = 20000
 bearer_token_env_var = "T"
 env_http_headers = {X = "Y}${file:/k"}
+headers = {Z = "1"}
+[mcp_servers.old.environment]
+Z = "1"
 """
 CLAUDE = """{"mcpServers": {"g": {"command": "c"}, "h h": {"type": "http", "url": "https://x.org"},
 "i": {"command": "c"}},
@@ -202,6 +205,16 @@ def test_a_file_of_each_program_leads_to_these_entries(name: str, text: str, exp
             parse_entry(key, entry, Path(HERE), {"T": "t", "I": "i", "A": "a"}) if "${file:" not in str(entry) else None
         )
         assert spec is None or spec.warnings == ()
+
+
+def test_a_file_of_variables_counts_where_its_program_reads_one() -> None:
+    for key in ("envFile", "env_file"):
+        for editor in EDITORS:
+            document = {"mcpServers": {"x": {"command": "c", key: "a.env"}}}
+            [server] = servers_of(document, Surroundings("/home/me", HERE, editor.shape))
+            assert (server.env_file is not None) is (LIKE.get(editor.name, editor.name) in ("vscode", "cursor"))
+    text = '{"servers": {"x": {"command": "c", "envFile": "${command:x}"}}}'
+    assert "the editor alone" in str(taken("vscode", text)["x"].problem)
 
 
 def test_a_list_of_tools_that_cannot_be_said_is_named() -> None:
