@@ -34,7 +34,7 @@ _LAUNCHERS: Final = frozenset(
 """Programs that servers are started with everywhere, found by their names. A Python that is named by its path has
 packages of its own."""
 
-_REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
+_REFERENCE: Final = re.compile(r"(?<!\$)\$\{([^}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 _HERE: Final = re.compile(
@@ -188,7 +188,7 @@ class _Entry:
             raise self._error("has a secret among its arguments", "write ${env:NAME} instead, or put it into 'env'")
         if _HERE.search(told):
             raise self._error(f"has the argument {redacted(word)}, a path of this machine", "write ${env:NAME} instead")
-        if os.path.splitext(told)[1] and (self._place.parent / told).is_file():
+        if os.path.splitext(told)[1] and os.path.isfile(self._place.parent / told):
             raise self._error(
                 f"has the argument {word}, a file of this machine", "publish the server as a package first"
             )

@@ -14,6 +14,7 @@ from typing import Final
 import click
 from msgspec import Struct
 
+from gaia_bridge.cli.questions import NobodyToAskError
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.front.place import Scope
 from gaia_bridge.sanitize.escaping import printable
@@ -163,7 +164,7 @@ def agreed(told: str, yes: bool, asks: bool) -> bool:
     if yes:
         return True
     if not asks:
-        raise click.UsageError("there is no terminal to ask on; --yes writes it without asking")
+        raise NobodyToAskError("there is no terminal to ask on; --yes writes it without asking")
     return click.confirm("Write this?", default=False, err=True)
 
 

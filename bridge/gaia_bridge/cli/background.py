@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_go
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.options import log_options, set_up_logging
+from gaia_bridge.cli.questions import can_ask
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.config.search_path import remember_search_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
@@ -180,7 +180,7 @@ def _arranged(scope: Scope, remove: bool, yes: bool) -> bool:
     if not (told := at_login.changes(wanted)):
         click.echo(f"it is started at login already: {wanted.path}", err=True)
         return True
-    if not at_login.agreed(told, yes, sys.stdin.isatty() and sys.stderr.isatty()):
+    if not at_login.agreed(told, yes, can_ask()):
         return False
     at_login.install(wanted)
     return True

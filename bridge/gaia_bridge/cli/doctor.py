@@ -16,6 +16,7 @@ import click
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.questions import NobodyToAskError, can_ask
 from gaia_bridge.cli.servers.common import (
     activity,
     complete_server,
@@ -76,8 +77,8 @@ def doctor(
     """
     if yes and not fix:
         raise click.UsageError("--yes belongs to --fix")
-    if fix and not yes and (as_json or not (sys.stdin.isatty() and sys.stderr.isatty())):
-        raise click.UsageError("nothing was changed: there is no terminal to ask on; --yes mends without asking")
+    if fix and not yes and (as_json or not can_ask()):
+        raise NobodyToAskError("nothing was changed: there is no terminal to ask on; --yes mends without asking")
     deadline = ctx.find_object(Deadline)
     if deadline is not None:  # a thread that hangs must not keep the process
         deadline.start()

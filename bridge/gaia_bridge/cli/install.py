@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
+from gaia_bridge.cli.questions import NobodyToAskError, can_ask
 from gaia_bridge.config import ServersConfig, current_folder
 from gaia_bridge.config.paths import default_servers_path
 from gaia_bridge.config.search_path import remember_search_path
@@ -201,9 +201,9 @@ def _published(agents: tuple[str, ...], config: str | None) -> BridgeScope:
     folder = str(current_folder())
     for agent in agents:
         path = agent.partition(":")[0]
-        if (path.endswith(".py") or "/" in path) and not Path(folder, path).expanduser().exists():
+        if (path.endswith(".py") or "/" in path) and not os.path.exists(Path(folder, path).expanduser()):
             raise click.UsageError(f"--agent {one_line(agent, 200)!r}: there is no such file")
-    if config is not None and not Path(folder, config).is_file():
+    if config is not None and not os.path.isfile(Path(folder, config)):
         raise click.UsageError(f"--config {one_line(config, 200)!r}: there is no such file")
     return BridgeScope.of(config, agents, folder)
 
@@ -269,8 +269,8 @@ def _agreed(change: Change) -> bool:
     Raises:
         click.UsageError: There is nobody to ask.
     """
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("nothing was changed: there is no terminal to ask on; --yes writes it without asking")
+    if not can_ask():
+        raise NobodyToAskError("nothing was changed: there is no terminal to ask on; --yes writes it without asking")
     question = "Remove it?" if change.after is None else "Write it?"
     return click.confirm(question, default=True, err=True)
 

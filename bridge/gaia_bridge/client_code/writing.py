@@ -30,14 +30,17 @@ class Names:
     def __init__(self, reserved: Iterable[str] = (), *, builtins_too: bool = True) -> None:
         self._reserved = frozenset((*reserved, *(_BUILTINS if builtins_too else ())))
         self._taken = set(self._reserved)
+        self._numbers: dict[str, int] = {}
 
     def new(self, wanted: str) -> str:
         """A name that is like the one that is wanted."""
         name = f"{wanted}_" if keyword.iskeyword(wanted) or wanted in self._reserved else wanted
-        base, number = name.rstrip("_"), 2
+        base = name.rstrip("_")
+        number = self._numbers.get(base, 2)  # lower ones are taken; to try them all again takes quadratic time
         while name in self._taken:
             name = f"{base}_{number}"
             number += 1
+        self._numbers[base] = number
         self._taken.add(name)
         return name
 

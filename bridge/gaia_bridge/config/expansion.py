@@ -1,4 +1,7 @@
-"""`${...}` in the values of an entry: variables, files and the keyring; and `~/`. Never a shell, never twice."""
+"""`${...}` in the values of an entry: variables, files and the keyring; and `~/`. Never a shell, never twice.
+
+Before `{`, `$$` stands for one `$`: `$${HOME}` is the text `${HOME}`, and `$$${HOME}` a `$` with the value behind it.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,14 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = [
+    "HARMLESS",
     "MAX_SECRET",
     "Expander",
+    "as_text",
     "has_reference",
     "is_plain_reference",
     "referenced_files",
+    "references_in",
     "texts_in",
     "without_references",
 ]
@@ -28,7 +34,7 @@ __all__ = [
 MAX_SECRET: Final = 64 * 1024
 """Bytes of a file that is named as a value; keys and certificates have a few KiB."""
 
-_HARMLESS: Final = frozenset(
+HARMLESS: Final = frozenset(
     {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "USER"}
 )
 """Variables whose values are no secrets and are in every other line of a log."""
@@ -36,7 +42,9 @@ _HARMLESS: Final = frozenset(
 _AT_HOME: Final = ("~/", "~\\") if os.name == "nt" else ("~/",)
 """How a path begins that begins in the home folder."""
 
-_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_REFERENCE = re.compile(r"(?<!\$)((?:\$\$)*)(?:\$\{([^}]*)\}|(?<=\$)(?=\{))")
+"""Pairs of `$`, and a reference behind them; or pairs alone, and `{` behind them."""
+_BEFORE_BRACE = re.compile(r"\$+(?=\{)")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 _PLAIN = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|(?:file|keyring):[^$}]+)\}")
 _FOREIGN = re.compile(r"(?!env:|file:|keyring:)([a-z]{1,20}):[^:$-][^$]*")
@@ -57,7 +65,7 @@ def referenced_files(entry: JSON, keys: Iterable[str] | None = None) -> list[str
         keys: Which of its values are looked at; all of them if not given.
     """
     texts = (text for key in (entry if keys is None else keys) for text in texts_in(entry.get(key)))
-    references = (reference for text in texts for reference in _REFERENCE.findall(text))
+    references = (reference for text in texts for reference in references_in(text))
     return sorted({reference.removeprefix("file:") for reference in references if reference.startswith("file:")})
 
 
@@ -76,12 +84,28 @@ def texts_in(value: object) -> Iterator[str]:
 
 def has_reference(value: object) -> bool:
     """Whether a JSON value holds a reference in one of its texts."""
-    return any(_REFERENCE.search(text) for text in texts_in(value))
+    return any(references_in(text) for text in texts_in(value))
+
+
+def references_in(text: str) -> list[str]:
+    """What stands between the braces of each reference of a text."""
+    return [found[2] for found in _REFERENCE.finditer(text) if found[2] is not None]
 
 
 def without_references(text: str) -> str:
     """What a text says itself."""
-    return _REFERENCE.sub("", text)
+    return _REFERENCE.sub(_halved, text)
+
+
+def as_text(text: str) -> str:
+    """A text as an entry has it that is to be passed on as it is: nothing in it is a reference."""
+    return _BEFORE_BRACE.sub(lambda found: found[0] * 2, text)
+
+
+def _halved(found: re.Match[str]) -> str:
+    """The `$` that the pairs before a reference stand for."""
+    dollars: str = found[1]
+    return dollars[: len(dollars) // 2]
 
 
 class Expander:
@@ -156,8 +180,8 @@ class Expander:
             EntryError: A reference leads nowhere or is not understood.
         """
 
-        def looked_up(reference: re.Match[str]) -> str:
-            return self._looked_up(place, reference[1])
+        def looked_up(found: re.Match[str]) -> str:
+            return _halved(found) + ("" if found[2] is None else self._looked_up(place, found[2]))
 
         return _REFERENCE.sub(looked_up, text)
 
@@ -202,7 +226,7 @@ class Expander:
         """The value of a variable; a default also replaces an empty one, as in a shell."""
         value = self._environ.get(name)
         if value:
-            return value if name in _HARMLESS else self._remembered(value)
+            return value if name in HARMLESS else self._remembered(value)
         if default is not None:
             return default
         if value is None:

@@ -80,8 +80,8 @@ def works_in_folder(entry: JSON, folder: Path) -> bool:
         return False
     program, args = _program(words[0]), words[1:]
     if "-m" in args[:-1] and program.startswith("python"):
-        module = folder / args[args.index("-m") + 1].replace(".", "/")
-        return module.is_dir() or module.with_name(f"{module.name}.py").is_file()
+        module = os.path.join(folder, args[args.index("-m") + 1].replace(".", "/"))
+        return os.path.isdir(module) or os.path.isfile(f"{module}.py")
     if program in _FETCHERS or not _CHOOSING.isdisjoint(word.partition("=")[0] for word in args):
         return False
     if (program == "uv" and "run" not in args) or (program == "docker" and "compose" not in args):

@@ -152,7 +152,7 @@ def place_of(reference: str, *, root: Path | None = None) -> Path | None:
         return search.path(match["path"])
     if _is_folder(reference):
         return search.path(reference)
-    is_name = not reference or ":" in reference or not search.path(reference).is_dir()
+    is_name = not reference or ":" in reference or not os.path.isdir(search.path(reference))
     return None if is_name or search.installed(reference) else search.path(reference)
 
 
@@ -213,7 +213,7 @@ class _Search:
             self.load_module(module, attribute)
         elif entry := self.installed(reference):
             self.load_entry_point(entry)
-        elif reference and self.path(reference).is_dir():
+        elif reference and os.path.isdir(self.path(reference)):
             self.load_folder(self.path(reference))
         else:
             self.load_module(reference, None)
@@ -225,12 +225,12 @@ class _Search:
             raise self.error(str(error)) from error
 
     def load_file(self, path: Path, attribute: str | None) -> None:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise self.error(f"there is no file {short_path(path)}", did_you_mean(path.name, _files_beside(path)))
         self.load_from(self.import_file(path.resolve()), short_path(path), attribute)
 
     def load_folder(self, folder: Path) -> None:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise self.error(f"there is no folder {short_path(folder)}", "an agent's file ends in .py")
         files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_") and path.is_file()]
         for file in files:
@@ -389,7 +389,7 @@ class _Search:
         return next(iter(offered.values()), None)
 
     def hint_for_module(self) -> str:
-        if self.path(self.reference).is_file():
+        if os.path.isfile(self.path(self.reference)):
             return "an agent's file ends in .py"
         files = (file.removesuffix(".py") for file in _files_beside(self.root / self.reference))
         known = (*_entry_points(group=ENTRY_POINT_GROUP).names, *files)

@@ -13,9 +13,11 @@ from gaia_bridge.config.paths import current_folder, expanded, home_folder
 from gaia_bridge.editors.formats import EDITORS, Editor, Place, Scope
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["editor_called", "file_of", "is_here", "own_program", "usual_place"]
+__all__ = ["editor_called", "file_of", "is_here", "own_program", "place_of", "usual_place"]
 
 _MAC = "darwin"
+_USUAL_NAMES = frozenset({"config.toml", "mcp.json", "settings.json"})
+"""Names that say nothing without the folder."""
 
 
 def editor_called(name: str) -> Editor | None:
@@ -42,6 +44,27 @@ def file_of(place: Place, environ: Mapping[str, str] | None = None, platform: st
     folder = _folder_of(place, os.environ if environ is None else environ, platform)
     candidates = [folder / name for name in place.names]
     return next((path for path in candidates if os.path.lexists(path)), candidates[0])
+
+
+def place_of(path: Path) -> tuple[Editor, Place, bool] | None:
+    """The editor whose file this is, by its name and its folder; `None` if it may be anybody's.
+
+    Args:
+        path: Of a file.
+
+    Returns:
+        The editor, which of its files it is or is like, and whether it is the very file that the editor reads here.
+    """
+    path = Path(os.path.abspath(path))
+    places = [(editor, place) for editor in EDITORS for place in editor.places]
+    for editor, place in places:
+        if file_of(place) == path:
+            return editor, place, True
+    for editor, place in places:
+        folder = place.folder.rpartition("/")[2]
+        if path.name in place.names and (path.name not in _USUAL_NAMES or path.parent.name == folder):
+            return editor, place, False
+    return None
 
 
 def usual_place(editor: Editor, scope: Scope | None) -> Place | None:

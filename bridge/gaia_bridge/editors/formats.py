@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from gaia_bridge.editors.references import CLAUDE, CLINE, COPILOT, CURSOR, GEMINI, OPENCODE, ROO, WINDSURF
 from gaia_bridge.editors.shapes import VSCODE, Shape
 
 __all__ = ["BY_HAND", "EDITORS", "Editor", "FileKind", "Place", "Scope"]
@@ -68,6 +69,7 @@ class Editor(Struct, frozen=True, kw_only=True):
         shape: How it writes one.
         places: Its files, the usual one first; none where it is told by hand.
         programs: Its commands, by which it is found.
+        settings: Files that list no servers, and say which are switched off.
         prompts: Whether it asks for what is to be typed in (`inputs` beside the servers).
         sockets: Whether it reaches `unix:///...`.
         then: What people do afterwards.
@@ -81,6 +83,7 @@ class Editor(Struct, frozen=True, kw_only=True):
     shape: Shape
     places: tuple[Place, ...]
     programs: tuple[str, ...] = ()
+    settings: tuple[Place, ...] = ()
     prompts: bool = False
     sockets: bool = False
     then: str
@@ -92,9 +95,19 @@ class Editor(Struct, frozen=True, kw_only=True):
 
 
 _CLAUDE_CODE: Final = Shape(
-    stdio={"type": "stdio"}, http={"type": "http"}, cwd=None, variable="${{{}}}", milliseconds=True
+    stdio={"type": "stdio"}, http={"type": "http"}, cwd=None, variable="${{{}}}", timeout=0.001, references=CLAUDE
 )
 """What `claude mcp add` of Claude Code 2.1.197 writes; `${VAR}`: https://code.claude.com/docs/en/mcp."""
+
+_CLINE: Final = Shape(
+    http={"type": "streamableHttp"},
+    cwd=None,
+    variable="${{env:{}}}",
+    plain_url="sse",
+    timeout=1,
+    references=CLINE,
+)
+"""https://docs.cline.bot/mcp/mcp-overview; an address without a type is SSE to it, and `timeout` counts seconds."""
 
 _START_IN_VSCODE: Final = "run MCP: List Servers in it, choose the server, and Start Server"
 
@@ -136,7 +149,14 @@ EDITORS: Final = (
         name="cursor",
         title="Cursor",
         kind=FileKind.JSONC,
-        shape=Shape(stdio={"type": "stdio"}, cwd=None, workspace="${workspaceFolder}", variable="${{env:{}}}"),
+        shape=Shape(
+            stdio={"type": "stdio"},
+            cwd=None,
+            workspace="${workspaceFolder}",
+            variable="${{env:{}}}",
+            references=CURSOR,
+            env_file=True,
+        ),
         places=(Place(Scope.USER, "~/.cursor", ("mcp.json",)), Place(Scope.WORKSPACE, "./.cursor", ("mcp.json",))),
         programs=("cursor",),
         then="switch the server on in Cursor Settings, Tools & MCP",
@@ -144,7 +164,7 @@ EDITORS: Final = (
     Editor(  # https://docs.windsurf.com/windsurf/cascade/mcp; `${env:...}` there as well
         name="windsurf",
         title="Windsurf",
-        shape=Shape(url="serverUrl", cwd=None, variable="${{env:{}}}"),
+        shape=Shape(url="serverUrl", cwd=None, variable="${{env:{}}}", references=WINDSURF),
         places=(Place(Scope.USER, "~/.codeium/windsurf", ("mcp_config.json",)),),
         programs=("windsurf",),
         then="press Refresh in Windsurf's list of MCP servers",
@@ -156,6 +176,11 @@ EDITORS: Final = (
         places=(
             Place(Scope.USER, "~", (".claude.json",), "CLAUDE_CONFIG_DIR"),
             Place(Scope.WORKSPACE, ".", (".mcp.json",)),
+        ),
+        settings=(
+            Place(Scope.USER, "~/.claude", ("settings.json",), "CLAUDE_CONFIG_DIR"),
+            Place(Scope.WORKSPACE, "./.claude", ("settings.json",)),
+            Place(Scope.WORKSPACE, "./.claude", ("settings.local.json",)),
         ),
         programs=("claude",),
         then="claude mcp list shows it; servers of a project are approved when claude is started there",
@@ -176,7 +201,7 @@ EDITORS: Final = (
         title="Zed",
         kind=FileKind.JSONC,
         root="context_servers",
-        shape=Shape(cwd=None),
+        shape=Shape(cwd=None, timeout=1),
         places=(
             Place(Scope.USER, "{config}/zed", ("settings.json",)),
             Place(Scope.WORKSPACE, "./.zed", ("settings.json",)),
@@ -218,11 +243,12 @@ EDITORS: Final = (
         name="gemini-cli",
         title="Gemini CLI",
         kind=FileKind.JSONC,
-        shape=Shape(http={"type": "http"}, variable="${{{}}}", milliseconds=True, plain_url="sse"),
+        shape=Shape(http={"type": "http"}, variable="${{{}}}", timeout=0.001, plain_url="sse", references=GEMINI),
         places=(
             Place(Scope.USER, "~/.gemini", ("settings.json",)),
             Place(Scope.WORKSPACE, "./.gemini", ("settings.json",)),
         ),
+        settings=(Place(Scope.USER, "~/.gemini", ("mcp-server-enablement.json",)),),
         programs=("gemini",),
         then="gemini mcp list shows it, in folders that you trust",
     ),
@@ -232,12 +258,19 @@ EDITORS: Final = (
         name="copilot-cli",
         title="Copilot CLI",
         shape=Shape(
-            stdio={"type": "local"}, http={"type": "http"}, cwd=None, variable="${{{}}}", further={"tools": ["*"]}
+            stdio={"type": "local"},
+            http={"type": "http"},
+            cwd=None,
+            variable="${{{}}}",
+            further={"tools": ["*"]},
+            timeout=0.001,
+            references=COPILOT,
         ),
         places=(
             Place(Scope.USER, "~/.copilot", ("mcp-config.json",), "COPILOT_HOME"),
             Place(Scope.WORKSPACE, ".", (".mcp.json",), shape=_CLAUDE_CODE),
         ),
+        settings=(Place(Scope.USER, "~/.copilot", ("settings.json",), "COPILOT_HOME"),),
         programs=("copilot",),
         then="copilot mcp list shows it, that of a workspace once copilot was started there and you trust the folder",
     ),
@@ -254,7 +287,8 @@ EDITORS: Final = (
             cwd=None,
             variable="{{env:{}}}",
             further={"enabled": True},
-            milliseconds=True,
+            timeout=0.001,
+            references=OPENCODE,
         ),
         places=(
             Place(Scope.USER, "{config}/opencode", ("opencode.json", "opencode.jsonc")),
@@ -263,17 +297,17 @@ EDITORS: Final = (
         programs=("opencode",),
         then="opencode mcp list shows it",
     ),
-    Editor(  # https://docs.cline.bot/mcp/mcp-overview; an address without a type is SSE to it
+    Editor(
         name="cline",
         title="Cline in VS Code",
-        shape=Shape(http={"type": "streamableHttp"}, cwd=None, variable="${{env:{}}}", plain_url="sse"),
+        shape=_CLINE,
         places=(Place(Scope.USER, f"{_GLOBAL_STORAGE}/saoudrizwan.claude-dev/settings", ("cline_mcp_settings.json",)),),
         then="it is in Cline's list of MCP servers",
     ),
-    Editor(  # the same
+    Editor(
         name="cline-cli",
         title="Cline CLI",
-        shape=Shape(http={"type": "streamableHttp"}, cwd=None, variable="${{env:{}}}", plain_url="sse"),
+        shape=_CLINE,
         places=(Place(Scope.USER, "~/.cline/data/settings", ("cline_mcp_settings.json",)),),
         programs=("cline",),
         then="it is there when cline is started again",
@@ -281,7 +315,13 @@ EDITORS: Final = (
     Editor(  # https://docs.roocode.com/features/mcp/using-mcp-in-roo
         name="roo",
         title="Roo Code in VS Code",
-        shape=Shape(http={"type": "streamable-http"}, workspace="${workspaceFolder}", variable="${{env:{}}}"),
+        shape=Shape(
+            http={"type": "streamable-http"},
+            workspace="${workspaceFolder}",
+            variable="${{env:{}}}",
+            timeout=1,
+            references=ROO,
+        ),
         places=(
             Place(Scope.USER, f"{_GLOBAL_STORAGE}/rooveterinaryinc.roo-cline/settings", ("mcp_settings.json",)),
             Place(Scope.WORKSPACE, "./.roo", ("mcp.json",)),

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from gaia_bridge.protocol.json_types import JSON, RepeatedKeyError, is_array, is_object, unique_keys
 
-__all__ = ["EditError", "append", "compact", "holds", "put", "read", "strict", "take"]
+__all__ = ["EditError", "append", "compact", "holds", "inside", "put", "read", "strict", "take"]
 
 _STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
 _COMMENTS: Final = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -93,6 +93,15 @@ def holds(document: object, path: Path) -> bool:
         else:
             return False
     return True
+
+
+def inside(document: Any, path: Path) -> Any:
+    """The value at the end of a path; `None` if there is none."""
+    if not holds(document, path):
+        return None
+    for key in path:
+        document = document[key]
+    return document
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:

@@ -1,48 +1,49 @@
 """The servers of any editor's file, as entries of ours: keys, addresses, units and references translated. Pure.
 
 What another program says in its own words is said in ours (`serverUrl`, `httpUrl` -> `url`; `command` as a list;
-`${input:token}`, `$TOKEN`, `{env:TOKEN}` -> `${env:TOKEN}`), what cannot be said is named, and nothing is looked up.
+references by `references`), what cannot be said is named, and nothing is looked up.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.oauth_options import OAUTH_KEYS
 from gaia_bridge.editors import jsonc, toml_tables
 from gaia_bridge.editors.entries import is_ours
-from gaia_bridge.editors.shapes import Shape
+from gaia_bridge.editors.formats import EDITORS
+from gaia_bridge.editors.references import ANY, Translator, variable_of_input
+from gaia_bridge.editors.shapes import VSCODE, Shape
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = [
     "Found",
     "Surroundings",
+    "document_of",
     "entry_of_ours",
     "found_in",
     "servers_in",
-    "servers_of_text",
-    "variable_of_input",
+    "servers_of",
 ]
 
-_PLACES: Final = (
-    ("mcpServers",),
-    ("servers",),
-    ("mcp_servers",),
-    ("context_servers",),
-    ("mcp", "servers"),
-    ("mcp",),
-    ("customizations", "vscode", "mcp", "servers"),
-    ("settings", "mcp", "servers"),
+_SHAPES: Final = {editor.name: editor.shape for editor in EDITORS}
+_PLACES: Final[tuple[tuple[tuple[str, ...], Shape | None], ...]] = (
+    (("mcpServers",), None),
+    (("servers",), VSCODE),
+    (("mcp_servers",), _SHAPES["codex"]),
+    (("context_servers",), _SHAPES["zed"]),
+    (("mcp", "servers"), VSCODE),
+    (("mcp",), _SHAPES["opencode"]),
+    (("customizations", "vscode", "mcp", "servers"), VSCODE),
+    (("settings", "mcp", "servers"), VSCODE),
 )
-"""Where programs list servers: Claude, Cursor and most others; VS Code; Codex; Zed; VS Code's old settings; opencode;
-devcontainer.json; *.code-workspace."""
+"""Where programs list servers, and in which shape: Claude, Cursor and most others; VS Code; Codex; Zed; VS Code's old
+settings; opencode; devcontainer.json; *.code-workspace."""
 
 _WAYS: Final = frozenset({"command", "url", "agent", "openapi", "serverUrl", "httpUrl"})
 """One of these makes an object an entry."""
@@ -76,27 +77,34 @@ _KEPT: Final = frozenset(
 )
 """The keys of ours."""
 
+_OURS_ALONE: Final = frozenset(
+    {"agent", "openapi", "proxy", "inherit_env", "startup_timeout", "idle_timeout", "max_concurrency", "isolation"}
+    | {"era", "lazy"}
+)
+"""Those of them that no other program has: in its files, they mean nothing."""
+
+_CODEXS_ALONE: Final = frozenset({"env_vars", "bearer_token_env_var", "env_http_headers", "startup_timeout_ms"})
+"""Keys that hand variables of the user over, in the files of one program."""
+
 _WITHOUT_MEANING: Final = frozenset(
     {"$schema", "alwaysAllow", "alwaysLoad", "autoApprove", "description", "dev", "gallery", "name", "source"}
     | {"default_tools_approval_mode", "required", "sandbox", "sandboxEnabled", "trust", "version", "enabled"}
     | {"remote", "supports_parallel_tool_calls", "transport", "auth", "bearer_token_env_var", "env_http_headers"}
-    | {"envFile", "env_file"}
+    | {"envFile", "env_file", "requestOptions", "startup_timeout_ms"}
 )
 """Keys that say how the editor treats the server, and those that were translated."""
 
 _AUTH_OF_CURSOR: Final = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
 
-_MILLISECONDS: Final = 1_000
-"""Of a second."""
+_MILLISECOND: Final = 0.001
+"""Seconds."""
 
 _NO_SECONDS: Final = 10_000
 """A timeout from this on is in milliseconds, where nobody says in what it is."""
 
-_REFERENCE: Final = re.compile(r"\$\{([^}]*)\}")
-_BRACES: Final = re.compile(r"(?<!\$)\{(env|file):([^}]+)\}")
-_BARE: Final = re.compile(r"(?<![\\$\w])\$([A-Z_][A-Z0-9_]*)\b")
-_BARE_ALONE: Final = re.compile(r"((?:Bearer |Basic |token )?)\$([A-Z_][A-Z0-9_]*)")
-_NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITH_ARGUMENTS: Final = re.compile(r"\([^()]*\)\Z")
+"""Behind the name of a tool, which Gemini CLI takes without."""
 
 
 class Surroundings(Struct, frozen=True):
@@ -106,7 +114,8 @@ class Surroundings(Struct, frozen=True):
         home: The home folder.
         workspace: The folder that is open, where the file belongs to one.
         shape: How the editor writes a server, where it is known which one it is.
-        bare: Whether it fills in `$NAME` wherever that stands.
+        beside: The folder of a file of the user's own, where the files that it refers to begin; for the file of
+            somebody else, nothing is read.
         project: The folder whose own servers count, of those that Claude Code keeps in one file for all folders.
         inputs: What it asks the user for: the names of the inputs, with their descriptions.
     """
@@ -114,7 +123,7 @@ class Surroundings(Struct, frozen=True):
     home: str
     workspace: str | None = None
     shape: Shape | None = None
-    bare: bool = False
+    beside: str | None = None
     project: str | None = None
     inputs: Mapping[str, str] = {}
 
@@ -141,25 +150,29 @@ class Found(Struct, frozen=True):
     inputs: Mapping[str, str] = {}
 
 
-def servers_of_text(text: str, around: Surroundings, *, toml: bool = False) -> list[Found]:
-    """The servers that a file lists.
+def document_of(text: str, *, toml: bool = False) -> JSON:
+    """The document that a file is.
 
     Args:
         text: Its text.
-        around: What its references stand for.
         toml: Whether it is TOML, and not JSON.
 
     Raises:
         EditError: It is neither.
     """
-    document = toml_tables.read(text) if toml else jsonc.read(text)
+    return toml_tables.read(text) if toml else jsonc.read(text)
+
+
+def servers_of(document: JSON, around: Surroundings) -> list[Found]:
+    """The servers that a document lists.
+
+    Args:
+        document: Of any program.
+        around: What its references stand for.
+    """
     servers = dict(servers_in(document) or {})
-    if around.project is not None and jsonc.holds(document, place := ("projects", around.project, "mcpServers")):
-        inner: Any = document
-        for key in place:
-            inner = inner[key]
-        servers |= inner if is_object(inner) else {}
-    return found_in(document, servers, around)
+    own = jsonc.inside(document, ("projects", around.project, "mcpServers")) if around.project else None
+    return found_in(document, servers | (own if is_object(own) else {}), around)
 
 
 def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]:
@@ -175,7 +188,7 @@ def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]
         for item in _inputs(document)
         if is_object(item) and "id" in item
     }
-    around = replace(around, inputs=asked)
+    around = replace(around, inputs=asked, shape=around.shape or _place_in(document)[1])
     return [_found(name, entry, around) for name, entry in servers.items()]
 
 
@@ -185,62 +198,76 @@ def servers_in(document: JSON) -> JSON | None:
     Args:
         document: Of any program.
     """
-    for place in _PLACES:
-        if jsonc.holds(document, place):
-            found: Any = document
-            for key in place:
-                found = found[key]
-            if is_object(found) and (place != ("mcp",) or any(map(_is_entry, found.values()))):
-                return found
-    return None
+    return _place_in(document)[0]
 
 
-def entry_of_ours(entry: JSON, around: Surroundings | None = None) -> tuple[JSON, list[str]]:
-    """An entry of any program as our file has it.
+def _place_in(document: JSON) -> tuple[JSON | None, Shape | None]:
+    """The servers of a document, and the shape that their place tells."""
+    for place, shape in _PLACES:
+        found = jsonc.inside(document, place)
+        if is_object(found) and (place != ("mcp",) or any(map(_is_entry, found.values()))):
+            return found, shape
+    return None, None
+
+
+def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[str]]:
+    """An entry of any program as our file has it; its texts stay as they are.
 
     Args:
         entry: The entry.
-        around: What its references stand for; they stay as they are if it is not given.
+        shape: How the program writes it, if it is known.
 
     Returns:
         The entry, and the keys that have no meaning here.
     """
     entry = _flattened(entry)
-    made = _translated(entry, None if around is None else around.shape)
-    if around is not None:
-        if "command" in made:
-            made.setdefault("args", [])  # else ours would split a path with a blank
-        made = {key: _resolved(value, around) for key, value in made.items()}
+    foreign = [key for key in entry if shape is not None and _is_without_meaning(key, entry[key], shape)]
+    entry = {key: value for key, value in entry.items() if key not in foreign}
     unknown = [key for key in entry if _RENAMED.get(key, key) not in _KEPT and key not in _WITHOUT_MEANING]
-    return made, unknown
+    return _translated(entry, shape), [*foreign, *unknown]
 
 
-def variable_of_input(name: str) -> str:
-    """The variable of the environment that stands for what an editor asks for.
-
-    Args:
-        name: The name of the input.
-    """
-    word = _NO_WORD.sub("_", name).strip("_").upper() or "INPUT"
-    return f"INPUT_{word}" if word[0].isdigit() else word
+def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
+    """Whether a key that means something here means nothing in files of a program."""
+    if key in _CODEXS_ALONE:
+        return shape.bearer_variable is None
+    if key in ("envFile", "env_file"):
+        return not shape.env_file
+    if key == "timeout":
+        return shape.timeout is None
+    if key in ("env", "environment"):
+        return key != shape.env
+    if key in ("headers", "http_headers"):
+        return key != shape.headers
+    return key in _OURS_ALONE or (key == "tools" and not is_array(value))
 
 
 def _found(name: str, entry: object, around: Surroundings) -> Found:
     if not is_object(entry) or not _is_entry(entry):
         return Found(name, {}, problem="it has no command and no address")
-    made, unknown = entry_of_ours(entry, around)
-    notes = tuple(f"{key!r} has no meaning here, and is left out" for key in unknown)
-    env_file = entry.get("envFile") or entry.get("env_file")
-    used = {
-        variable_of_input(asked): about for asked, about in around.inputs.items() if _uses(entry, f"${{input:{asked}}}")
-    }
+    shape = around.shape
+    made, unknown = entry_of_ours(entry, shape)
+    if "command" in made:
+        made.setdefault("args", [])  # else ours would split a path with a blank
+    language = ANY if shape is None else shape.references
+    translator = Translator(language, around.home, around.workspace, around.beside)
+    made = translator.entry(made)
+    if "bearer_token_env_var" not in unknown and "env_http_headers" not in unknown:
+        made = _with_variables(made, entry)
+    named, env_file = entry.get("envFile") or entry.get("env_file"), None
+    if isinstance(named, str) and {"envFile", "env_file"}.isdisjoint(unknown):
+        env_file = translator.text(named, "cwd")
+    notes = [f"{key!r} has no meaning here, and is left out" for key in unknown]
+    if shape is not None and translator.texts:
+        notes.append(f"{translator.texts[0]} means nothing to its program, and stays a text here")
+    used = {variable_of_input(name): str(around.inputs.get(name, name)) for name in sorted(translator.inputs)}
     return Found(
         name,
         made,
-        notes=notes,
-        problem=next(_problems(made), None),
+        notes=tuple(notes),
+        problem=next(iter(translator.problems), None),
         is_ours=is_ours(_flattened(entry)),
-        env_file=_text_resolved(env_file, around) if isinstance(env_file, str) else None,
+        env_file=env_file,
         inputs=used,
     )
 
@@ -251,8 +278,8 @@ def _is_entry(value: object) -> bool:
 
 def _flattened(entry: JSON) -> JSON:
     """An entry without the objects that some programs put between: `command: {path, args, env}` of older releases of
-    Zed, `transport: {type, ...}` of Cline, and a command that is one list."""
-    for key in ("transport", "command"):
+    Zed, `transport: {type, ...}` of Cline, `requestOptions: {headers}` of Continue, and a command that is one list."""
+    for key in ("transport", "command", "requestOptions"):
         if is_object(inner := entry.get(key)):
             inner = {("command" if name == "path" else name): value for name, value in inner.items()}
             entry = {name: value for name, value in entry.items() if name != key} | inner
@@ -267,9 +294,13 @@ def _translated(entry: JSON, shape: Shape | None) -> JSON:
     for key, value in entry.items():
         ours = _RENAMED.get(key, key)
         if ours in _KEPT and value is not None and (ours == key or ours not in entry):
-            made[ours] = value
+            both = ours == "disabled_tools" and is_array(made.get(ours)) and is_array(value)
+            made[ours] = [*made[ours], *value] if both else value
     _translate_type(made, entry, shape)
-    _translate_values(made, entry, shape)
+    _translate_state(made, entry)
+    _translate_times(made, entry, shape)
+    _translate_tools(made, entry)
+    _translate_login(made, entry)
     if is_object(made.get("env")):
         made["env"] = {name: value for name, value in made["env"].items() if value is not None}
     return {key: value for key, value in made.items() if value != {}}
@@ -283,86 +314,64 @@ def _translate_type(made: JSON, entry: JSON, shape: Shape | None) -> None:
         made["type"] = kind
     elif "url" in made and "httpUrl" not in entry and shape is not None and shape.plain_url == "sse":
         made["type"] = "sse"
-    if entry.get("enabled") is False:
+
+
+def _translate_state(made: JSON, entry: JSON) -> None:
+    """`disabled` and `enabled`: whatever does not plainly say that a server is on has it off."""
+    is_off = entry.get("disabled") not in (None, False) or entry.get("enabled") not in (None, True)
+    made.pop("disabled", None)
+    if is_off:
         made["disabled"] = True
-    if made.get("disabled") is False:
-        del made["disabled"]
 
 
-def _translate_values(made: JSON, entry: JSON, shape: Shape | None) -> None:
+def _translate_times(made: JSON, entry: JSON, shape: Shape | None) -> None:
     timeout = made.get("timeout")
-    in_milliseconds = shape.milliseconds if shape is not None else isinstance(timeout, int) and timeout >= _NO_SECONDS
-    if in_milliseconds and isinstance(timeout, int | float) and not isinstance(timeout, bool) and "timeout" in entry:
-        made["timeout"] = timeout / _MILLISECONDS
+    unit = shape.timeout or 1 if shape is not None else 1
+    if shape is None and isinstance(timeout, int) and timeout >= _NO_SECONDS:
+        unit = _MILLISECOND
+    if "timeout" in entry and isinstance(timeout, int | float) and not isinstance(timeout, bool) and unit != 1:
+        made["timeout"] = timeout / round(1 / unit)
+    start = entry.get("startup_timeout_ms")
+    if isinstance(start, int | float) and not isinstance(start, bool):
+        made.setdefault("startup_timeout", start / round(1 / _MILLISECOND))
+
+
+def _translate_tools(made: JSON, entry: JSON) -> None:
     if is_array(names := made.get("tools")):  # Copilot's; ours is an object
         del made["tools"]
         if "*" not in names:
             made["allowed_tools"] = names
+    if is_array(names := entry.get("includeTools")):
+        made["allowed_tools"] = [_WITH_ARGUMENTS.sub("", name) if isinstance(name, str) else name for name in names]
+    if is_array(names := made.get("inherit_env")):  # of Codex, where some are those of another machine
+        named = [{"name": name} if isinstance(name, str) else name for name in names]
+        made["inherit_env"] = [
+            each["name"] for each in named if is_object(each) and "name" in each and each.get("source") != "remote"
+        ]
+
+
+def _with_variables(made: JSON, entry: JSON) -> JSON:
+    """An entry with the headers that Codex takes from variables."""
     headers = dict(made["headers"]) if is_object(made.get("headers")) else {}
-    if is_object(table := entry.get("env_http_headers")):
-        headers |= {header: f"${{env:{variable}}}" for header, variable in table.items()}
-    if isinstance(variable := entry.get("bearer_token_env_var"), str):
-        headers["Authorization"] = f"Bearer ${{env:{variable}}}"
-    if headers:
-        made["headers"] = headers
+    table = entry.get("env_http_headers")
+    named = [(header, "", variable) for header, variable in (table.items() if is_object(table) else ())]
+    named += [("Authorization", "Bearer ", entry.get("bearer_token_env_var"))]
+    for header, before, variable in named:
+        if isinstance(variable, str) and _VARIABLE.fullmatch(variable):
+            headers[header] = f"{before}${{env:{variable}}}"
+    return {**made, "headers": headers} if headers else made
+
+
+def _translate_login(made: JSON, entry: JSON) -> None:
     if is_object(auth := entry.get("auth")):
         made["oauth"] = {_AUTH_OF_CURSOR[key]: value for key, value in auth.items() if key in _AUTH_OF_CURSOR}
     if is_object(oauth := made.get("oauth")):
         made["oauth"] = {key: value for key, value in oauth.items() if key in OAUTH_KEYS}
-    elif "oauth" in made:
+    elif "oauth" in made and made["oauth"] is not False:
         del made["oauth"]
-
-
-def _resolved(value: Any, around: Surroundings) -> Any:
-    if is_object(value):
-        return {key: _resolved(item, around) for key, item in value.items()}
-    if is_array(value):
-        return [_resolved(item, around) for item in value]
-    return _text_resolved(value, around) if isinstance(value, str) else value
-
-
-def _text_resolved(text: str, around: Surroundings) -> str:
-    """A text with the references that are not ours translated or filled in."""
-    text = _BRACES.sub(r"${\1:\2}", text)
-    text = _REFERENCE.sub(lambda reference: _reference(reference, around), text)
-    if around.bare:
-        return _BARE.sub(r"${env:\1}", text)
-    alone = _BARE_ALONE.fullmatch(text)
-    return text if alone is None else f"{alone[1]}${{env:{alone[2]}}}"
-
-
-def _reference(reference: re.Match[str], around: Surroundings) -> str:
-    kind, _, name = reference[1].partition(":")
-    if kind == "input" and name:
-        return f"${{env:{variable_of_input(name)}}}"
-    if reference[1] == "userHome":
-        return around.home
-    if reference[1] in ("pathSeparator", "/"):
-        return os.sep
-    if around.workspace is not None:
-        if reference[1] in ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR"):
-            return around.workspace
-        if reference[1] == "workspaceFolderBasename":
-            return os.path.basename(around.workspace)
-    return reference[0]
-
-
-def _problems(entry: JSON) -> Iterator[str]:
-    """References that lead nowhere here."""
-    for text in texts_in(entry):
-        for reference in _REFERENCE.findall(text):
-            kind, colon, _ = reference.partition(":")
-            if kind in ("command", "config", "extensionInstallFolder"):
-                yield f"it has ${{{kind}{colon}...}}, which the editor alone can fill in"
-            elif kind.startswith(("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR")):
-                yield f"it has ${{{kind}}}, and its file belongs to no folder: an entry of its own is needed in each"
 
 
 def _inputs(document: JSON) -> list[Any]:
     inner = document.get("mcp")
     inputs = document.get("inputs") or (inner.get("inputs") if is_object(inner) else None)
     return inputs if is_array(inputs) else []
-
-
-def _uses(value: Any, word: str) -> bool:
-    return any(word in text for text in texts_in(value))

@@ -1,10 +1,13 @@
-"""How an entry for one server is written: the keys and values that editors differ in. Facts only."""
+"""How an entry for one server is written and read: the keys and values that editors differ in. Facts only."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from msgspec import Struct, field
+
+from gaia_bridge.editors.references import NONE, Language
+from gaia_bridge.editors.references import VSCODE as VSCODE_LANGUAGE
 
 __all__ = ["VSCODE", "Shape"]
 
@@ -25,7 +28,9 @@ class Shape(Struct, frozen=True, kw_only=True):
         variable: How the value of a variable of the environment is written, with `{}` for its name.
         bearer_variable: The key of the variable that holds the token, where that is no header.
         further: What every entry ends with.
-        milliseconds: Whether `timeout` counts these instead of seconds.
+        timeout: The unit of `timeout`, in seconds; `None` where that key means nothing.
+        references: What is filled in where an entry is read.
+        env_file: Whether `envFile` names a file of variables.
         plain_url: What an address is reached by that has no type: `sse` or `http`.
     """
 
@@ -41,11 +46,18 @@ class Shape(Struct, frozen=True, kw_only=True):
     variable: str | None = None
     bearer_variable: str | None = None
     further: dict[str, Any] = field(default_factory=dict[str, Any])
-    milliseconds: bool = False
+    timeout: float | None = None
+    references: Language = NONE
+    env_file: bool = False
     plain_url: str = "http"
 
 
 VSCODE: Final = Shape(
-    stdio={"type": "stdio"}, http={"type": "http"}, workspace="${workspaceFolder}", variable="${{env:{}}}"
+    stdio={"type": "stdio"},
+    http={"type": "http"},
+    workspace="${workspaceFolder}",
+    variable="${{env:{}}}",
+    references=VSCODE_LANGUAGE,
+    env_file=True,
 )
 """https://code.visualstudio.com/docs/agents/reference/mcp-configuration, and `gaia_bridge.editors.vscode`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
+from gaia_bridge.config.foreign_entries import refused_text, refused_variable
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server_registry.documents import Argument, Input, Package, Remote
 from gaia_bridge.server_registry.runners import Runner, container_warnings, package_word, runtime_problem
@@ -139,22 +141,26 @@ class Plan(Struct, frozen=True):
             UnsafeError: It must not be used.
         """
 
-        def theirs(asked: Asked, value: str) -> str:
-            return value if value == asked.default or value in map(plain, asked.about.choices) else "x"
+        def theirs(asked: Asked, value: str, letter: str = "x") -> str:
+            return value if value == asked.default or value in map(plain, asked.about.choices) else letter
+
+        def is_theirs(slot: Slot) -> bool:
+            with_x, with_y = (slot.values(answers, partial(theirs, letter=letter)) for letter in "xy")
+            return any(text != "x" for text in with_x) or any(text != "y" for text in with_y)
 
         slots = [slot for _, slot in self.named] + [word.slot for word in (*self.before, *self.after) if word.slot]
         slots += [self.url] if self.url is not None else []
         names = [word.argument.name for word in (*self.before, *self.after)]
         for text in (*names, *(text for slot in slots for text in slot.values(answers, theirs))):
-            if "${" in text:
-                raise UnsafeError(
-                    f"its author writes {text[:100]!r}, which would be filled in from your variables, files or "
-                    "keyring; if you want that, add the server by hand: gaia-bridge add NAME COMMAND"
-                )
-            if not text.isprintable():
-                raise UnsafeError(f"its author writes {text[:100]!r}, with characters that cannot be seen")
+            if problem := refused_text(text):
+                raise UnsafeError(f"its author writes {problem}")
         if isinstance(package := self.way.what, Package) and self.way.runner is not None:
             words = self._before(package, self.way.runner, answers, theirs)
+            also = _variables_apart(words)[1].items() if package.registry_type == "oci" else ()
+            assigned = [name for name, text in also if text != "x"]
+            for name in (*(name for name, slot in self.named if is_theirs(slot)), *assigned):
+                if problem := refused_variable(name):
+                    raise UnsafeError(f"its author sets {problem}")
             if problem := runtime_problem(package, self.way.runner, words):
                 raise UnsafeError(problem)
 

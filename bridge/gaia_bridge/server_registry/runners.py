@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from gaia_bridge.config.foreign_entries import NPX_OPTIONS, UVX_OPTIONS
 from gaia_bridge.server_registry.documents import Package
 
 __all__ = ["RUNNERS", "Runner", "container_warnings", "package_problem", "package_word", "runtime_problem"]
@@ -54,20 +55,13 @@ class Runner(Struct, frozen=True):
 
 
 _CONTAINERS: Final = ("run", "-i", "--interactive", "--rm", "-t", "--tty", "-it", "-ti", "-d", "--detach")
-_UV_OPTIONS: Final[dict[str, re.Pattern[str] | None]] = {
-    **dict.fromkeys(("--from", "--with", "--python", "-p", "--prerelease", "--python-preference"), _WORD),
-    **dict.fromkeys(("--quiet", "-q", "--isolated", "--no-cache", "-n", "--refresh", "--no-progress", "--offline")),
-}
+_UV_OPTIONS: Final = {option: _WORD if has_value else None for option, has_value in UVX_OPTIONS.items()}
 
 RUNNERS: Final[Mapping[str, tuple[Runner, ...]]] = {
     "npm": (
         Runner(
             ("npx", "-y"),
-            known={
-                **dict.fromkeys(("-p", "--package"), _NPM_WORD),
-                **dict.fromkeys(("-q", "--quiet", "--silent")),
-                **dict.fromkeys(("--prefer-offline", "--prefer-online", "--ignore-scripts")),
-            },
+            known={option: _NPM_WORD if has_value else None for option, has_value in NPX_OPTIONS.items()},
             own=("-p", "--package"),
             dropped=("-y", "--yes"),
         ),

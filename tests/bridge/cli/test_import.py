@@ -20,6 +20,7 @@ from tests.bridge.cli.terminals import terminal
 
 TOKEN = "ghp_0123456789abcdefghij"
 PASSWORD = "hunter-22-hunter"
+TAKE = ("--yes", "--no-connect")
 
 VSCODE = """{
   // of this project
@@ -48,7 +49,7 @@ def test_a_projects_servers_are_taken_with_comments_inputs_and_files_of_variable
     write("project/.vscode/mcp.json", VSCODE)
     write("project/.env", f"ZONE=UTC\nDB_PASSWORD={PASSWORD}\n")
     monkeypatch.chdir(project)
-    code, _, err = run("import", "vscode", "--secrets", "file")
+    code, _, err = run("import", "vscode", "--project-file", ".vscode/mcp.json", *TAKE, "--secrets", "file")
     monkeypatch.chdir(project.parent)
     assert code == 0
     assert entries() == {
@@ -71,7 +72,7 @@ def test_a_projects_servers_are_taken_with_comments_inputs_and_files_of_variable
 
 def test_secrets_go_nowhere_unasked(run: Run) -> None:
     write("a.json", {"mcpServers": {"a": {"command": "x", "env": {"API_KEY": TOKEN}}, "b": {"command": "y"}}})
-    code, out, err = run("import", "a.json")
+    code, out, err = run("import", "a.json", *TAKE)
     assert (code, "a: API_KEY" in err, "--secrets file, --secrets keyring, or --secrets clear" in err) == (
         64,
         True,
@@ -79,7 +80,7 @@ def test_secrets_go_nowhere_unasked(run: Run) -> None:
     )
     assert TOKEN not in out + err
     assert not Path(GLOBAL).exists()
-    assert run("import", "a.json", "--secrets", "clear")[0] == 0
+    assert run("import", "a.json", *TAKE, "--secrets", "clear")[0] == 0
     assert entries()["a"]["env"] == {"API_KEY": TOKEN}
     assert stat.S_IMODE(Path(GLOBAL).stat().st_mode) == 0o600
 
@@ -92,7 +93,7 @@ def test_secrets_are_put_into_files_that_only_the_user_can_read(run: Run) -> Non
     }
     remote = {"url": f"https://x.org/mcp?api_key={TOKEN}", "headers": {"X-Api-Key": TOKEN, "Accept": "a"}}
     write("a.json", {"mcpServers": {"a b": server, "far": remote}})
-    code, out, err = run("import", "a.json", "--secrets", "file")
+    code, out, err = run("import", "a.json", *TAKE, "--secrets", "file")
     assert code == 0
     assert TOKEN not in out + err and PASSWORD not in out + err
     assert TOKEN not in Path(GLOBAL).read_text(encoding="utf-8")
@@ -103,6 +104,14 @@ def test_secrets_are_put_into_files_that_only_the_user_can_read(run: Run) -> Non
     first, second = load_servers(Path(GLOBAL), {"X": "1"}).servers
     assert (first.args[1], first.args[3], first.env["PASSWORD"]) == (TOKEN, f"--token={TOKEN}", PASSWORD)  # type: ignore[union-attr]
     assert second.url == remote["url"]  # type: ignore[union-attr]
+
+
+def test_a_secret_with_a_text_like_a_reference_is_kept_as_it_is(run: Run) -> None:
+    write(".codex/config.toml", '[mcp_servers.a]\ncommand = "x"\nenv = {API_KEY = "pass${HOME}$${word"}\n')
+    for place in ("clear", "file"):
+        assert run("import", "codex", *TAKE, "--force", "--secrets", place)[0] == 0
+        [server] = load_servers(Path(GLOBAL)).servers
+        assert server.env == {"API_KEY": "pass${HOME}$${word"}  # type: ignore[union-attr]  # it is a program
 
 
 def test_secrets_are_put_into_the_keyring(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +126,7 @@ def test_secrets_are_put_into_the_keyring(run: Run, monkeypatch: pytest.MonkeyPa
     fake = SimpleNamespace(set_password=keep, get_password=find)
     monkeypatch.setitem(sys.modules, "keyring", fake)
     write("a.json", {"mcpServers": {"a": {"command": "x", "env": {"API_KEY": TOKEN}}}})
-    assert run("import", "a.json", "--secrets", "keyring")[0] == 0
+    assert run("import", "a.json", *TAKE, "--secrets", "keyring")[0] == 0
     assert entries()["a"]["env"] == {"API_KEY": "${keyring:gaia-bridge/a.API_KEY}"}
     assert kept == {("gaia-bridge", "a.API_KEY"): TOKEN}
     assert TOKEN in load_servers(Path(GLOBAL)).secrets
@@ -128,24 +137,24 @@ def test_secrets_are_put_into_the_keyring(run: Run, monkeypatch: pytest.MonkeyPa
     kept.clear()
     for fails in ("set_password", "get_password"):
         monkeypatch.setattr(fake, fails, locked)
-        code, _, err = run("import", "a.json", "--secrets", "keyring", "--force")
+        code, _, err = run("import", "a.json", *TAKE, "--secrets", "keyring", "--force")
         assert (code, "the keyring failed with RuntimeError" in err, TOKEN in err) == (78, True, False), fails
 
 
 def test_without_the_package_for_the_keyring_it_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     write("a.json", {"mcpServers": {"a": {"command": "x", "env": {"API_KEY": TOKEN}}}})
-    code, _, err = run("import", "a.json", "--secrets", "keyring")
+    code, _, err = run("import", "a.json", *TAKE, "--secrets", "keyring")
     assert (code, "pip install" in err, Path(GLOBAL).exists()) == (78, True, False)
 
 
 def test_what_has_a_name_that_is_taken_stays_unless_it_is_forced(run: Run) -> None:
     write("a.json", {"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}})
     run("add", "a", "true", "--no-connect")
-    code, _, err = run("import", "a.json")
+    code, _, err = run("import", "a.json", *TAKE)
     assert (code, "a is left out: there is a server 'a' already; --force replaces it" in err) == (0, True)
     assert {name: entry["command"] for name, entry in entries().items()} == {"a": "true", "b": "y"}
-    assert run("import", "a.json", "--force", "--only", "a")[0] == 0
+    assert run("import", "a.json", *TAKE, "--force", "--only", "a")[0] == 0
     assert entries()["a"] == {"command": "x", "args": []}
 
 
@@ -171,16 +180,16 @@ def test_claude_codes_own_file_has_those_of_this_folder_as_well(run: Run) -> Non
         ".claude.json",
         {"mcpServers": {"a": {"command": "x"}}, "projects": {here: {"mcpServers": {"b": {"command": "y"}}}}},
     )
-    assert run("import", "claude-code")[0] == 0
+    assert run("import", "claude-code", *TAKE)[0] == 0
     assert list(entries()) == ["a", "b"]
 
 
 def test_standard_input_and_files_of_toml_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"mcpServers": {"a": {"command": "./x",},}} // pasted'))
-    assert run("import", "-")[0] == 0
+    assert run("import", "-", *TAKE)[0] == 0
     assert entries()["a"]["command"] == str(Path("x").absolute())
     write("b.toml", '[mcp_servers.b]\nurl = "https://x.org"\n')
-    assert run("import", "b.toml")[0] == 0
+    assert run("import", "b.toml", *TAKE)[0] == 0
     assert entries()["b"] == {"url": "https://x.org"}
 
 
@@ -202,36 +211,38 @@ def test_what_cannot_be_taken_is_refused_with_the_reason(
     write("broken.json", "{")
     write("empty.json", {"a": 1})
     write("one.json", {"mcpServers": {"a": {"command": "x"}}})
-    found, _, err = run("import", *arguments)
+    found, _, err = run("import", *arguments, "--yes")
     assert (found, reason in err) == (code, True), err
 
 
 def test_an_entry_that_cannot_be_used_is_named_and_the_others_are_taken(run: Run) -> None:
     write("a.json", {"mcpServers": {"bad": {"url": "ftp://x"}, "good": {"command": "x"}}})
-    code, _, err = run("import", "a.json")
+    code, _, err = run("import", "a.json", *TAKE)
     assert (code, "server 'bad': 'url' is no address of a server" in err, list(entries())) == (78, True, ["good"])
 
 
 def test_a_file_of_variables_that_is_missing_or_binary_is_named(run: Run) -> None:
     write("a.json", {"servers": {"a": {"command": "x", "envFile": "nowhere.env"}}})
-    code, _, err = run("import", "a.json")
+    code, _, err = run("import", "a.json", *TAKE)
     assert (code, "its file of variables" in err, entries()["a"]) == (0, True, {"command": "x", "args": []})
     Path("b.env").write_bytes(b"A=\xff")
     write("b.json", {"servers": {"b": {"command": "x", "envFile": "b.env"}}})
-    code, _, err = run("import", "b.json")
+    code, _, err = run("import", "b.json", *TAKE)
     assert (code, "b.env: byte 3 is not UTF-8" in err) == (78, True)
 
 
 def test_a_file_of_variables_is_found_in_the_home_folder(run: Run) -> None:
     (Path.home() / "mine.env").write_text("A=1", encoding="utf-8")
     write("a.json", {"servers": {"a": {"command": "x", "envFile": "~/mine.env"}}})
-    assert run("import", "a.json")[0] == 0 and entries()["a"]["env"] == {"A": "1"}
+    assert run("import", "a.json", *TAKE)[0] == 0 and entries()["a"]["env"] == {"A": "1"}
 
 
 def test_on_a_terminal_it_asks_where_secrets_go_and_for_what_the_editor_asked() -> None:
     write("a.json", '{"inputs": [{"id": "t", "description": "A token"}], "servers": {"a": {"command": "x", "env": '
           f'{{"API_KEY": "{TOKEN}", "T": "${{input:t}}"}}}}}}}}')  # fmt: skip
-    with terminal("import", "a.json") as screen:
+    with terminal("import", "a.json", "--no-connect") as screen:
+        screen.until("Take a?")
+        screen.type("y\n")
         screen.until("as they are?")
         assert "a: API_KEY" in screen.shown
         screen.type("file\n")

@@ -33,7 +33,7 @@ def test_without_a_terminal_it_shows_the_change_and_writes_nothing_unasked(run: 
     code, out, err = run("install", "cursor")
     assert code == 64
     assert f'+      "command": "{PROGRAM}"' in out
-    assert "there is no terminal to ask on; --yes writes it" in err
+    assert err.startswith("error: nothing was changed: there is no terminal to ask on; --yes writes it")
     assert not Path(CURSOR).exists() and not Path(".gaia").exists()
 
 

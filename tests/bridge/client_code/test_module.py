@@ -19,6 +19,7 @@ from gaia_bridge import Client, prompt, resource, tool
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transports.stdio import StdioTransport
 from gaia_bridge.client_code import Offer, client_module
+from gaia_bridge.client_code.writing import Names
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
@@ -507,3 +508,26 @@ def test_only_what_was_generated_is_overwritten(tmp_path: Path) -> None:
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert (result.returncode, complaint in result.stderr) == (64, True), result.stderr
     assert (tmp_path / "shop_agent.py").read_text("utf-8") == SAMPLE
+
+
+class _CountingSet(set[str]):
+    """A set that counts how often it was looked into."""
+
+    looks = 0
+
+    def __contains__(self, name: object) -> bool:
+        self.looks += 1
+        return super().__contains__(name)
+
+
+class _CountedNames(Names):
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken = self.taken = _CountingSet()
+
+
+def test_many_names_that_become_one_cost_no_more_than_others() -> None:
+    names = _CountedNames()
+    assert [names.new("a") for _ in range(1_000)][-1] == "a_1000"
+    assert names.taken.looks <= 3_000
+    assert [names.new("b_2"), names.new("b"), names.new("b")] == ["b_2", "b", "b_3"]

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.config.expansion import MAX_SECRET, Expander, is_plain_reference
+from gaia_bridge.config.expansion import (
+    MAX_SECRET,
+    Expander,
+    as_text,
+    has_reference,
+    is_plain_reference,
+    without_references,
+)
 from gaia_bridge.config.problems import EntryError
 
 
@@ -40,6 +47,24 @@ def keyring(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_only_references_mean_anything(text: str) -> None:
     if "${" not in text:
         assert expand(text) == text
+
+
+@given(st.text("${}A:-/ x"), st.integers(0, 4))
+def test_what_is_written_as_text_is_passed_on_as_it_is(text: str, dollars: int) -> None:
+    assert expand(as_text(text)) == text == without_references(as_text(text))
+    assert not has_reference(as_text(text))
+    assert expand(f"{as_text(text)} {'$$' * dollars}${{A}}", A="v") == f"{text} {'$' * dollars}v"
+
+
+def test_two_dollars_before_a_brace_are_one() -> None:
+    assert [expand(text, A="v") for text in ("$${A}", "$$${A}", "$$$${A}", "$$A", "$$${A", "a$$")] == [
+        "${A}",
+        "$v",
+        "$${A}",
+        "$$A",
+        "$$${A",
+        "a$$",
+    ]
 
 
 @pytest.mark.requirement("F-045")

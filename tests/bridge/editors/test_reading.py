@@ -16,11 +16,12 @@ from gaia_bridge.editors.jsonc import EditError
 from gaia_bridge.editors.reading import (
     Found,
     Surroundings,
+    document_of,
     entry_of_ours,
     servers_in,
-    servers_of_text,
-    variable_of_input,
+    servers_of,
 )
+from gaia_bridge.editors.references import variable_of_input
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 
@@ -28,6 +29,10 @@ TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 def around(name: str | None = None, workspace: str | None = "/src/project", **more: Any) -> Surroundings:
     editor = editor_called(name) if name is not None else None
     return Surroundings("/home/me", workspace, None if editor is None else editor.shape, **more)
+
+
+def servers_of_text(text: str, around: Surroundings, *, toml: bool = False) -> list[Found]:
+    return servers_of(document_of(text, toml=toml), around)
 
 
 def only(text: str, around: Surroundings, *, toml: bool = False) -> Found:
@@ -67,7 +72,7 @@ def entry(server: Any, surroundings: Surroundings | None = None) -> Any:
         ),
         ({"url": "https://x.org", "oauth": {"clientId": "a", "authServerMetadataUrl": "x"}},
          {"url": "https://x.org", "oauth": {"clientId": "a"}}),
-        ({"url": "https://x.org", "oauth": False}, {"url": "https://x.org"}),
+        ({"url": "https://x.org", "oauth": False}, {"url": "https://x.org", "oauth": False}),
     ],
 )  # fmt: skip
 def test_what_each_program_writes_is_said_in_our_words(written: Any, expected: Any) -> None:
@@ -78,12 +83,12 @@ def test_what_each_program_writes_is_said_in_our_words(written: Any, expected: A
     ("written", "expected"),
     [
         ("${env:A}", "${env:A}"),
-        ("${A}", "${A}"),
-        ("${A:-b c}", "${A:-b c}"),
+        ("${A}", "${env:A}"),
+        ("${A:-b c}", "${env:A:-b c}"),
         ("Bearer $TOKEN", "Bearer ${env:TOKEN}"),
         ("pa$$WORD$", "pa$$WORD$"),
         ("x$HOME/y", "x$HOME/y"),
-        ("{env:A}-{file:/x/y}", "${env:A}-${file:/x/y}"),
+        ("{env:A}-$${A}", "${env:A}-$$${env:A}"),
         ("${userHome}/x${/}y", "/home/me/x/y"),
         ("${workspaceFolder}/a", "/src/project/a"),
         ("${workspaceFolderBasename}", "project"),
@@ -98,8 +103,8 @@ def test_references_of_every_style_become_ours_or_what_they_stand_for(written: s
 
 
 def test_in_gemini_a_variable_is_filled_in_wherever_it_stands() -> None:
-    found = entry({**TIME, "env": {"K": "x-$TOKEN.$B"}}, around("gemini-cli", bare=True))
-    assert found["env"] == {"K": "x-${env:TOKEN}.${env:B}"}
+    found = entry({**TIME, "env": {"K": "x-$TOKEN.$B"}}, around("gemini-cli"))
+    assert found["env"] == {"K": "x-${env:TOKEN:-}.${env:B:-}"}
 
 
 def test_an_address_without_a_type_is_what_that_editor_takes_it_for() -> None:
@@ -109,8 +114,13 @@ def test_an_address_without_a_type_is_what_that_editor_takes_it_for() -> None:
 
 
 def test_a_timeout_is_in_the_unit_of_its_editor() -> None:
-    for name, seconds in (("gemini-cli", 5), ("claude-code", 5), ("opencode", 5), ("zed", 5_000), ("cline", 5_000)):
-        assert entry({**TIME, "timeout": 5_000}, around(name))["timeout"] == seconds
+    milliseconds = ("gemini-cli", "claude-code", "mcp-json", "opencode", "copilot-cli")
+    seconds = ("zed", "cline", "cline-cli", "roo")
+    for editor in EDITORS:
+        found = only(json.dumps({"mcpServers": {"x": {**TIME, "timeout": 5_000}}}), around(editor.name))
+        expected = 5 if editor.name in milliseconds else 5_000 if editor.name in seconds else None
+        assert found.entry.get("timeout") == expected, editor.name
+        assert any("'timeout'" in note for note in found.notes) is (expected is None)
 
 
 def test_codex_is_read_with_all_that_it_writes() -> None:
@@ -238,7 +248,7 @@ JSON_VALUES = st.recursive(
 def test_whatever_a_file_holds_is_entries_that_our_reader_judges(servers: Any, editor: Any) -> None:
     shape = None if editor is None else editor.shape
     text = json.dumps({"mcpServers": servers, "inputs": [servers]})
-    for found in servers_of_text(text, Surroundings("/home/me", None, shape, bare=True)):
+    for found in servers_of_text(text, Surroundings("/home/me", None, shape)):
         if found.problem is None:
             try:
                 parse_entry("x", found.entry, _here(), {})

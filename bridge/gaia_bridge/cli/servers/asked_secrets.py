@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import click
 
+from gaia_bridge.cli.questions import NobodyToAskError, can_ask
 from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret, replaced, secrets_in
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import printable
 
-__all__ = ["IN_CLEAR", "USUAL", "asked_keeper", "keeper_for", "on_terminal", "sealed", "secrets_option", "with_asked"]
+__all__ = ["IN_CLEAR", "USUAL", "asked_keeper", "keeper_for", "sealed", "secrets_option", "with_asked"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,11 +33,6 @@ def secrets_option(command: F) -> F:
     )(command)
 
 
-def on_terminal() -> bool:
-    """Whether there is somebody to ask."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
 def keeper_for(wanted: str | None, entries: Mapping[str, JSON], undone: str) -> str:
     """Where secrets are to go, if there are any.
 
@@ -53,8 +48,8 @@ def keeper_for(wanted: str | None, entries: Mapping[str, JSON], undone: str) -> 
     if wanted is not None or not places:
         return wanted or IN_CLEAR
     shown = printable(", ".join(places), 400)
-    if not on_terminal():
-        raise click.UsageError(
+    if not can_ask():
+        raise NobodyToAskError(
             f"nothing was {undone}: there are secrets ({shown}), and no terminal to ask on where they are to go; "
             "say --secrets file, --secrets keyring, or --secrets clear"
         )
@@ -91,7 +86,7 @@ def with_asked(name: str, entry: JSON, asked: Mapping[str, str], keeper: str) ->
         asked: The variables, with what they are.
         keeper: Where secrets go; what is typed in here never goes into the entry.
     """
-    for variable, about in asked.items() if on_terminal() else ():
+    for variable, about in asked.items() if can_ask() else ():
         label = printable(f"{name}: {about} (empty: {variable} is set later)", None)
         answer: str = click.prompt(label, "", hide_input=True, show_default=False, err=True)
         if answer:

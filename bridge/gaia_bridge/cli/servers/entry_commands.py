@@ -14,6 +14,7 @@ import click
 from msgspec.structs import replace
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
+from gaia_bridge.cli.questions import NobodyToAskError, can_ask
 from gaia_bridge.cli.servers.asked_secrets import keeper_for, secrets_option, with_asked
 from gaia_bridge.cli.servers.common import complete_server, config_option, configured, entry_of_server, json_option
 from gaia_bridge.cli.servers.container_variables import with_container_variables
@@ -158,16 +159,18 @@ def add(
     place = KeptIn(config, local, force, no_connect)
     if (listed := reference_in(name, command)) is not None:
         return _add_listed(*listed, from_registry, typed, secrets, place, as_json)
-    if from_registry.used:
+    pasted = openapi is None and (is_pasted(name) or (len(command) == 1 and is_pasted(command[0])))
+    if from_registry.used and (not pasted or from_registry.used != ["--yes"]):
         first = "; the name comes first: gaia-bridge add NAME COMMAND" if from_registry.used[0] == "--name" else ""
         raise click.UsageError(f"{from_registry.used[0]} goes with registry:NAME alone{first}")
-    pasted = openapi is None and (is_pasted(name) or (len(command) == 1 and is_pasted(command[0])))
     if pasted:
         if typed.says_how or (is_pasted(name) and command):
             raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")
         found = _pasted(*command, name=name)
     else:
         found = {name: _typed(name, command, typed)}
+    if pasted and not (found := _agreed(found, yes=from_registry.yes)):
+        return ExitCode.CONFIG
     keeper = keeper_for(secrets, {each: server.entry for each, server in found.items()}, "added")
     return _keep_all(found, typed, replace(place, keeper=keeper), as_json, shown=pasted)
 
@@ -177,7 +180,7 @@ def _typed(name: str, command: tuple[str, ...], typed: Typed) -> Found:
     from gaia_bridge.editors.reading import Found
 
     if not command and typed.openapi is None:
-        if Path(name).is_file():
+        if os.path.isfile(name):
             words = f"gaia-bridge import {shlex.quote(name)}"
             raise click.UsageError(printable(f"{name} is a file; {words} takes over the servers that it lists", None))
         if not is_source_name(name):
@@ -234,21 +237,42 @@ def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
     return made
 
 
+def _agreed(found: Mapping[str, Found], *, yes: bool) -> dict[str, Found]:
+    """Show servers that somebody else wrote, and ask about each that is handed something of the user's, or changes what
+    its program runs; those that are wanted.
+
+    Raises:
+        NobodyToAskError: Something has to be asked, and nobody is there.
+    """
+    from gaia_bridge.config import launch_line_text
+    from gaia_bridge.config.foreign_entries import questions
+
+    agreed: dict[str, Found] = {}
+    for number, (name, server) in enumerate(found.items()):
+        click.echo(("\n" if number else "") + f"{printable(name)}: {launch_line_text(server.entry)}", err=True)
+        asked = questions(server.entry) if server.problem is None else []
+        for line in (*(f"note: {note}" for note in server.notes), *(f"warning: {doubt}" for doubt in asked)):
+            click.echo(printable(line, None), err=True)
+        if asked and not yes:
+            if not can_ask():
+                raise NobodyToAskError("nothing was added: there is no terminal to ask on; --yes adds what is shown")
+            if not click.confirm("Add it?", default=False, err=True):
+                click.echo(printable(f"{name} was not added", None), err=True)
+                continue
+        agreed[name] = server
+    return agreed
+
+
 def _keep_all(found: Mapping[str, Found], typed: Typed, place: KeptIn, as_json: bool, *, shown: bool) -> int:
-    """Keep each server that works, and show it first if somebody else wrote it.
+    """Keep each server that works.
 
     Returns:
         The exit code of the first that was not kept.
     """
-    from gaia_bridge.config import launch_line_text
     from gaia_bridge.errors import BridgeError
 
     failed: BridgeError | None = None
-    for number, (name, server) in enumerate(found.items()):
-        if shown:
-            click.echo(("\n" if number else "") + f"{printable(name)}: {launch_line_text(server.entry)}", err=True)
-            for note in server.notes:
-                click.echo(printable(f"note: {note}", None), err=True)
+    for name, server in found.items():
         try:
             if server.problem is not None:
                 raise ConfigError(f"server {name!r}", server.problem)

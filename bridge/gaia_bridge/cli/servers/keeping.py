@@ -17,10 +17,9 @@ from gaia_bridge.cli.servers.asked_secrets import sealed
 from gaia_bridge.cli.servers.common import print_json
 from gaia_bridge.cli.servers.kept_secrets import left_behind
 from gaia_bridge.cli.servers.portable_entries import portable
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.sanitize.escaping import printable
 
 if TYPE_CHECKING:
-    from gaia_bridge.cli.servers.server_probe import Probe
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
 
@@ -148,6 +147,7 @@ def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
     with imported_for_good():
         from gaia_bridge.cli.servers.server_connection import LoginNeededError, reach
         from gaia_bridge.cli.servers.server_probe import probe
+        from gaia_bridge.cli.servers.trying import introduced
         from gaia_bridge.errors import ServerUnavailableError
 
     try:
@@ -158,7 +158,7 @@ def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
         hint = "it is not added; with --no-connect it is, without being tried"
         meant = _meant_instead(spec, error.problem)
         raise ServerUnavailableError(spec.name, f"{error.problem}; {meant}{hint}") from None
-    click.echo(_introduced(found), err=as_json)
+    click.echo(introduced(found), err=as_json)
     return False
 
 
@@ -179,14 +179,6 @@ def _meant_instead(spec: ServerSpec, problem: str) -> str:
         if path in ("", "/"):
             return f"most servers have a path, such as {spec.url.rstrip('/')}/mcp; "
     return ""
-
-
-def _introduced(found: Probe) -> str:
-    """Who a server says it is, and how much it offers."""
-    number = len(found.definitions.get("tool", []))
-    introduced = " ".join(str(found.handshake.info.get(key, "")) for key in ("name", "version"))
-    said = f"{one_line(introduced) or 'a server'}, MCP {found.handshake.revision}"
-    return f"{said}: {number} tool{'' if number == 1 else 's'}"
 
 
 def _understood(name: str, entry: JSON, folder: Path, *, later: bool) -> ServerSpec | None:

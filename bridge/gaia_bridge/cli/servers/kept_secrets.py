@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.config.expansion import referenced_files, texts_in
+from gaia_bridge.config.expansion import has_reference, referenced_files, texts_in, without_references
 from gaia_bridge.config.file_editor import edit_file
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
@@ -57,7 +57,9 @@ def secrets_in(entry: JSON) -> list[Secret]:
         label = secret.label
         if label in found:
             label = f"{label}-{len(found) + 1}"
-        found[label] = Secret(secret.place, label, secret.value)
+        # A file or the keyring holds the text itself, in which `$${` would not be read as `${` again.
+        value = secret.value if has_reference(secret.value) else without_references(secret.value)
+        found[label] = Secret(secret.place, label, value)
     return list(found.values())
 
 
@@ -189,7 +191,7 @@ def _secrets(entry: JSON) -> Iterator[Secret]:
             yield Secret(("args", number), label, word)
     for key in ("url", "proxy"):
         url = entry.get(key)
-        if isinstance(url, str) and "${" not in url and _shows_secret(url):
+        if isinstance(url, str) and not has_reference(url) and _shows_secret(url):
             yield Secret((key,), key, url)
 
 
@@ -199,7 +201,7 @@ def _shows_secret(url: str) -> bool:
 
 
 def _is_secret_word(word: str, before: str) -> bool:
-    if "${" in word or word.startswith("--") and "=" not in word:
+    if has_reference(word) or word.startswith("--") and "=" not in word:
         return False
     named = f"{before.lstrip('-')}: {word}" if before.startswith("--") and "=" not in before else word
     return redacted(named) != named

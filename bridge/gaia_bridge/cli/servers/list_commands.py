@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gaia_bridge.config import Layer, TrustStore
     from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["list_servers", "logs"]
+__all__ = ["address_of", "list_servers", "logs"]
 
 _FOLLOW_INTERVAL = 0.5
 """Seconds between two looks for new lines."""
@@ -66,7 +66,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
                     "name": name,
                     "from": layer.kind.value,
                     "file": str(layer.path),
-                    "server": _target(entry),
+                    "server": address_of(entry),
                     "era": _era(entry),
                     "used": name in used,
                     "reason": reasons.get(name, ""),
@@ -196,7 +196,7 @@ def _with_era(row: JSON) -> str:
     return one_line(row["server"], width) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
 
 
-def _target(entry: object) -> str:
+def address_of(entry: object) -> str:
     """What is reached, in short, without what may be secret."""
     from gaia_bridge.protocol.json_types import is_array, is_object
     from gaia_bridge.sanitize.redaction import redacted

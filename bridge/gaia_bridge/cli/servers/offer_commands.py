@@ -13,6 +13,7 @@ import click
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.questions import can_ask
 from gaia_bridge.cli.servers.common import Activity, json_option, print_json, unknown_hint
 from gaia_bridge.cli.servers.targets import TargetCommand, target_of, target_options
 from gaia_bridge.protocol.json_types import is_array, is_object
@@ -39,7 +40,6 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
     with imported_for_good():
         from gaia_bridge.cli.servers.caller_delegate import CallerDelegate
         from gaia_bridge.cli.servers.server_probe import UnknownNameError, read_resource
-        from gaia_bridge.cli.servers.terminal_lines import can_ask
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> JSON:
         delegate = CallerDelegate(reached.name, activity, asks=can_ask() and not as_json)
@@ -79,7 +79,6 @@ def prompt(
         from gaia_bridge.cli.servers.asked_arguments import arguments_for, prompt_schema, refuse_no_arguments
         from gaia_bridge.cli.servers.caller_delegate import CallerDelegate
         from gaia_bridge.cli.servers.server_probe import UnknownNameError, get_prompt
-        from gaia_bridge.cli.servers.terminal_lines import can_ask
 
     asks = can_ask() and not as_json
 

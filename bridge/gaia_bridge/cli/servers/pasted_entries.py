@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.editors.jsonc import strict
 from gaia_bridge.editors.reading import Found, Surroundings, found_in, servers_in
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sources.public_names import MAX_SERVER_NAME, is_server_name
 
-__all__ = ["TAKEN", "PasteError", "is_pasted", "pasted_entries", "server_name"]
+__all__ = ["PasteError", "is_pasted", "pasted_entries", "server_name"]
 
 _ENTRY_KEYS: Final = frozenset({"command", "url", "agent", "serverUrl", "httpUrl"})
 """One of these makes an object an entry."""
@@ -24,9 +23,6 @@ _PLACEHOLDER: Final = re.compile(
     r"<[^<>]*>|\[[^\[\]]*\]|(?i:your[-_ ].*|(?:insert|replace|enter)[-_ ].*|.*[-_ ]here|change[-_ ]?me|x{3,}|\*{3,})"
 )
 """What documentation has in place of a secret."""
-
-TAKEN: Final = re.compile(r"\$\{(?:file|keyring):[^}]*\}?")
-"""What would be read from this machine, and handed to what is tried at once."""
 
 _SHAPES: Final = 'expected {"mcpServers": {NAME: {"command": ...}}}, as documentation of servers has it'
 
@@ -84,14 +80,7 @@ def _as_typed(server: Found, pasted: Any) -> Found:
         if isinstance(value, str) and _PLACEHOLDER.fullmatch(value):
             entry["env"] = {**entry["env"], variable: f"${{env:{variable}}}"}
             inputs[variable] = f"{variable}, for which the text has {value}"
-    taken = next((found[0] for text in texts_in(entry) if (found := TAKEN.search(text))), None)
-    problem = server.problem
-    if taken is not None and problem is None:
-        problem = (
-            f"what was pasted has {one_line(taken, 100)!r} handed to it, out of your files or keyring; if you want "
-            "that, type it yourself: gaia-bridge add NAME COMMAND --env 'VARIABLE=${file:PATH}', or --header"
-        )
-    return replace(server, entry=entry, inputs=inputs, problem=problem)
+    return replace(server, entry=entry, inputs=inputs)
 
 
 def _parsed(text: str) -> JSON:

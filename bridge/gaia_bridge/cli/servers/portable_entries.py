@@ -82,7 +82,7 @@ def _whole(word: object, before: object, folder: Path, changed: list[str]) -> ob
     option, _, text = word.rpartition("=") if word.startswith("-") else ("", "", word)
     if not text or os.path.isabs(text) or text.startswith(("~", "$")):
         return word
-    if not (_RELATIVE.fullmatch(text) or (folder / text).is_file() or _is_folder(text, option or before, folder)):
+    if not (_RELATIVE.fullmatch(text) or os.path.isfile(folder / text) or _is_folder(text, option or before, folder)):
         return word
     path = os.path.normpath(folder / text)
     changed.append(f"{text} is kept as {path}")
@@ -91,4 +91,4 @@ def _whole(word: object, before: object, folder: Path, changed: list[str]) -> ob
 
 def _is_folder(text: str, option: object, folder: Path) -> bool:
     """Whether a word names a folder, because an option before it wants one: else it may be the name of anything."""
-    return isinstance(option, str) and _WITH_FOLDER.fullmatch(option) is not None and (folder / text).is_dir()
+    return isinstance(option, str) and _WITH_FOLDER.fullmatch(option) is not None and os.path.isdir(folder / text)

@@ -17,15 +17,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.questions import NobodyToAskError, can_ask
 from gaia_bridge.cli.servers.asked_secrets import IN_CLEAR, USUAL, asked_keeper
 from gaia_bridge.cli.servers.common import activity
 from gaia_bridge.cli.servers.keeping import KeptIn, keep
 from gaia_bridge.cli.servers.kept_secrets import KEEPERS, Secret, kept_files
 from gaia_bridge.cli.servers.registry_answers import complete, given_answers, is_hidden, typed_answers
 from gaia_bridge.cli.servers.registry_options import PREFIX, RegistryOptions, registry_base
-from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, can_ask, say
+from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, say
 from gaia_bridge.cli.servers.typed_entries import named_values
-from gaia_bridge.config import LayerKind, ServersConfig, launch_line_text, launch_warnings
+from gaia_bridge.config import LayerKind, ServersConfig, launch_line_text
+from gaia_bridge.config.foreign_entries import doubts
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import BridgeError, ConfigError
@@ -308,7 +310,7 @@ def _show(name: str, entry: JSON, plan: Plan, servers: ServersConfig, place: Kep
     to = None if place.local is None or place.config else (LayerKind.LOCAL if place.local else LayerKind.GLOBAL)
     first, *lines = launch_line_text(entry).splitlines()
     say("", f"{printable(name, None)}: {first}", *(f"  {line}" for line in lines))
-    for warning in (*launch_warnings(entry), *plan.warnings(entry)):
+    for warning in (*doubts(entry), *plan.warnings(entry)):
         say(f"warning: {printable(warning, None)}")
     say(printable(f"it goes into {servers.target(name, to).path}", None))
 
@@ -320,7 +322,7 @@ def _agreed(way: Way, place: KeptIn) -> bool:
         click.UsageError: There is nobody to ask.
     """
     if not can_ask():
-        raise click.UsageError("nothing was added: there is no terminal to ask on; --yes adds what is shown")
+        raise NobodyToAskError("nothing was added: there is no terminal to ask on; --yes adds what is shown")
     doing = "Connect to it" if isinstance(way.what, Remote) else "Run it"
     question = "Add it? [y/N]: " if place.untried else f"{doing}, and add it? [y/N]: "
     try:

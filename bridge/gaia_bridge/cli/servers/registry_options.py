@@ -77,7 +77,12 @@ def registry_options(command: F) -> F:
                 "--set", "values", multiple=True, metavar="NAME=VALUE", help="With registry: a value it asks for."
             ),
             click.option("--name", "called", metavar="NAME", help="With registry: what the server is called here."),
-            click.option("--yes", "-y", is_flag=True, help="With registry: ask nothing, and add it as it is shown."),
+            click.option(
+                "--yes",
+                "-y",
+                is_flag=True,
+                help="Ask nothing: add it as it is shown.",
+            ),
             registry_option,
         )
     ):

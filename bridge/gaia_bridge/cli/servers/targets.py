@@ -252,11 +252,11 @@ def _refuse_slip(text: str) -> None:
     """
     if any(character.isspace() for character in text.strip()):
         raise click.UsageError(f"{text!r} is a command; expected it behind --: ... -- {printable(text.strip())}")
-    if Path(text).is_dir():
+    if os.path.isdir(text):
         raise click.UsageError(f"{text!r} is a folder; expected one agent: {Path(text) / 'file.py'}")
     url = _WITHOUT_SCHEME.fullmatch(text)
     if url is not None and (url["port"] or url["path"] or url["host"] == "localhost" or "." in url["host"].strip(".")):
-        if Path(text).exists():
+        if os.path.exists(text):
             raise click.UsageError(f"{text!r} is a file and no agent (.py); to run it: ... -- {shlex.quote(text)}")
         scheme = "http" if is_loopback_host(url["host"].strip("[]")) else "https"
         raise click.UsageError(f"{text!r} has no scheme; did you mean {scheme}://{text}?")

@@ -6,7 +6,6 @@ They are read on the event loop, not in a thread: a thread that reads cannot be 
 from __future__ import annotations
 
 import os
-import sys
 import termios
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Final
 import anyio
 import click
 
-__all__ = ["NoLineError", "TerminalLines", "can_ask", "say"]
+__all__ = ["NoLineError", "TerminalLines", "say"]
 
 _INPUT: Final = 0
 """The descriptor of standard input."""
@@ -26,11 +25,6 @@ _LONGEST: Final = 64 * 1024
 
 class NoLineError(Exception):
     """Whoever was asked typed no line: Ctrl-D, or more than a line may have."""
-
-
-def can_ask() -> bool:
-    """Whether there is a terminal on which questions are seen and answered."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def say(*lines: str) -> None:

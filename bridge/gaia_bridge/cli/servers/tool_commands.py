@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.questions import can_ask
 from gaia_bridge.cli.servers.common import Activity, json_option, print_json
 from gaia_bridge.cli.servers.targets import Target, TargetCommand, target_of, target_options
 from gaia_bridge.protocol.json_types import is_array
@@ -90,7 +91,6 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
         from gaia_bridge.cli.servers.common import unknown_hint
         from gaia_bridge.cli.servers.server_probe import UnknownNameError
         from gaia_bridge.cli.servers.server_probe import call as call_tool
-        from gaia_bridge.cli.servers.terminal_lines import can_ask
         from gaia_bridge.client.transport_factory import secrets_of
         from gaia_bridge.errors import ServerUnavailableError, ToolError
         from gaia_bridge.sanitize.redaction import Redactor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import click
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.questions import NobodyToAskError, can_ask
 from gaia_bridge.cli.servers.common import (
     Activity,
     complete_server,
@@ -108,8 +108,8 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
     """
     if not waiting:
         click.echo("nothing is waiting for approval", err=as_json)
-    elif not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("there is no terminal to ask on; --yes approves without asking")
+    elif not yes and not can_ask():
+        raise NobodyToAskError("there is no terminal to ask on; --yes approves without asking")
     approved = True
     for name, entry in waiting.items():
         _show(file, name, entry, err=as_json or not yes)

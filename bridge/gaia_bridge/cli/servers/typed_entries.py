@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -194,11 +193,11 @@ def _refuse_slip(line: str) -> None:
     Raises:
         click.UsageError: It is none.
     """
-    if line.endswith(".py") and Path(line).is_file() and not os.access(line, os.X_OK):
+    if line.endswith(".py") and os.path.isfile(line) and not os.access(line, os.X_OK):
         file = shlex.quote(line)
         raise click.UsageError(
             f"{line!r} is no program; an agent in it is published by `gaia-bridge serve {file}`, "
             f"and an MCP server is added by `gaia-bridge add NAME python {file}`"
         )
-    if re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?", line) and not Path(line).exists():
+    if re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?", line) and not os.path.exists(line):
         raise click.UsageError(f"{line!r} is no program; did you mean https://{line}?")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from io import StringIO
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from gaia_bridge.cli.servers.pasted_entries import TAKEN
+from gaia_bridge.config.expansion import as_text
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.editors.installing import MAX_BYTES, text_of
@@ -17,30 +18,28 @@ from gaia_bridge.protocol.json_types import is_object
 __all__ = ["with_variable_file"]
 
 
-def with_variable_file(server: Found, folder: Path) -> Found:
-    """A server with the variables of the file that it names; those of its own count more.
+def with_variable_file(server: Found, folder: Path, *, own: bool = False) -> Found:
+    """A server with the variables of the file that it names, as they stand there; those of its own count more.
 
     Args:
         server: The server.
         folder: Where relative paths begin.
+        own: Whether the user says which file that is; else it has to lie in the folder.
     """
     if server.env_file is None:
         return server
     from dotenv import dotenv_values
 
     path = Path(folder, expanded(Path(server.env_file)))
-    if not path.is_file():
+    if not own and not os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), "")):
+        note = f"its file of variables, {path}, is left out: it lies outside of {folder}"
+        return replace(server, notes=(*server.notes, note))
+    if not os.path.isfile(path):
         note = f"its file of variables, {path}, is not there"
         return replace(server, notes=(*server.notes, note))
     text = text_of(path, read_bytes(path, MAX_BYTES)[0])
     read = dotenv_values(stream=StringIO(text), interpolate=False)
-    values = {key: value for key, value in read.items() if value is not None}
-    taken = [key for key, value in values.items() if TAKEN.search(value)]
-    notes = [
-        f"{key} is left out: {path} has a text in it that would be read from your files or keyring here; if you want "
-        f"that, say it yourself: --env '{key}=...'"
-        for key in taken
-    ]
-    own = server.entry.get("env")
-    env = {key: value for key, value in values.items() if key not in taken} | (own if is_object(own) else {})
-    return replace(server, entry={**server.entry, "env": env}, notes=(*server.notes, *notes))
+    values = {key: as_text(value) for key, value in read.items() if value is not None}
+    own_values = server.entry.get("env")
+    env = values | (own_values if is_object(own_values) else {})
+    return replace(server, entry={**server.entry, "env": env})

@@ -100,3 +100,9 @@ def test_a_program_that_only_the_active_environment_has_is_named_by_its_path(
     assert made["command"] == f"{tmp_path}/env/bin/server-env"
     assert changed == [f"server-env is kept as {made['command']}"]
     assert portable({"command": "server-other", "args": []}, tmp_path)[0]["command"] == "server-other"
+
+
+def test_a_word_that_is_too_long_for_a_path_stays_as_it_is(tmp_path: Path) -> None:
+    for words in (["x" * 5_000], ["--dir", "x/" * 5_000], ["-m", "x" * 5_000]):
+        entry = {"command": "/bin/python3", "args": words}
+        assert portable(entry, tmp_path) == (entry, [])
