@@ -1,7 +1,8 @@
 """The references that programs fill in when they read their files, and how ours says the same. Pure.
 
 Each program has a language of its own: `${HOME}` is a variable to Claude Code, and a text to VS Code and opencode. What
-means something to the program is translated by its meaning; all else is text, here too.
+means something to the program is translated by its meaning; all else is text, here too. Where a language names a
+version it was tried with that one; the others follow their documentation, and were not tried.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ def taken(name: str, text: str, *, own: bool = True) -> dict[str, Found]:
 
 
 FILLED_IN: dict[str, dict[str, str]] = {
-    # What a program was seen to make of each of TEXTS among its arguments, as ours says it; the others stay texts.
+    # Each of TEXTS among a program's arguments, as ours says it: tried with the version beside it, else documented.
+    # The others stay texts.
     "vscode": {"${env:A}": "${env:A:-}"},
     "cursor": {"${env:A}": "${env:A}"},
     "windsurf": {"${env:A}": "${env:A}", "${file:/k}": "${file:/k}"},
