@@ -146,7 +146,7 @@ class ServedBridge(ABC):
     def _chat_routes(self) -> Iterable[BaseRoute]:
         from gaia_bridge.openai_api.app import chat_routes
 
-        return chat_routes(self._models, self._everything, self.settings.chats)
+        return chat_routes(self._models, self.dispatcher(), self.settings.chats)
 
     def dispatcher(self, source: str | None = None) -> Dispatcher:
         """What answers at an endpoint, for clients and transports inside of this process.
