@@ -12,9 +12,11 @@ import anyio
 import httpx2
 import pytest
 from starlette.types import Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ConfigError, ListenError
+from gaia_bridge.middleware import RateLimit
 from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.proxies import PublicUrl
@@ -225,6 +227,28 @@ async def test_clients_are_told_the_public_url_whether_the_proxy_takes_its_path_
             refused = await client.get(f"{prefix}/mcp", headers={"authorization": "Bearer no"})
             assert refused.headers["www-authenticate"].startswith(f'Bearer realm="{PUBLIC}"')
         assert "tools.example" in (await client.get("/mcp", headers={"host": "evil.example"})).text
+
+
+async def test_a_server_that_reads_the_headers_itself_changes_none_of_it() -> None:
+    """uvicorn does so unless it is told not to, and believes whoever is on this machine."""
+    limit = RateLimit(1, 1_000)
+    call: Any = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work", "arguments": {}}}
+    headers = {"authorization": f"Bearer {TOKEN}", "host": "tools.example"}
+    async with Bridge(one_tool(lambda _: "done"), middleware=[limit]) as bridge:
+        untold = bridge.app(token=TOKEN, hosts=["tools.example"])
+        told = bridge.app(token=TOKEN, public_url=PUBLIC)
+        for app, reads in ((untold, True), (untold, False), (told, True), (told, False)):
+            served = ProxyHeadersMiddleware(app) if reads else app  # type: ignore[arg-type]
+            transport = httpx2.ASGITransport(app=served, client=("127.0.0.1", 1))  # type: ignore[arg-type]
+            async with httpx2.AsyncClient(transport=transport, base_url=f"http://{LOCAL}", headers=headers) as client:
+                answers: list[str] = []
+                for address in ("203.0.113.7", "203.0.113.8", "203.0.113.8"):
+                    via = {"x-forwarded-for": f"198.51.100.1, {address}{reads:d}"}
+                    answers.append((await client.post("/", json=call, headers=via)).text)
+            if app is untold:
+                assert all("public_url=" in answer for answer in answers)
+            else:  # each address has a limit of its own
+                assert ["Too many requests" in answer for answer in answers] == [False, False, True]
 
 
 # Credentials
