@@ -71,10 +71,7 @@ _FORWARDING = (b"forwarded", b"via", b"x-forwarded-", b"x-real-ip")
 
 _REGISTER = "/register"
 _WELL_KNOWN = "/.well-known/"
-_REMEDY = (
-    "The token is no login: it is in ~/.gaia/bridge-token of whoever runs `gaia-bridge serve`, and clients send it as "
-    "the header 'Authorization: Bearer TOKEN'."
-)
+_REMEDY = "The token is in ~/.gaia/bridge-token of whoever runs `gaia-bridge serve`; other programs have their own."
 
 REQUEST_ID = "gaia_bridge.request_id"
 """Where a scope says which JSON-RPC request it is, once that was read."""
@@ -266,11 +263,13 @@ class Guard:
         if hmac.compare_digest(credential, token.encode()):
             return None
         if path == _REGISTER or _WELL_KNOWN in path:  # a client looks whether somebody gives out tokens
-            return _Refusal(404, f"There is no login here. {_REMEDY}", error="invalid_request")
+            return _Refusal(
+                404,
+                f"There is no login here: clients send a token that they were given. {_REMEDY}",
+                error="invalid_request",
+            )
         came = "Another token" if credential else "No bearer token"
-        message = (
-            f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (a token in the URL does not count)."
-        )
+        message = f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (one in the URL does not count)."
         challenge = f"Bearer realm={self._realm}"
         if credential:
             challenge += f', error="invalid_token", error_description={quoted_string(came + " came")}'

@@ -10,31 +10,20 @@ import contextlib
 import errno
 import hashlib
 import hmac
-import logging
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final
-
-import anyio.to_thread
 
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.runtime.file_watch import FileWatch
-from gaia_bridge.server.http.access_policy import LiveToken
 
-__all__ = ["MAX_LENGTH", "follow_token", "load_or_create_token", "token_proof"]
+__all__ = ["MAX_LENGTH", "load_or_create_token", "token_proof"]
 
-logger = logging.getLogger(__name__)
 
 TOKEN_BYTES = 32
 """256 bits from the system's generator: guessing is hopeless, so attempts need not be counted."""
-
-_LOOK: Final = 0.5
-"""Seconds between two looks at the file; as long as between two at the configuration."""
 
 MIN_LENGTH = 32
 """Characters that a token which somebody wrote by hand must have."""
@@ -73,29 +62,6 @@ def load_or_create_token(path: Path | None = None) -> tuple[str, Path]:
         raise ConfigError(
             str(path), f"cannot be used as the token file: {error.strerror}", "name another file, or remove it"
         ) from None
-
-
-async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], object]) -> None:
-    """Have clients bring what is in the file, whenever it changes, until cancelled. One that is removed is made anew.
-
-    Args:
-        token: What they bring now.
-        path: The file.
-        exchanged: Told another token before clients need it.
-    """
-    watch = FileWatch(lambda: (path,), _LOOK)
-    while True:
-        await watch.until_saved()
-        watch.read()
-        try:
-            text, _ = await anyio.to_thread.run_sync(load_or_create_token, path)
-        except ConfigError as error:
-            logger.warning("clients need the same token as before: %s", error)
-            continue
-        if text != token.text:
-            exchanged(text)
-            token.exchange(text)
-            logger.warning("clients need another token from now on: that in %s", path)
 
 
 def token_proof(token: str, challenge: str, host: str) -> str:

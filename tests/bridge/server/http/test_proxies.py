@@ -21,7 +21,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.proxies import PublicUrl
 from gaia_bridge.server.http.request_heads import SAME_HEAD
-from gaia_bridge.server.http.token import follow_token
+from gaia_bridge.server.http.token_changes import follow_token
 from tests.support.agents import one_tool
 from tests.support.waiting import until
 
