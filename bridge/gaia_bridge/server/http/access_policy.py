@@ -68,6 +68,8 @@ class AccessPolicy(Struct, frozen=True):
         served_elsewhere: Whether we do not listen ourselves: then a page from the very host that it calls may call.
         public: The address that clients use, where a proxy stands before us.
         proxies: Those that are believed.
+        only_direct: Whether a request that was passed on is refused while none is: it would make a local program of
+            everybody. Not so where other machines reach us by themselves, some of them through a proxy of theirs.
     """
 
     hosts: frozenset[str]
@@ -79,6 +81,7 @@ class AccessPolicy(Struct, frozen=True):
     served_elsewhere: bool = False
     public: PublicUrl | None = None
     proxies: Proxies = Proxies((), None)
+    only_direct: bool = True
 
     @classmethod
     def for_address(
@@ -141,6 +144,7 @@ class AccessPolicy(Struct, frozen=True):
             limits=limits or HttpLimits(),
             public=public,
             proxies=behind,
+            only_direct=behind.is_empty and _is_loopback(host),
         )
 
     @classmethod
@@ -186,6 +190,7 @@ class AccessPolicy(Struct, frozen=True):
             True,
             public,
             behind,
+            behind.is_empty,
         )
 
     def accepts_host(self, host: bytes) -> bool:

@@ -121,7 +121,7 @@ class Guard:
         self._origins = frozenset(origin.encode() for origin in policy.origins)
         self._cross_origins = frozenset(origin.encode() for origin in policy.cross_origins)
         self._token = policy.token
-        self._realm = quoted_string(str(policy.public or "gaia-bridge"))
+        self._realm = _quoted_string(str(policy.public or "gaia-bridge"))
         self._cross_origin: CrossOrigin | None = None
         if policy.cross_origins:
             from gaia_bridge.server.http.cross_origin import CrossOrigin
@@ -201,7 +201,7 @@ class Guard:
     def _check_caller(self, scope: Scope, head: _Head, forwarded: Forwarded) -> _Refusal | None:
         if not scope["path"].startswith("/"):
             return _Refusal(400, f"The request target {quoted(scope['path'])} is not a path; expected /PATH.")
-        if self._policy.proxies.is_empty and (sign := _sign_of_proxy(scope, head)):
+        if self._policy.only_direct and (sign := _sign_of_proxy(scope, head)):
             return self._refuse_proxy(sign)
         host = head.values.get(b"host", b"") if forwarded.host is None else forwarded.host
         is_known = host in self._hosts or host.lower() in self._hosts
@@ -272,7 +272,7 @@ class Guard:
         message = f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (one in the URL does not count)."
         challenge = f"Bearer realm={self._realm}"
         if credential:
-            challenge += f', error="invalid_token", error_description={quoted_string(came + " came")}'
+            challenge += f', error="invalid_token", error_description={_quoted_string(came + " came")}'
         return _Refusal(
             401,
             f"{message} {_REMEDY}",
@@ -374,7 +374,7 @@ def _sign_of_proxy(scope: Scope, head: _Head) -> str:
     return "HTTP/1.0" if is_old else ""
 
 
-def quoted_string(text: str) -> str:
+def _quoted_string(text: str) -> str:
     """A value of a header field, as RFC 9110 quotes it, section 5.6.4. It has printable ASCII only."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
