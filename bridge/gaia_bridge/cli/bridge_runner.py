@@ -187,7 +187,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
             server = HttpServer(app, sockets=sockets, limits=limits, on_shutdown=[bridge.close_streams])
             async with anyio.create_task_group() as beside:
                 if token_file is not None:
-                    beside.start_soon(follow_token, token, token_file, lambda text: hide_in_log([text], more=True))
+                    beside.start_soon(follow_token, token, token_file, _hide_also)
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(server.run)
                     shutdown.stop = server.stop
@@ -308,6 +308,10 @@ def _hidden(servers: Sequence[ServerSpec], token: LiveToken | None) -> Sequence[
         [*([token.text] if token and token.text else []), *(secret for spec in servers for secret in secrets_of(spec))]
     )
     return servers
+
+
+def _hide_also(token: str) -> None:
+    hide_in_log([token], more=True)
 
 
 def _reaches_beyond(options: ServeOptions) -> bool:

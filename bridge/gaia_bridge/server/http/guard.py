@@ -135,7 +135,7 @@ class Guard:
             return
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
         found: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        known: _Accepted | None = found.get(self)
+        known: _Accepted | None = found[self] if self in found else None
         # It was accepted, with the length that it says, and needs no headers that CORS adds.
         if known is not None and known.token == self._token.text:
             if known.changes:
