@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -49,7 +50,12 @@ class Cost(NamedTuple):
     """Of these, those of the system that read or write."""
 
 
+APART: Final = "HTTP in two"
+"""Head and body in a packet each."""
+
 BUDGETS: Final = {
+    (APART, "agent", LEGACY): Cost(255, 5),
+    (APART, "agent", MODERN): Cost(280, 5),
     ("HTTP", "agent", LEGACY): Cost(249, 4),
     ("HTTP", "agent", MODERN): Cost(274, 4),
     ("HTTP", "stdio", LEGACY): Cost(296, 4),
@@ -92,12 +98,13 @@ def _system_calls() -> int:
 async def connected(way: str, bridge: Bridge, era: str, tool: str) -> AsyncGenerator[Client]:
     """A client of a bridge of this process, which works in a thread of its own."""
     async with anyio.create_task_group() as tasks:
-        if way == "HTTP":
+        if way in ("HTTP", APART):
             sockets = bind(HOST, 0)
             port: int = sockets[0].getsockname()[1]
             server = HttpServer(bridge.asgi(AccessPolicy.for_address(HOST, port)), sockets=sockets)
             await tasks.start(server.run)
-            client: Client = await anyio.to_thread.run_sync(HttpClient, era, tool, port, "/mcp")
+            connect = partial(HttpClient, era, tool, port, "/mcp", apart=way == APART)
+            client: Client = await anyio.to_thread.run_sync(connect)
         else:
             reading, to_bridge = os.pipe()
             from_bridge, writing = os.pipe()
@@ -144,7 +151,7 @@ def main() -> None:
         over = cost.steps > ALLOWED * budget.steps or cost.system_calls > ALLOWED * budget.system_calls
         exceeded |= over
         sys.stdout.write(
-            f"{f'{way} -> {called}':<18}{era:<12}{cost.steps:7.0f} steps, {cost.system_calls:5.2f} reads and writes; "
+            f"{f'{way} -> {called}':<21}{era:<12}{cost.steps:7.0f} steps, {cost.system_calls:5.2f} reads and writes; "
             f"budget {budget.steps:.0f}, {budget.system_calls:g}{'  EXCEEDED' if over else ''}\n"
         )
     sys.exit(1 if exceeded else 0)

@@ -30,6 +30,9 @@ _META: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "io.modelcontextprotocol/clientInfo": _CLIENT,
 }
+_GAP = 0.0005
+"""Seconds between a head and its body that are sent apart."""
+
 _NUMBER = 1_000_000_000
 """The first id of a call: all have the same length, so that all messages have."""
 
@@ -152,9 +155,18 @@ class PipeClient(Client):
 class HttpClient(Client):
     """A client of a server over Streamable HTTP, on one connection that is kept."""
 
-    def __init__(self, era: str, tool: str, port: int, path: str) -> None:
+    def __init__(self, era: str, tool: str, port: int, path: str, *, apart: bool = False) -> None:
+        """Connect.
+
+        Args:
+            era: The revision.
+            tool: What is called.
+            port: Of the server.
+            path: Of the endpoint.
+            apart: Whether head and body are sent apart, as proxies and most clients do.
+        """
         super().__init__(era, tool)
-        self._port, self._path = port, path
+        self._port, self._path, self._apart = port, path, apart
         self._session = b""
         self._started = 0.0
         self._socket = self._connected()
@@ -221,6 +233,10 @@ class HttpClient(Client):
             b"POST %b HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-type: application/json\r\n"
             b"accept: application/json, text/event-stream\r\ncontent-length: %d\r\n%b%b\r\n"
         ) % (self._path.encode(), self._port, len(body), headers, self._session)
+        if self._apart:
+            self._socket.sendall(head)
+            time.sleep(_GAP)
+            head = b""
         self._socket.sendall(head + body)
 
     def _answer(self) -> tuple[bytes, bytes]:

@@ -60,6 +60,7 @@ RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "docs/openapi.md": {
         "python": (1, "test_openapi_page"), "json": (1, "test_openapi_page"), "text": (1, "test_openapi_page")
     },
+    "docs/serve.md": {"nginx": (1, "test_serve_page")},
     "docs/servers.md": {"python": (4, "test_examples"), "json": (4, "test_examples")},
     "docs/skills.md": {
         "python": (1, "test_skills_page"), "text": (2, "test_skills_page"), "markdown": (1, "test_skills_page")
@@ -78,6 +79,8 @@ ONLY_READ: Final = {
     ("docs/doctor.md", "text"): "what is found on a machine with faults; test_doctor_page looks for the findings in it",
     ("docs/openai-endpoint.md", "console"): "has what the program prints; test_openai_endpoint looks for it",
     ("docs/schemas.md", ""): "needs FastMCP, an environment of its own and minutes",
+    ("docs/serve.md", "caddyfile"): "Caddy is in no registry that tests use",
+    ("docs/serve.md", "yaml"): "so is Traefik; test_serve_page reads it as YAML",
     ("docs/servers.md", "text"): "one is part of a program, one what a console shows of servers that nobody has",
     ("tests/README.md", "console"): "runs these very tests",
 }

@@ -15,6 +15,7 @@ import anyio
 
 from gaia.agents.base import Agent
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
 from tests.support.on_demand import acp, acp_schema, acp_serving
@@ -247,6 +248,7 @@ async def editing(
     forms: bool = False,
     images: bool = False,
     settings: Settings | None = None,
+    middleware: Sequence[Middleware] = (),
 ) -> AsyncGenerator[Editing]:
     """An editor that has said hello to an agent of this process, over a socket.
 
@@ -256,6 +258,7 @@ async def editing(
         forms: Whether it shows forms.
         images: Whether the agent's model takes pictures.
         settings: Limits and deadlines.
+        middleware: What is done around requests.
     """
     client = client or EditorClient()
     person: Any = client
@@ -268,7 +271,7 @@ async def editing(
         await ours_writer.drain()
         return True
 
-    async with Bridge(agent, settings=settings) as bridge, anyio.create_task_group() as tasks:
+    async with Bridge(agent, settings=settings, middleware=middleware) as bridge, anyio.create_task_group() as tasks:
         tasks.start_soon(partial(acp_serving.serve_editor, bridge, reader, write, images=images))
         connection = acp.connect_to_agent(
             person, writer, their_reader, use_unstable_protocol=True, observers=[client.overhear]

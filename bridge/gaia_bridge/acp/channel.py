@@ -8,9 +8,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from copy import copy
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from gaia_bridge.calls.editor_access import EditorAccess
 from gaia_bridge.calls.own_request import OwnRequest
@@ -210,12 +209,6 @@ class EditorRequest(OwnRequest):
     async def push(self, method: str, params: JSON) -> JSON:
         """Put a question to the person."""
         return await self._answer(method, params, self._running)
-
-    def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
-        """The same request with the answers to what its result asked for."""
-        again = copy(self)
-        again.input_responses, again.request_state = responses, state
-        return again
 
 
 def _fail(future: Future[Any], error: BaseException) -> None:

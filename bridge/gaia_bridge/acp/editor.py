@@ -32,13 +32,13 @@ from gaia_bridge.acp.errors import RESOURCE_NOT_FOUND, busy, failed, invalid, of
 from gaia_bridge.acp.servers import server_specs
 from gaia_bridge.acp.session import EditorSession, Served
 from gaia_bridge.acp.updates import replayed
+from gaia_bridge.bridge import Bridge
 from gaia_bridge.chat_types import AnswersChats, KeepsChats
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.openai_api.models import Model
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.results.conversion import words
 from gaia_bridge.sanitize.escaping import one_line
-from gaia_bridge.settings import Settings
 
 __all__ = ["Editor"]
 
@@ -63,10 +63,9 @@ class Editor:
 
     Args:
         model: The agent.
-        settings: Limits and deadlines.
+        bridge: Publishes the agent.
         images: Whether the agent's model takes pictures.
         tasks: Where conversations live.
-        on_error_line: Told what the editor's servers write to their error output.
     """
 
     connection: Connection
@@ -75,16 +74,18 @@ class Editor:
     def __init__(
         self,
         model: Model,
-        settings: Settings,
+        bridge: Bridge,
         images: bool,
         tasks: TaskGroup,
-        on_error_line: Callable[[str, str], None] | None,
     ) -> None:
+        settings = bridge.settings
         self._model = model
         self._limits = settings.acp
         self._images = images
         self._tasks = tasks
-        self._served = Served(model, settings, images, on_error_line, self._ask, self._update, tasks.start_soon)
+        endpoint, told = bridge.dispatcher(model.source.name), bridge.on_error_line
+        more = self._ask, self._update, tasks.start_soon
+        self._served = Served(model, endpoint, bridge.middleware, settings, images, told, *more)
         self._about: dict[str, Any] = {}
         self._sessions: dict[str, EditorSession] = {}
         self._methods: Mapping[str, tuple[type[BaseModel], Callable[[Any], Awaitable[Any]]]] = {

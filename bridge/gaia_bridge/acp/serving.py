@@ -72,7 +72,7 @@ async def serve_editor(
     model = Model(source.name, {}, source, limits)
     images = images or await _takes_images(source)
     async with anyio.create_task_group() as tasks:
-        editor = Editor(model, settings, images, tasks, bridge.on_error_line)
+        editor = Editor(model, bridge, images, tasks)
         wire = Wire(reader, write, settings.acp.line_bytes, settings.stdio_grace, editor.answered)
         editor.connection = connection = Connection(editor.handle, wire, listening=False)
         try:

@@ -29,8 +29,8 @@ from gaia_bridge.acp.questions import Questions
 from gaia_bridge.acp.turn import EditorTurn
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.chat_types import AnswersChats, ChatRequest, LentTool
-from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import RequestError
+from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import ServerSpec
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.lent_tools import Loan, offered_tools
@@ -40,8 +40,7 @@ from gaia_bridge.openai_api.tools import EVERYTHING, Borrowing, RequestedTools
 from gaia_bridge.openai_api.turn_log import TurnLog
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.conversion import is_input_required, words
-from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.rounds import brought_to_an_end
+from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
 
 __all__ = ["EditorSession", "Served"]
@@ -55,6 +54,10 @@ class Served(Struct, frozen=True):
     """What is the same in all conversations of an editor."""
 
     model: Model
+    endpoint: Dispatcher
+    """The agent's own."""
+    middleware: Sequence[Middleware]
+    """What is done around requests."""
     settings: Settings
     images: bool
     """Whether the agent's model takes pictures."""
@@ -103,7 +106,8 @@ class EditorSession:
         self._ended = anyio.Event()
         self._turn_over = anyio.Event()
         self._changed = anyio.Event()
-        self._catalog: Catalog | None = None
+        self._endpoint: Dispatcher | None = None
+        """That of the editor's servers."""
         self._turn: EditorTurn | None = None
         self._questions = Questions(
             served.ask,
@@ -130,12 +134,13 @@ class EditorSession:
                     if self._servers:
                         bridge = Bridge(
                             servers=self._servers,
+                            middleware=self._served.middleware,
                             settings=self._served.settings,
                             on_error_line=self._served.on_error_line,
                         )
                         await stack.enter_async_context(bridge)
-                        self._catalog = bridge.dispatcher().catalog
-                        self._catalog.listen(lambda _: self._changed.set())
+                        self._endpoint = bridge.dispatcher()
+                        self._endpoint.catalog.listen(lambda _: self._changed.set())
                     task_status.started()
                     is_started = True
                     await self._tell_commands()
@@ -145,7 +150,7 @@ class EditorSession:
                 # It goes on without servers; the other conversations are not concerned.
                 logger.exception("the servers of conversation %s have ended", self.session_id)
             finally:
-                self._catalog = None
+                self._endpoint = None
                 stop_listening()
                 self._client.leave()
                 self._ended.set()
@@ -205,9 +210,9 @@ class EditorSession:
         self, blocks: Sequence[Any], message: JSON, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel
     ) -> ChatRequest:
         """What the agent is asked."""
-        if self._catalog is not None:
+        if self._endpoint is not None:
             with anyio.move_on_after(self._served.settings.acp.starting if self._is_new else 0):
-                for source in self._catalog.sources:
+                for source in self._endpoint.catalog.sources:
                     await source.learn()
         if self._is_new:
             await self._noted(title_of(message))
@@ -225,19 +230,15 @@ class EditorSession:
 
     async def _lent(self, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel) -> Sequence[LentTool]:
         """The tools of the editor's servers."""
-        if self._catalog is None:
+        if self._endpoint is None:
             return ()
         limits, agent = self._served.settings, self._served.model.source.agent
-        tools = await offered_tools(self._catalog, _ALL_TOOLS, agent, limits.acp.tools)
-
-        async def bring(ask: Callable[[ClientRequest], Awaitable[JSON]], request: ClientRequest) -> JSON:
-            assert isinstance(request, EditorRequest)
-            return await brought_to_an_end(ask, request, limits.agent)
+        tools = await offered_tools(self._endpoint.catalog, _ALL_TOOLS, agent, limits.acp.tools)
 
         def request(name: str, arguments: JSON) -> EditorRequest:
             return self._request(channel, {"name": name, "arguments": arguments})
 
-        loan = Loan(self._catalog, tools, request, line, bring)
+        loan = Loan(self._endpoint, tools, request, line)
         turn_ends.callback(loan.end)
         return loan.tools
 
@@ -254,16 +255,13 @@ class EditorSession:
 
     # Commands
 
-    def _prompts(self) -> dict[str, tuple[JSON, Source, str]]:
-        """What there is to ask for with a slash: the definition, whose it is, and what it is called there."""
-        source = self._served.model.source
-        found: dict[str, tuple[JSON, Source, str]] = {
-            _typed(item["name"]): (dict(item), source, item["name"]) for item in source.features.prompts
-        }
-        catalog = self._catalog
-        for definition in () if catalog is None else catalog.definitions("prompt", modern=False):
-            assert catalog is not None
-            found.setdefault(_typed(definition["name"]), (definition, *catalog.prompt(definition["name"])))
+    def _prompts(self) -> dict[str, tuple[JSON, Dispatcher]]:
+        """What there is to ask for with a slash: the definition, and where it is published."""
+        found: dict[str, tuple[JSON, Dispatcher]] = {}
+        for endpoint in (self._served.endpoint, self._endpoint):
+            for definition in () if endpoint is None else endpoint.catalog.definitions("prompt", modern=False):
+                assert endpoint is not None
+                found.setdefault(_typed(definition["name"]), (definition, endpoint))
         return found
 
     async def _tell_commands(self) -> None:
@@ -272,7 +270,7 @@ class EditorSession:
         told: list[JSON] = []
         while True:
             self._changed = anyio.Event()
-            available = [_command(name, definition) for name, (definition, _, _) in self._prompts().items()]
+            available = [_command(name, definition) for name, (definition, _) in self._prompts().items()]
             if available != told:
                 await self.notify(updates.commands(available))
                 told = available
@@ -284,13 +282,12 @@ class EditorSession:
         found = None if command is None else self._prompts().get(command[0])
         if command is None or found is None:  # perhaps a path, or a command of the agent's own
             return [message]
-        definition, source, name = found
+        definition, endpoint = found
         arguments = command_arguments({**definition, "name": command[0]}, command[1])
-        request = self._request(channel, {"name": name, "arguments": arguments})
+        request = self._request(channel, {"name": definition["name"], "arguments": arguments})
         request.method = "prompts/get"
         try:
-            ask = partial(source.get_prompt, name, arguments)
-            result = await brought_to_an_end(ask, request, self._served.settings.agent)
+            result = await endpoint.own_request(request)
         except RequestError as error:
             raise ChatError(400, f"/{command[0]} cannot be filled in: {words(error)}") from None
         messages = messages_of_prompt(result, images=self._served.images)

@@ -162,6 +162,11 @@ class Bridge(ServedBridge):
         return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
 
     @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What is done around requests, the outermost first."""
+        return self._middleware
+
+    @property
     def is_open(self) -> bool:
         """Whether it is entered, so that it publishes."""
         return self._is_open

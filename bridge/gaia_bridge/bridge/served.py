@@ -70,6 +70,8 @@ class ServedBridge(ABC):
         hosts: Iterable[str] = (),
         origins: Iterable[str] = (),
         token: str | None = None,
+        public_url: str | None = None,
+        proxies: Iterable[str] = (),
         task_status: TaskStatus[list[str]] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve everything over HTTP until cancelled. Signals stay the program's.
@@ -80,17 +82,21 @@ class ServedBridge(ABC):
             hosts: Further names that clients use for us, as `host` or `host:port`.
             origins: Pages of other servers that may call us, in full.
             token: What clients must send as `Authorization: Bearer`.
+            public_url: The address that clients use, where a proxy stands before us: `https://bridge.example`. It needs
+                `token`.
+            proxies: Addresses and networks of such proxies, which are believed; any on this machine if there are none.
             task_status: Told the URLs that are served, once they are.
 
         Raises:
             ListenError: The address cannot be listened on, or must not.
-            ConfigError: A host or an origin is not one.
+            ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
         from gaia_bridge.server.http.serving import serve_until_cancelled
 
         expect_open(self._is_open)
         limits, leave = self.settings.http, self.close_streams
-        await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, limits, leave, task_status)
+        behind = public_url, proxies
+        await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, *behind, limits, leave, task_status)
 
     def app(
         self,
@@ -98,6 +104,8 @@ class ServedBridge(ABC):
         hosts: Iterable[str] = ("localhost:*", "127.0.0.1:*", "[::1]:*"),
         origins: Iterable[str] = (),
         token: str | None = None,
+        public_url: str | None = None,
+        proxies: Iterable[str] = (),
     ) -> ASGIApp:
         """An ASGI application, for a server of your own, or to be mounted below any path of another application.
 
@@ -109,14 +117,18 @@ class ServedBridge(ABC):
                 refused, because that is what DNS rebinding needs.
             origins: Pages of other servers that may call us, in full: `https://tool.example`.
             token: What clients must send as `Authorization: Bearer`.
+            public_url: The address that clients use, where a proxy stands before the server: `https://bridge.example`.
+                It needs `token`.
+            proxies: Addresses and networks of such proxies, which are believed, and `unix` for those that connect by a
+                socket without an address; any on this machine if there are none.
 
         Raises:
-            ConfigError: A host or an origin is not one.
+            ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
         from gaia_bridge.bridge.mounting import MountedBridge
         from gaia_bridge.server.http.access_policy import AccessPolicy
 
-        policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http)
+        policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http, public_url, proxies)
         return MountedBridge(self.asgi(policy), lambda: self._is_open, lambda: self)
 
     @asynccontextmanager
@@ -146,7 +158,7 @@ class ServedBridge(ABC):
     def _chat_routes(self) -> Iterable[BaseRoute]:
         from gaia_bridge.openai_api.app import chat_routes
 
-        return chat_routes(self._models, self._everything, self.settings.chats)
+        return chat_routes(self._models, self.dispatcher(), self.settings.chats)
 
     def dispatcher(self, source: str | None = None) -> Dispatcher:
         """What answers at an endpoint, for clients and transports inside of this process.

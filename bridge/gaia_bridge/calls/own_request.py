@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Final
+from copy import copy
+from typing import Any, Final, Self
 
 from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.model import LogMessage, Progress
@@ -45,10 +46,26 @@ class OwnRequest:
     is_relayed = False
     input_responses: Mapping[str, JSON] = _NOTHING
     request_state: str | None = None
+    served_by = ""
+    """The name of the source that works on it, once that is known."""
+    task_prefix = ""
+    """What the ids of its tasks begin with."""
 
     def __init__(self, client: Hashable, principal: Hashable = None) -> None:
         self.client = client
         self.principal = client if principal is None else principal
+
+    def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
+        """The same request with the answers to what its result asked for."""
+        again = copy(self)
+        again.input_responses, again.request_state = responses, state
+        return again
+
+    def with_params(self, params: Mapping[str, Any]) -> Self:
+        """The same request with other parameters."""
+        other = copy(self)
+        other.params = params
+        return other
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """It has no session."""

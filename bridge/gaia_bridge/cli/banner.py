@@ -57,6 +57,7 @@ class Access(Struct, frozen=True):
         allow_hosts: The host names that were allowed explicitly.
         hosts: All accepted `Host` headers.
         token_file: Where the token is kept that clients need, if they need one.
+        public: The address that clients use, where a proxy stands before us.
     """
 
     host: str
@@ -64,13 +65,21 @@ class Access(Struct, frozen=True):
     allow_hosts: Sequence[str]
     hosts: Collection[str]
     token_file: Path | None
+    public: object = None
 
     @property
     def base_url(self) -> str:
-        """A URL that is accepted: with the address itself, else with the first name that was allowed."""
+        """A URL that is accepted: the public one, or with the address itself, else with the first allowed name."""
+        if self.public is not None:
+            return str(self.public)
         own = self._authority(self.host.lower())
         accepted = own in self.hosts or not self.allow_hosts
         return f"http://{own if accepted else self._authority(self.allow_hosts[0])}"
+
+    @property
+    def address(self) -> str:
+        """What is listened on."""
+        return self._authority(self.host)
 
     def _authority(self, name: str) -> str:
         host = f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
@@ -143,6 +152,8 @@ def _joined(names: Sequence[str]) -> str:
 
 def _access_lines(access: Access) -> Iterator[str]:
     yield f"{_bold('Access')}: as {', '.join(sorted(access.hosts))}"
+    if access.public is not None:
+        yield f"  behind a proxy, which passes requests on to {access.address}"
     if access.token_file is None:
         yield "  without a token; --auth asks for one"
     else:

@@ -51,6 +51,7 @@ from gaia_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from gaia_bridge.background.serving import Background
+    from gaia_bridge.server.http.access_policy import LiveToken
 
 __all__ = ["ServeOptions", "run"]
 
@@ -73,6 +74,10 @@ class ServeOptions(Struct, frozen=True):
     config: Path | None
     names: NamingPolicy
     with_agents: bool = True
+    public_url: str | None = None
+    """The address that clients use, where a proxy stands in front."""
+    proxies: tuple[str, ...] = ()
+    """Those that are believed."""
     settings: Settings = Settings()
     reload: bool = False
     """Whether the agents follow their files."""
@@ -102,7 +107,7 @@ class _Content(Struct, frozen=True):
     """At the start."""
     configured: ConfiguredServers | None
     """And later."""
-    token: str | None = None
+    token: LiveToken | None = None
     """What clients need."""
     bridge: Bridge | None = None
     """Where it is published, if that was made by somebody else."""
@@ -158,26 +163,31 @@ def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
 def _run_http(options: ServeOptions, deadline: Deadline) -> None:
     with imported_for_good():
         from gaia_bridge.cli.banner import Access, banner
-        from gaia_bridge.server.http.access_policy import AccessPolicy, check_exposure
+        from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
         from gaia_bridge.server.http.listener import HttpServer, bind
         from gaia_bridge.server.http.token import load_or_create_token
+        from gaia_bridge.server.http.token_changes import follow_token
 
     limits = options.settings.http
-    token, token_file = load_or_create_token() if options.auth else (None, None)
-    check_exposure(options.host, options.allow_hosts, token)
+    text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
+    token = LiveToken(text)
+    given = options.allow_hosts, options.allow_origins, token, limits, options.public_url, options.proxies
+    AccessPolicy.for_address(options.host, 1, *given)  # what is wrong with them is said first of all
     with ExitStack() as opened:
         sockets = bind(options.host, options.port)
         for sock in sockets:
             opened.callback(sock.close)
         port: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(options.host, port, options.allow_hosts, options.allow_origins, token, limits)
-        access = Access(options.host, port, options.allow_hosts, policy.hosts, token_file)
+        policy = AccessPolicy.for_address(options.host, port, *given)
+        access = Access(options.host, port, options.allow_hosts, policy.hosts, token_file, policy.public)
         content = _load(options, token)
 
         async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
             app = bridge.asgi(policy)
             server = HttpServer(app, sockets=sockets, limits=limits, on_shutdown=[bridge.close_streams])
             async with anyio.create_task_group() as beside:
+                if token_file is not None:
+                    beside.start_soon(follow_token, token, token_file, _hide_also)
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(server.run)
                     shutdown.stop = server.stop
@@ -292,16 +302,22 @@ async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None
             await reloader.reload()
 
 
-def _hidden(servers: Sequence[ServerSpec], token: str | None) -> Sequence[ServerSpec]:
+def _hidden(servers: Sequence[ServerSpec], token: LiveToken | None) -> Sequence[ServerSpec]:
     """The servers, whose secrets are in no log from now on, nor is the token."""
-    hide_in_log([*(token and [token] or []), *(secret for spec in servers for secret in secrets_of(spec))])
+    hide_in_log(
+        [*([token.text] if token and token.text else []), *(secret for spec in servers for secret in secrets_of(spec))]
+    )
     return servers
+
+
+def _hide_also(token: str) -> None:
+    hide_in_log([token], more=True)
 
 
 def _reaches_beyond(options: ServeOptions) -> bool:
     from gaia_bridge.server.http.access_policy import reaches_beyond
 
-    return reaches_beyond(options.host, options.allow_hosts)
+    return options.public_url is not None or reaches_beyond(options.host, options.allow_hosts)
 
 
 def _has_servers(bridge: Bridge) -> bool:
@@ -315,7 +331,7 @@ def _server_logs() -> ServerLogs:
         return ServerLogs(None)
 
 
-def _load(options: ServeOptions, token: str | None = None) -> _Content:
+def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
     if options.bridge is not None:
         _announce([sys.argv, os.getcwd()])
         _hidden((), token)

@@ -158,16 +158,17 @@ def log_to_stderr(level: str) -> Callable[[], None]:
     return stop
 
 
-def hide_in_log(secrets: Iterable[str]) -> None:
+def hide_in_log(secrets: Iterable[str], *, more: bool = False) -> None:
     """Take secrets out of what is logged from now on, also where they are encoded.
 
     Args:
         secrets: Values; short ones, and paths, are in too many lines that mean something else.
+        more: Whether those that were taken out until now still are.
     """
-    hidden = Redactor(secret for secret in secrets if len(secret) >= _SECRET and "/" not in secret)
+    fit = [secret for secret in secrets if len(secret) >= _SECRET and "/" not in secret]
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, LineFormatter):
-            handler.formatter.redacted = hidden
+            handler.formatter.redacted = handler.formatter.redacted.and_also(fit) if more else Redactor(fit)
 
 
 def without_secrets(text: str) -> str:

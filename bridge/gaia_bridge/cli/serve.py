@@ -29,6 +29,8 @@ _HTTP_ONLY = {
     "auth": "--auth",
     "allow_hosts": "--allow-host",
     "allow_origins": "--allow-origin",
+    "public_url": "--public-url",
+    "proxies": "--trust-proxy",
 }
 
 
@@ -46,6 +48,19 @@ _HTTP_ONLY = {
     help="Also answer to this name, as clients write it.",
 )
 @click.option("--allow-origin", "allow_origins", metavar="ORIGIN", multiple=True, help="Also serve pages from there.")
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help="The address that clients use, where a proxy stands in front, such as https://bridge.example. Asks for a"
+    " token, as --auth does.",
+)
+@click.option(
+    "--trust-proxy",
+    "proxies",
+    metavar="ADDRESS[/BITS]",
+    multiple=True,
+    help="Believe what a proxy there says of its clients.  [default, with --public-url: any on this machine]",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Hashable
+from collections.abc import Collection
 from typing import Final
 
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError, ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
@@ -49,12 +50,12 @@ class RateLimit(Middleware):
         self._seconds = seconds
         self._per_client = per_client
         self._methods = frozenset(methods)
-        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[str | int | None, tuple[float, float]] = OrderedDict()
 
     async def on_request(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Take a token, or refuse."""
         if request.method in self._methods and not request.is_continued:
-            wait = self._take(request.client_request.principal if self._per_client else None)
+            wait = self._take(_key_of(request.client_request) if self._per_client else None)
             if wait > 0:
                 whose = "of a client" if self._per_client else "of all clients together"
                 text = f"Too many requests: {self._requests} {whose} in {self._seconds:g} s are taken"
@@ -62,10 +63,9 @@ class RateLimit(Middleware):
                 raise ToolError(text) if request.method == "tools/call" else ProtocolError(INTERNAL_ERROR, text)
         return await call_next(request)
 
-    def _take(self, client: Hashable) -> float:
+    def _take(self, client: str | int | None) -> float:
         """Take a token; returns how many seconds it is until there is one, if there is none."""
-        # What ties requests of one client together is kept by its hash alone, so that no connection is kept.
-        key, now, rate = hash(client), time.monotonic(), self._requests / self._seconds
+        key, now, rate = client, time.monotonic(), self._requests / self._seconds
         tokens, filled = self._buckets.get(key, (float(self._requests), now))
         tokens = min(float(self._requests), tokens + (now - filled) * rate)
         wait = max(0.0, (1 - tokens) / rate)
@@ -74,3 +74,8 @@ class RateLimit(Middleware):
         if len(self._buckets) > _CLIENTS:
             self._buckets.popitem(last=False)
         return wait
+
+
+def _key_of(request: ClientRequest) -> str | int:
+    """Return whose bucket a request takes from: a text or a number, so that no connection is kept."""
+    return request.session_key or hash(request.principal)

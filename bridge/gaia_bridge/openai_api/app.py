@@ -30,7 +30,7 @@ from gaia_bridge.openai_api.tool_request import ChatClients
 from gaia_bridge.openai_api.turn_endpoint import TurnEndpoint, failed
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits
 
 __all__ = ["chat_routes"]
@@ -40,12 +40,12 @@ _COMPLETIONS: Final = "/v1/chat/completions"
 _RESPONSES: Final = "/v1/responses"
 
 
-def chat_routes(models: Models, catalog: Catalog, limits: ChatEndpointLimits) -> list[BaseRoute]:
+def chat_routes(models: Models, endpoint: Dispatcher, limits: ChatEndpointLimits) -> list[BaseRoute]:
     """The routes, for the application that has all others too.
 
     Args:
         models: What there is to chat with.
-        catalog: Whose tools agents can be lent.
+        endpoint: Whose tools agents can be lent.
         limits: What one request may use.
     """
     stored, clients = StoredResponses(limits), ChatClients(limits.session_idle)
@@ -78,8 +78,8 @@ def chat_routes(models: Models, catalog: Catalog, limits: ChatEndpointLimits) ->
     async def refuse(request: Request) -> Response:
         return failed(_no_route(request))
 
-    completions = TurnEndpoint(models, catalog, clients, limits, read_completion)
-    responses = TurnEndpoint(models, catalog, clients, limits, read_response)
+    completions = TurnEndpoint(models, endpoint, clients, limits, read_completion)
+    responses = TurnEndpoint(models, endpoint, clients, limits, read_response)
     return [
         Route(_MODELS, list_models, methods=["GET"]),
         Route(f"{_MODELS}/{{model_id:path}}", get_model, methods=["GET"]),

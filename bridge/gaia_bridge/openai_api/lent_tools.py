@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -11,8 +11,9 @@ from typing import Any, Final
 import anyio
 from msgspec import Struct
 
+from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.chat_types import LentTool
-from gaia_bridge.contract import ClientRequest, Source
+from gaia_bridge.contract import Source
 from gaia_bridge.errors import RequestError
 from gaia_bridge.model import SourceState
 from gaia_bridge.openai_api.errors import ChatError
@@ -20,11 +21,12 @@ from gaia_bridge.openai_api.tools import EVERYTHING, Borrowing, RequestedTools
 from gaia_bridge.openai_api.turn_log import TurnLog
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.mcp_apps import is_model_visible
-from gaia_bridge.results.conversion import error_result, is_input_required, words
+from gaia_bridge.results.conversion import error_result, words
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.dispatcher import Dispatcher
 
-__all__ = ["Bring", "Loan", "offered_tools"]
+__all__ = ["Loan", "offered_tools"]
 
 logger = logging.getLogger(__name__)
 
@@ -121,34 +123,26 @@ def _listed(names: Any) -> str:
     return (", ".join(found[:_SHOWN]) + (f" and {more} more" if more > 0 else "")) or "none"
 
 
-Bring = Callable[[Callable[[ClientRequest], Awaitable[JSON]], ClientRequest], Awaitable[JSON]]
-"""Calls a tool until there is a result that asks for nothing."""
-
-
 class Loan:
     """Tools that an agent is lent, until the end of a turn. To be made on the bridge's event loop.
 
     Args:
-        catalog: What they are published in.
+        endpoint: Where they are published, which answers the calls.
         tools: Which.
         request: Makes the request of one call, of the tool's public name and its arguments.
         line: Tells of the calls.
-        bring: Brings a call to its end, given what calls the tool, and the request; without, one that
-            asks something fails.
     """
 
     def __init__(
         self,
-        catalog: Catalog,
+        endpoint: Dispatcher,
         tools: Sequence[_Offered],
-        request: Callable[[str, JSON], ClientRequest],
+        request: Callable[[str, JSON], OwnRequest],
         line: TurnLog,
-        bring: Bring | None = None,
     ) -> None:
         self._line = line
-        self._catalog = catalog
+        self._endpoint = endpoint
         self._request = request
-        self._bring = bring
         self._loop = LoopHandle()
         self._over = False
         self._calls: set[anyio.CancelScope] = set()
@@ -177,7 +171,7 @@ class Loan:
                 call.cancel()
             self._calls.add(call)
             try:
-                result = called.result = await self._result(tool, arguments, request)
+                result = called.result = await self._endpoint.own_request(request)
             except RequestError as error:
                 result = called.result = error_result(words(error))
             except Exception:
@@ -187,14 +181,6 @@ class Loan:
             finally:
                 self._calls.discard(call)
         return result or error_result(f"tool '{tool.public_name}' was cancelled: the turn is over")
-
-    async def _result(self, tool: _Offered, arguments: JSON, request: ClientRequest) -> JSON:
-        ask = partial(tool.source.call_tool, tool.name, arguments)
-        result = await (ask(request) if self._bring is None else self._bring(ask, request))
-        if is_input_required(result):
-            name = tool.public_name
-            return error_result(f"tool '{name}' asks its user something, which cannot be done within a chat completion")
-        return self._catalog.addresses.outward(tool.source, result)
 
 
 class _Caller:

@@ -27,7 +27,7 @@ from gaia_bridge.openai_api.tool_request import ChatClients, ToolRequest
 from gaia_bridge.openai_api.turn import Turn
 from gaia_bridge.openai_api.turn_log import TurnLine
 from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits
 
 __all__ = ["Event", "TurnEndpoint", "TurnExchange", "failed"]
@@ -83,7 +83,7 @@ class TurnEndpoint:
 
     Args:
         models: What there is to chat with.
-        catalog: Whose tools agents can be lent.
+        endpoint: Whose tools agents can be lent.
         clients: Who uses lent tools.
         limits: What one request may use.
         read: Understands the body of a request that names this session, or none.
@@ -92,13 +92,13 @@ class TurnEndpoint:
     def __init__(
         self,
         models: Models,
-        catalog: Catalog,
+        endpoint: Dispatcher,
         clients: ChatClients,
         limits: ChatEndpointLimits,
         read: Callable[[bytes, str | None], TurnExchange],
     ) -> None:
         self._models = models
-        self._catalog = catalog
+        self._endpoint = endpoint
         self._clients = clients
         self._limits = limits
         self._read = read
@@ -136,9 +136,9 @@ class TurnEndpoint:
     ) -> Response:
         """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
         asked, source = exchange.asked, model.source
-        tools = await offered_tools(self._catalog, asked.tools, source.agent, self._limits.lent_tools)
+        tools = await offered_tools(self._endpoint.catalog, asked.tools, source.agent, self._limits.lent_tools)
         client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id))
-        loan = Loan(self._catalog, tools, partial(ToolRequest, client), line)
+        loan = Loan(self._endpoint, tools, partial(ToolRequest, client), line)
         turn_ends.callback(loan.end)
         chat = ChatRequest(asked.messages, asked.session_id, loan.tools, asked.tools.client, asked.options)
         model.begin(turn, chat)

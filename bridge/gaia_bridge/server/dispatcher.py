@@ -10,12 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
+from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.loop_guard.bridge_hops import check_hops, new_id
@@ -169,6 +170,17 @@ class Dispatcher:
         task = asyncio.get_running_loop().create_task(self._run(call, answered))
         call.runs_in(task)
         return task
+
+    def own_request(self, request: OwnRequest) -> Awaitable[JSON]:
+        """The result of a tool or a prompt, for somebody who is no client of MCP. Middleware is around that as well.
+
+        Args:
+            request: Its `method` is `tools/call` or `prompts/get`; its parameters have the public name.
+
+        Raises:
+            RequestError: As for a client's request.
+        """
+        return self._methods.serve(cast("Call", request))  # it has all that these two methods ask of a call
 
     def notified(self, connection: Connection, message: Mapping[str, Any]) -> None:
         """A notification came."""

@@ -34,6 +34,7 @@ from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.settings import Settings
+from gaia_bridge.tool_search.search import SearchError
 
 __all__ = ["Methods"]
 
@@ -80,12 +81,16 @@ class Methods:
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
             "subscriptions/listen": subscriptions.listen,
-            "tools/call": self._call_tool,
             SKILLS_GET: self._skills.get,
             DIRECTORY_READ: self._skills.read_directory,
             **dict.fromkeys(_KINDS, self._list),
         }
-        self._methods = {method: chain.around(method, handler) for method, handler in methods.items()}
+        self._chain = chain
+        self._tool_call = chain.around("tools/call", self._call_tool)
+        self._methods = {
+            "tools/call": self._called_tool,
+            **{method: chain.around(method, handler) for method, handler in methods.items()},
+        }
 
     def serve(self, call: Call) -> Awaitable[JSON]:
         """The result of a request of the core."""
@@ -105,7 +110,7 @@ class Methods:
         if kind == "prompt" and declares_skills(call.client_capabilities):
             shown = without_skill_prompts(definitions)
         if kind == "tool":
-            shown = self._search.visible_tools(definitions, str(call.client_info.get("name", "")), bridge=bridge)
+            shown = self._search.visible_tools(definitions, call)
             shown = self._results.with_reader(call, shown)
         server = self._catalog.server
         if server is not None and kind == "skill":  # nothing says when what it has is another, as its files are
@@ -124,6 +129,24 @@ class Methods:
         ttl = self._settings.list_ttl if self._catalog.settled else 0
         return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private", **page}
 
+    def _called_tool(self, call: Call) -> Awaitable[JSON]:
+        """The result of the tool that is meant, which middleware is to see: not that of the tool that calls others."""
+        name: str = call.params["name"]
+        if self._catalog.listed_tool(name) is None and self._search.is_call(name, call):
+            return self._call_by_name(call)
+        return self._tool_call(call)
+
+    async def _call_by_name(self, call: Call) -> JSON:
+        try:
+            name, arguments = await self._search.meant(call.params.get("arguments") or {})
+        except SearchError as error:
+            return await self._chain.around("tools/call", partial(_refuse, f"{error}. {error.suggestion}"))(call)
+        meant = call.with_params({**call.params, "name": name, "arguments": arguments})
+        try:
+            return await self._tool_call(meant)
+        finally:
+            call.served_by, call.task_prefix = meant.served_by, meant.task_prefix
+
     async def _call_tool(self, call: Call) -> JSON:
         name: str = call.params["name"]
         arguments: JSON = call.params.get("arguments") or {}
@@ -131,11 +154,9 @@ class Methods:
         if found is None:
             if (read := self._results.called(call, name, arguments)) is not None:
                 return read
-            called = await self._search.called(name, arguments, modern=call.modern)
-            if called.result is not None:
-                return called.result
-            found = await self._catalog.sought(lambda: self._catalog.tool(called.name), called.name)
-            arguments = called.arguments
+            if self._search.is_search(name, call):
+                return await self._search.search(arguments, modern=call.modern)
+            found = await self._catalog.sought(lambda: self._catalog.tool(name), name)
         source, own = found
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
@@ -232,6 +253,10 @@ class Methods:
             return await server.forward("logging/setLevel", {"level": level}, call)
         call.connection.log_level = level
         return {}
+
+
+async def _refuse(problem: str, call: Call) -> JSON:
+    return error_result(problem)
 
 
 def _declares(source: Source, capability: str, ability: str) -> bool:

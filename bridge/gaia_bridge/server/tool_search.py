@@ -1,7 +1,7 @@
 """Two tools instead of thousands: one that finds tools and one that calls them, for clients that take only so many.
 
 Which clients these are is in `known_clients`. What is called by name is called as it would be directly: here it is only
-found out which tool is meant (`Endpoint` does the rest).
+found out which tool is meant (`Methods` does the rest).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 import anyio.to_thread
-from msgspec import Struct
 
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
 from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.json_text import from_json, to_json
@@ -39,7 +40,7 @@ from gaia_bridge.tool_search.search import (
     search_text,
 )
 
-__all__ = ["Called", "PublishedSearch"]
+__all__ = ["PublishedSearch"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,16 +49,6 @@ _OURS: Final = "gaia-bridge"
 
 _SOURCES: Final = 400
 """Characters of the description that tell whose tools can be found."""
-
-
-class Called(Struct, frozen=True):
-    """What a `tools/call` turns out to be."""
-
-    name: str
-    """The public name of the tool that is meant."""
-    arguments: JSON
-    result: JSON | None = None
-    """The answer, where no source is asked."""
 
 
 class PublishedSearch:
@@ -82,19 +73,16 @@ class PublishedSearch:
         """The clients that are shown the search because they do not take as many tools, and what was looked at."""
         return [{"client": client, "limit": limit, "tools": tools} for client, (limit, tools) in self._switched.items()]
 
-    def visible_tools(self, definitions: list[JSON], client: str, *, bridge: bool) -> list[JSON]:
+    def visible_tools(self, definitions: list[JSON], call: ClientRequest) -> list[JSON]:
         """What a client is to be shown: all tools, or the search tools and those that no search may tell.
 
         The latter are for the views of MCP Apps, which call them as they are listed; the client's host hides them.
 
         Args:
             definitions: All tools.
-            client: How it introduces itself.
-            bridge: Whether it is another bridge, which decides by itself what it shows its own clients.
+            call: Its request.
         """
-        if not definitions or self._policy is ToolSearchPolicy.NEVER:
-            return definitions
-        if self._policy is ToolSearchPolicy.AUTO and (bridge or not self._is_too_much(len(definitions), client)):
+        if not self._is_shown(definitions, call):
             return definitions
         return [*self._search_tools(), *(tool for tool in definitions if not is_model_visible(tool))]
 
@@ -105,26 +93,36 @@ class PublishedSearch:
             tool = next((tool for tool in self._search_tools() if tool["name"] == name), None)
         return None if tool is None else tool["inputSchema"]
 
-    async def called(self, name: str, arguments: JSON, *, modern: bool) -> Called:
-        """Find out what is called that is not listed; a search is answered at once.
+    def is_search(self, name: str, call: ClientRequest) -> bool:
+        """Whether a client that is shown the search searches.
 
         Args:
-            name: The name that the client called, which no listed tool has.
-            arguments: The arguments that it gave.
-            modern: Whether it speaks 2026-07-28 or later.
+            name: What it calls, which no listed tool is named.
+            call: Its request.
         """
-        called = Called(name, arguments)
-        if self._policy is ToolSearchPolicy.NEVER:
-            return called
-        search, call = self._names()
-        if name == search:
-            return Called(name, arguments, await self._search(arguments, modern=modern))
-        if name != call:
-            return called
-        try:
-            return await self._target(arguments)
-        except SearchError as error:
-            return Called(name, arguments, error_result(f"{error}. {error.suggestion}"))
+        return self._is_ours(0, name, call)
+
+    def is_call(self, name: str, call: ClientRequest) -> bool:
+        """Whether a client that is shown the search calls another tool by its name.
+
+        Args:
+            name: What it calls, which no listed tool is named.
+            call: Its request.
+        """
+        return self._is_ours(1, name, call)
+
+    def _is_ours(self, which: int, name: str, call: ClientRequest) -> bool:
+        if self._policy is ToolSearchPolicy.NEVER or name != self._names()[which]:
+            return False
+        return self._is_shown(self._catalog.definitions("tool", modern=call.modern), call)
+
+    def _is_shown(self, definitions: Sequence[JSON], call: ClientRequest) -> bool:
+        """Whether a client is shown the search instead of all tools; other bridges decide by themselves."""
+        if not definitions or self._policy is not ToolSearchPolicy.AUTO:
+            return bool(definitions) and self._policy is ToolSearchPolicy.ALWAYS
+        return HOPS_META_KEY not in call.meta and self._is_too_much(
+            len(definitions), str(call.client_info.get("name", ""))
+        )
 
     def _is_too_much(self, tools: int, client: str) -> bool:
         """Whether a client takes fewer tools; said once, until it changes."""
@@ -162,7 +160,13 @@ class PublishedSearch:
         sources = ", ".join(source.name for source in self._catalog.sources if source.features.tools)
         return _definitions(search, call, one_line(sources, _SOURCES))
 
-    async def _search(self, arguments: JSON, *, modern: bool) -> JSON:
+    async def search(self, arguments: JSON, *, modern: bool) -> JSON:
+        """Answer a search.
+
+        Args:
+            arguments: What is searched for.
+            modern: Whether for a client of 2026-07-28 or later.
+        """
         await self._catalog.refresh()
         definitions = self._catalog.definitions("tool", modern=modern)
         call = self._names()[1]
@@ -193,8 +197,11 @@ class PublishedSearch:
                 return list(tools[:number])
         return list(tools)
 
-    async def _target(self, given: JSON) -> Called:
-        """The tool that a call by name is for.
+    async def meant(self, given: JSON) -> tuple[str, JSON]:
+        """The public name of the tool that a call by name is for, and its arguments.
+
+        Args:
+            given: The arguments of the tool that calls others.
 
         Raises:
             SearchError: The call says none, or not how.
@@ -218,7 +225,7 @@ class PublishedSearch:
             raise SearchError(one_line(f"Unknown tool: {name}"), there_are)
         if not is_model_visible(definition):
             raise SearchError(f"{name} is a tool for the views of an app only", f"Find those for models with {search}")
-        return Called(name, arguments)
+        return name, arguments
 
 
 def _found(tools: Mapping[str, JSON], arguments: JSON, ranking: ToolRanking) -> Found:

@@ -20,6 +20,8 @@ class HttpLimits(Limits, frozen=True):
     """Seconds to send the header lines (uvicorn itself waits for ever)."""
     body_timeout: float = 30.0
     """Seconds to send a body, for the same reason."""
+    body_patience: float = 0.05
+    """Seconds in which a small body follows its head nearly always: until then, nobody is called for the head alone."""
     keep_alive: float = 75.0
     """Seconds an idle connection is kept. Longer than a client's pool keeps it, so that the client closes first."""
     quick_answer: float = 0.05

@@ -16,6 +16,8 @@ import pytest
 
 from gaia.agents.base import MCPAgent, prompt
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.errors import ToolError
+from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AcpLimits, Settings
 from tests.support.agents import one_tool
@@ -147,6 +149,34 @@ async def test_the_prompts_of_agent_and_servers_are_commands() -> None:
         "[a.py](file:///a.py)",
     ]
     assert model.asked[2].last["content"] == "/etc/hosts is odd"
+
+
+async def test_middleware_is_around_the_tools_and_prompts_of_agent_and_servers() -> None:
+    class Greeting(MCPAgent):
+        """Greets."""
+
+        def _get_system_prompt(self) -> str:
+            return "You greet."
+
+        @prompt
+        def hello(self) -> str:
+            """Say hello."""
+            return "Hello."
+
+    class Refusing(Middleware):
+        async def on_request(self, request: McpRequest, call_next: CallNext) -> JSON:
+            if request.method.endswith("/list"):
+                return await call_next(request)
+            raise ToolError(f"refused: {request.name}")
+
+    model = FakeModel(call("up__pid"), say("Done."))
+    agent = Greeting(silent_mode=True, model=model)
+    async with editing(agent, middleware=[Refusing()]) as editor:
+        session = await editor.begin(raw())
+        await editor.ask(session, "go")
+        await editor.ask(session, "/hello")
+        assert "/hello cannot be filled in: refused: hello" in str(editor.client.updates)
+    assert "refused: up__pid" in str(model.asked[1].results())
 
 
 async def test_servers_that_cannot_be_are_refused(nothing_left: None) -> None:

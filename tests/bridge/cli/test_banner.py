@@ -134,6 +134,15 @@ def test_the_snippet_is_what_vs_code_reads() -> None:
     assert "Access: as 127.0.0.1:4711, [::1]:4711, localhost:4711" in text
 
 
+def test_behind_a_proxy_the_urls_are_those_of_clients() -> None:
+    policy = AccessPolicy.for_address("127.0.0.1", 8765, (), (), TOKEN, None, "https://bridge.example/x/")
+    text = text_of(CODE, access=Access("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public))
+    assert '"url": "https://bridge.example/x/mcp"' in text
+    assert "https://bridge.example/x/agents/code/sse" in text
+    assert "passes requests on to 127.0.0.1:8765" in text
+    assert "http://" not in text
+
+
 @pytest.mark.parametrize(
     ("host", "allow_hosts", "url"),
     [

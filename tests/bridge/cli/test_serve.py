@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli import bridge_runner, main
+from gaia_bridge.cli.agent_choice import AgentChoice
 from gaia_bridge.cli.bridge_runner import ServeOptions
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
+from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import ClientLimits
 from tests.bridge.cli.running import write_agent
 
@@ -157,6 +161,7 @@ def test_drafts_are_spoken_on_demand_and_it_is_said_if_there_are_none(
         (["--host", "127.0.0.1"], "--host"),
         (["--auth"], "--auth"),
         (["--allow-host", "x", "--allow-origin", "http://x"], "--allow-host, --allow-origin"),
+        (["--public-url", "https://x", "--trust-proxy", "10.0.0.1"], "--public-url, --trust-proxy"),
     ],
 )
 def test_options_of_http_mean_nothing_on_stdio(
@@ -189,6 +194,56 @@ def test_an_address_for_everyone_needs_a_token_and_names(
 @pytest.mark.parametrize("options", [["--allow-host", "http://x/y"], ["--allow-origin", "*"]])
 def test_a_host_or_origin_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
     assert f"error: {options[0]}: " in error_of(capsys, "--port", "0", *options, code=78)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--public-url", "bridge.example"], "--public-url: 'bridge.example' is no address of a server"),
+        (["--public-url", "https://a", "--trust-proxy", "proxy"], "--trust-proxy: 'proxy' does not appear"),
+        (["--trust-proxy", "10.0.0.1"], "--trust-proxy: without --public-url"),
+    ],
+)
+def test_a_public_url_or_a_proxy_that_is_none_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    problem: str,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert f"error: {problem}" in error_of(capsys, "--port", "0", *options, code=78)
+
+
+def test_a_bridge_behind_a_proxy_has_a_token_and_leaves_out_agents_that_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies: list[AccessPolicy] = []
+    choices: list[AgentChoice] = []
+
+    class Stop(Exception):
+        pass
+
+    def asgi(self: Bridge, policy: AccessPolicy) -> None:
+        policies.append(policy)
+        raise Stop
+
+    def load(self: AgentChoice, *, others: bool) -> list[LoadedAgent]:
+        choices.append(self)
+        return []
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(Bridge, "asgi", asgi)
+    monkeypatch.setattr(AgentChoice, "load", load)
+    for more in ([], ["--trust-proxy", "10.0.0.1"]):
+        assert main(["serve", "--port", "0", "--public-url", "https://bridge.example/x", *more]) == ExitCode.SOFTWARE
+    for policy, choice, address in zip(policies, choices, ("127.0.0.1", "10.0.0.1"), strict=True):
+        assert policy.token.text == (tmp_path / ".gaia/bridge-token").read_text().strip()
+        assert "bridge.example" in policy.hosts
+        scope = {"path": "/", "client": (address, 1)}
+        seen = policy.proxies.of(scope, {b"x-forwarded-for": [b"203.0.113.9"]})
+        assert seen.changes["client"] == ("203.0.113.9", 0)
+        assert choice.beyond
 
 
 def test_a_configuration_that_was_named_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,8 @@ async def test_what_nobody_wants_is_no_step_on_the_way() -> None:
         catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
         methods = Dispatcher(catalog, Settings(), "/", middleware=middleware)._methods
         own = (methods, methods._skills, methods._subscriptions)
-        return {method: getattr(handler, "__self__", None) in own for method, handler in methods._methods.items()}
+        handlers = {**methods._methods, "tools/call": methods._tool_call}
+        return {method: getattr(handler, "__self__", None) in own for method, handler in handlers.items()}
 
     assert all(handlers().values())
     assert [method for method, is_bare in handlers(Calls()).items() if not is_bare] == ["tools/call"]

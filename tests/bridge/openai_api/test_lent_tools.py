@@ -25,6 +25,7 @@ from gaia_bridge.openai_api.tools import Borrowing, RequestedTools
 from gaia_bridge.openai_api.turn_log import TurnLine
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits, Settings
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, chatting, saying
@@ -243,7 +244,8 @@ async def test_a_bridge_that_ends_during_a_call_is_a_result_too() -> None:
         asked = RequestedTools(borrowings=(Borrowing("tools[0]", "*", None),))
         line = TurnLine({"path": "/v1/chat/completions", "headers": []}, nowhere)
         request = partial(ToolRequest, ChatClient("c"))
-        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), request, line).tools)
+        tools = await offered_tools(catalog, asked, object(), 1)
+        lent.extend(Loan(Dispatcher(catalog, Settings(), "/"), tools, request, line).tools)
         ready.set()
         await asyncio.to_thread(started.wait)
 

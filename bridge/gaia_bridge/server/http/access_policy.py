@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError, ListenError
-from gaia_bridge.model import repr_without
 from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
+from gaia_bridge.server.http.proxies import LOOPBACK, Proxies, PublicUrl
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["AccessPolicy", "check_exposure", "quoted", "reaches_beyond", "split_authority"]
+__all__ = ["AccessPolicy", "LiveToken", "check_exposure", "quoted", "reaches_beyond", "split_authority"]
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -24,6 +24,37 @@ _ORIGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.+)")
 _CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
+class LiveToken:
+    """The token that clients have to bring, which can be exchanged while they come.
+
+    Args:
+        text: The token; `None` if they need none.
+
+    Raises:
+        ConfigError: It is empty or holds characters that a header cannot carry (fail closed).
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str | None) -> None:
+        self.text: str | None = None
+        if text is not None:
+            self.exchange(text)
+
+    def exchange(self, text: str) -> None:
+        """Have them bring another one from now on."""
+        if not _CREDENTIAL.fullmatch(text):
+            raise ConfigError(
+                "the bearer token",
+                "empty, or with characters outside A-Z a-z 0-9 - . _ ~ + / (RFC 6750 section 2.1)",
+                "use --auth, which makes one",
+            )
+        self.text = text
+
+    def __repr__(self) -> str:
+        return "LiveToken(...)"
+
+
 class AccessPolicy(Struct, frozen=True):
     """Who may call. Build it with `for_address`, or with `for_hosts` where somebody else listens.
 
@@ -31,33 +62,26 @@ class AccessPolicy(Struct, frozen=True):
         hosts: The accepted `Host` values, lower case, as `host` or `host:port`.
         origins: The accepted `Origin` values in the one form in which browsers serialise them.
         cross_origins: Those of them that are pages of another server and need CORS headers to read an answer.
-        token: The bearer token that every request but the health check must carry; `None` asks for none.
+        token: The bearer token that every request but the health check must carry, if any.
         limits: How much and how long.
         any_port: Hosts that are accepted with every port, lower case.
         served_elsewhere: Whether we do not listen ourselves: then a page from the very host that it calls may call.
-
-    Raises:
-        ConfigError: The token is empty or holds characters that a header cannot carry (fail closed).
+        public: The address that clients use, where a proxy stands before us.
+        proxies: Those that are believed.
+        only_direct: Whether a request that was passed on is refused while none is: it would make a local program of
+            everybody. Not so where other machines reach us by themselves, some of them through a proxy of theirs.
     """
 
     hosts: frozenset[str]
     origins: frozenset[str]
     cross_origins: frozenset[str] = frozenset()
-    token: str | None = None
+    token: LiveToken = LiveToken(None)
     limits: HttpLimits = HttpLimits()
     any_port: frozenset[str] = frozenset()
     served_elsewhere: bool = False
-
-    def __repr__(self) -> str:
-        return repr_without(self, "token")
-
-    def __post_init__(self) -> None:
-        if self.token is not None and not _CREDENTIAL.fullmatch(self.token):
-            raise ConfigError(
-                "the bearer token",
-                "empty, or with characters outside A-Z a-z 0-9 - . _ ~ + / (RFC 6750 section 2.1)",
-                "use --auth, which makes one",
-            )
+    public: PublicUrl | None = None
+    proxies: Proxies = Proxies((), None)
+    only_direct: bool = True
 
     @classmethod
     def for_address(
@@ -66,8 +90,10 @@ class AccessPolicy(Struct, frozen=True):
         port: int,
         allow_hosts: Iterable[str] = (),
         allow_origins: Iterable[str] = (),
-        token: str | None = None,
+        token: str | LiveToken | None = None,
         limits: HttpLimits | None = None,
+        public_url: str | None = None,
+        proxies: Iterable[str] = (),
     ) -> AccessPolicy:
         """Derive the policy from the address that is listened on.
 
@@ -87,13 +113,19 @@ class AccessPolicy(Struct, frozen=True):
             allow_origins: Further accepted origins.
             token: The bearer token, or `None`.
             limits: How much and how long; the defaults, if not given.
+            public_url: The address that clients use, where a proxy stands before us. It needs a token.
+            proxies: Their addresses and networks; any on this machine, if there is a public URL and none is named.
 
         Raises:
             ListenError: The address is not loopback, and the token or the explicit hosts are missing.
-            ConfigError: A host or an origin is not one.
+            ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
         allow_hosts = tuple(allow_hosts)
-        check_exposure(host, allow_hosts, token)
+        check_exposure(
+            host, filter(None, (*allow_hosts, public_url)), token.text if isinstance(token, LiveToken) else token
+        )
+        token = _live(token)
+        public, behind = _proxied(public_url, proxies, token, ("--public-url", "--trust-proxy", "--auth"))
         hosts: set[str] = set()
         if _is_loopback(host):
             hosts |= _spellings(_bracketed(host).lower(), port)
@@ -103,12 +135,16 @@ class AccessPolicy(Struct, frozen=True):
         for allowed in allow_hosts:
             hosts |= _allowed_host(allowed, port)
         cross_origins = frozenset(_canonical_origin(origin) for origin in allow_origins)
+        origins = {_canonical_origin(f"http://{name}") for name in hosts}
         return cls(
-            hosts=frozenset(hosts),
-            origins=cross_origins | {_canonical_origin(f"http://{name}") for name in hosts},
+            hosts=frozenset(hosts) | (public.hosts if public else frozenset[str]()),
+            origins=cross_origins | origins | ({_canonical_origin(public.origin)} if public else set[str]()),
             cross_origins=cross_origins,
             token=token,
             limits=limits or HttpLimits(),
+            public=public,
+            proxies=behind,
+            only_direct=behind.is_empty and _is_loopback(host),
         )
 
     @classmethod
@@ -118,6 +154,8 @@ class AccessPolicy(Struct, frozen=True):
         origins: Iterable[str] = (),
         token: str | None = None,
         limits: HttpLimits | None = None,
+        public_url: str | None = None,
+        proxies: Iterable[str] = (),
     ) -> AccessPolicy:
         """The policy of an application that somebody else serves, at an address that we do not know.
 
@@ -128,10 +166,14 @@ class AccessPolicy(Struct, frozen=True):
             origins: Pages of other servers that may call us, in full: `https://tool.example`.
             token: The bearer token, or `None`.
             limits: How much and how long; the defaults, if not given.
+            public_url: As for `for_address`.
+            proxies: As for `for_address`; `unix` for whoever connects by a socket without an address.
 
         Raises:
-            ConfigError: A host or an origin is not one.
+            ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
+        live = _live(token)
+        public, behind = _proxied(public_url, proxies, live, ("public_url", "proxies", "token="))
         exact: set[str] = set()
         any_port: set[str] = set()
         for text in hosts:
@@ -139,7 +181,16 @@ class AccessPolicy(Struct, frozen=True):
             (exact if name == text else any_port).add(_host(name, "hosts", "localhost:*"))
         cross_origins = frozenset(_canonical_origin(origin, "origins") for origin in origins)
         return cls(
-            frozenset(exact), cross_origins, cross_origins, token, limits or HttpLimits(), frozenset(any_port), True
+            frozenset(exact) | (public.hosts if public else frozenset[str]()),
+            cross_origins | ({_canonical_origin(public.origin)} if public else frozenset[str]()),
+            cross_origins,
+            live,
+            limits or HttpLimits(),
+            frozenset(any_port),
+            True,
+            public,
+            behind,
+            behind.is_empty,
         )
 
     def accepts_host(self, host: bytes) -> bool:
@@ -151,6 +202,36 @@ class AccessPolicy(Struct, frozen=True):
         except ValueError:
             return False
         return name.lower() in self.any_port
+
+
+def _live(token: str | LiveToken | None) -> LiveToken:
+    return token if isinstance(token, LiveToken) else LiveToken(token)
+
+
+def _proxied(
+    public_url: str | None, proxies: Iterable[str], token: LiveToken, names: tuple[str, str, str]
+) -> tuple[PublicUrl | None, Proxies]:
+    """The public address, and the proxies before us.
+
+    Args:
+        public_url: What was given.
+        proxies: What was given.
+        token: What clients have to bring.
+        names: What the three are called.
+
+    Raises:
+        ConfigError: They do not go together.
+    """
+    url, proxy, auth = names
+    given = tuple(proxies)
+    if public_url is None:
+        if given:
+            raise ConfigError(proxy, f"without {url}, the address that clients use", f"add {url} https://...")
+        return None, Proxies((), None)
+    if token.text is None:
+        raise ConfigError(url, "others reach the bridge there, so it needs a token", f"add {auth}")
+    public = PublicUrl.of(public_url, url)
+    return public, Proxies(given or LOOPBACK, public, proxy)
 
 
 def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> None:

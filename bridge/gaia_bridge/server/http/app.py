@@ -30,7 +30,7 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.guard import REQUEST_ID, Guard
-from gaia_bridge.server.http.people import FOR_PEOPLE, is_person
+from gaia_bridge.server.http.people import is_person, words_for_people
 from gaia_bridge.server.http.request_heads import WHOLE_BODY
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.http_exchange import HttpExchange
@@ -47,6 +47,9 @@ _Serve = Callable[["HttpBinding", HttpExchange], Awaitable[None]]
 _Find = Callable[[str, str], "HttpBinding | None"]
 _Report = Callable[[], JSON]
 _Further = Callable[[], "Iterable[BaseRoute]"]
+
+
+_OF_ANYBODY: Final = AccessPolicy(frozenset(), frozenset())
 
 
 class HttpBinding:
@@ -96,13 +99,13 @@ class HttpBinding:
         """A message of a client of HTTP+SSE."""
         await self._sse.message(exchange)
 
-    async def card(self, exchange: HttpExchange, *, asks_token: bool = False) -> None:
+    async def card(self, exchange: HttpExchange, policy: AccessPolicy = _OF_ANYBODY) -> None:
         """What clients may know before they connect."""
         from gaia_bridge.server.http.server_card import answer_card
 
         dispatcher = self._dispatcher
         revisions = dispatcher.settings.revisions
-        await answer_card(exchange, dispatcher.catalog, revisions, self._prefix, asks_token=asks_token)
+        await answer_card(exchange, dispatcher.catalog, revisions, self._prefix, policy)
 
 
 _NO_JSON: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept application/json")
@@ -131,9 +134,9 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, f
     def make_others() -> ASGIApp:
         from gaia_bridge.server.http.routes import make_routes
 
-        return make_routes(report, policy.token, further())
+        return make_routes(report, policy, further())
 
-    return Guard(_McpPaths(find, _MadeLater(make_others), asks_token=policy.token is not None), policy)
+    return Guard(_McpPaths(find, _MadeLater(make_others), policy), policy)
 
 
 class _MadeLater:
@@ -172,13 +175,13 @@ class _McpPaths:
     Args:
         find: Gives the endpoint of a path.
         others: Serves all other paths.
-        asks_token: Whether clients have to bring a token.
+        policy: Who may call.
     """
 
-    def __init__(self, find: _Find, others: ASGIApp, *, asks_token: bool) -> None:
+    def __init__(self, find: _Find, others: ASGIApp, policy: AccessPolicy) -> None:
         self._find = find
         self._others = others
-        self._asks_token = asks_token
+        self._policy = policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -193,11 +196,11 @@ class _McpPaths:
             missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{group}")
             await HttpExchange(scope, receive, send).refuse(missing, 404)
         elif serve is HttpBinding.card:
-            await binding.card(HttpExchange(scope, receive, send), asks_token=self._asks_token)
+            await binding.card(HttpExchange(scope, receive, send), self._policy)
         elif scope["method"] == "GET" and is_person(scope):
             from starlette.responses import PlainTextResponse
 
-            await PlainTextResponse(FOR_PEOPLE, 406)(scope, receive, send)
+            await PlainTextResponse(words_for_people(self._policy), 406)(scope, receive, send)
         elif scope["method"] == "POST":
             await self._post(binding, serve, scope, receive, send)
         else:

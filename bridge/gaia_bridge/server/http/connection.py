@@ -179,6 +179,10 @@ class Connection(HttpToolsProtocol):
         """Whether it has read the whole request."""
         self._persists = False
         self._known: KnownHead | None = None
+        self._body_wait: asyncio.TimerHandle | None = None
+        """While a head has come, and its small body is waited for before the application is called."""
+        self._is_impatient = False
+        """Whether no body is waited for."""
         self._piece = Piece()
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
@@ -199,6 +203,7 @@ class Connection(HttpToolsProtocol):
         self._part, self._held = _Part.NOTHING, b""
         self._clear_deadline()
         self._clear_reading_deadline()
+        self._end_body_wait()
         self._unsent.remove(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # which uvicorn leaves where the connection was reset
@@ -210,7 +215,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
         self._held = self._held + data if self._held else data
-        if self._part is _Part.HEAD and self._read_known() and not self._held:
+        if self._part is _Part.HEAD and (not self._held if self._read_known() else self._body_wait):
             self._watch()  # as it is nearly always
         else:
             self._read()
@@ -243,17 +248,24 @@ class Connection(HttpToolsProtocol):
         return False
 
     def _read_head(self) -> bool:
-        return self._read_known() or self._read_new_head()
+        return self._read_known() or (self._body_wait is None and self._read_new_head())
 
     def _read_known(self) -> bool:
-        """Read a request whose head is the same as that of the last, if its body is here as well."""
+        """Read a request whose head is the same as that of the last, once its body is here as well.
+
+        Most clients and proxies send head and body apart. A small body is waited for: to call the application before
+        the body is there, and to wake it when it is, would cost as much again as the whole request.
+        """
         known, held = self._known, self._held
         if known is None or not held.startswith(known.head):
             return False
         start = len(known.head)
         end = start + known.length
         if len(held) < end:
+            if self._body_wait is None and known.length <= _WHOLE_BYTES and not self._is_impatient:
+                self._body_wait = self.loop.call_later(self._limits.body_patience, self._read_impatiently)
             return False
+        self._end_body_wait()
         self._held, self._searched = held[end:], 0
         self.scope = {**known.scope, "headers": [*known.scope["headers"]], "state": self.app_state.copy()}
         cycle = self._start("1.1", known.found)
@@ -262,6 +274,18 @@ class Connection(HttpToolsProtocol):
             self.scope["extensions"][WHOLE_BODY] = body
         self._end_request()
         return True
+
+    def _read_impatiently(self) -> None:
+        """Call the application without the body: it may have something to say against the head."""
+        self._body_wait = None
+        self._is_impatient = True
+        self._read()
+        self._is_impatient = False
+
+    def _end_body_wait(self) -> None:
+        if self._body_wait is not None:
+            self._body_wait.cancel()
+            self._body_wait = None
 
     def _read_new_head(self) -> bool:
         held, most = self._held, self._limits.header_bytes
@@ -333,6 +357,10 @@ class Connection(HttpToolsProtocol):
             self._part, self._length = _Part.SIZED_BODY, int(values.get(b"content-length", b"0"))
         expects = b"expect" in values and version == "1.1" and b"100-continue" in values[b"expect"].lower()
         found = None if expects or upgrades or version == "1.0" else self._remember(head)
+        if found is not None and len(self._held) < self._length <= _WHOLE_BYTES and not self._is_impatient:
+            self.parser = httptools.HttpRequestParser(self)
+            self._part, self._held = _Part.HEAD, head + self._held  # it is known now, and read as such
+            return
         self._start(version, found, expects=expects)
         if self._is_whole:
             self._end_request()
@@ -449,7 +477,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
 
     def _watch(self) -> None:
-        if self._part is _Part.HEAD and not self._is_idle:
+        if self._part is _Part.HEAD and not self._is_idle and self._body_wait is None:
             self._set_deadline(self._limits.header_timeout)
         elif self._part in _BODY and self.cycle is not None and self.cycle.response_complete:
             self._set_deadline(self._limits.body_timeout)

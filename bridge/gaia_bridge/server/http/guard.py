@@ -4,6 +4,7 @@ Every route of every transport is behind the one `Guard`, so that the same reque
 Nothing of a body is read before the headers were accepted. The checks, in order:
 
     target         a path                                        400   RFC 9112 section 3.2
+    proxy          none, or the bridge was told of it            421   what it opens to others
     Host           exactly one, well-formed / on the list        400 / 421   DNS rebinding
     Origin         absent, or exactly one on the list            403
     header size    at most `HttpLimits.header_bytes`             431
@@ -12,7 +13,8 @@ Nothing of a body is read before the headers were accepted. The checks, in order
     content        application/json in UTF-8, not compressed     415
     body           at most `HttpLimits.body_bytes`, in time      413, 408
 
-What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC.
+What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC;
+what is about credentials as OAuth does, which is how clients read it.
 
 A verdict rests on `scope["path"]`, `scope["method"]` and header bytes alone, never on a URL that was put together from
 them. What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
@@ -30,6 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaia_bridge.openai_api.errors import CHAT_PREFIX, refusal_body
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
+from gaia_bridge.server.http.proxies import Forwarded
 from gaia_bridge.server.http.refusal_log import Refusals
 from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE_BODY
 
@@ -62,6 +65,13 @@ WATCHED_HEADERS = frozenset(
 REPEATED = b"more than one"
 """Stands for a watched header that came more than once: acceptable to no check, and clear in its message."""
 
+
+_FORWARDING = (b"forwarded", b"via", b"x-forwarded-", b"x-real-ip")
+"""How the headers begin that proxies and tunnels add, and no client of its own accord."""
+
+_REGISTER = "/register"
+_WELL_KNOWN = "/.well-known/"
+_REMEDY = "The token is in ~/.gaia/bridge-token of whoever runs `gaia-bridge serve`; other programs have their own."
 
 REQUEST_ID = "gaia_bridge.request_id"
 """Where a scope says which JSON-RPC request it is, once that was read."""
@@ -110,7 +120,8 @@ class Guard:
         self._hosts = frozenset(host.encode() for host in policy.hosts)
         self._origins = frozenset(origin.encode() for origin in policy.origins)
         self._cross_origins = frozenset(origin.encode() for origin in policy.cross_origins)
-        self._token = policy.token.encode() if policy.token is not None else None
+        self._token = policy.token
+        self._realm = _quoted_string(str(policy.public or "gaia-bridge"))
         self._cross_origin: CrossOrigin | None = None
         if policy.cross_origins:
             from gaia_bridge.server.http.cross_origin import CrossOrigin
@@ -124,14 +135,21 @@ class Guard:
             return
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
         found: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        if self in found:  # it was accepted, with the length that it says, and needs no headers that CORS adds
+        known: _Accepted | None = found[self] if self in found else None
+        # It was accepted, with the length that it says, and needs no headers that CORS adds.
+        if known is not None and known.token == self._token.text:
+            if known.changes:
+                scope = {**scope, **known.changes}
             if WHOLE_BODY in extensions:
                 await self._app(scope, receive, send)
             else:
-                await self._forward(found[self], scope, receive, send)
+                await self._forward(known.head, scope, receive, send)
             return
         head = _scan(scope)
-        refusal = self._check_caller(scope, head)
+        forwarded = self._policy.proxies.of(scope, head.forwarding)
+        if forwarded.changes:
+            scope = {**scope, **forwarded.changes}
+        refusal = self._check_caller(scope, head, forwarded)
         if refusal is None and self._cross_origin and head.values.get(b"origin") in self._cross_origins:
             preflight = self._cross_origin.preflight(scope)
             if preflight is not None:
@@ -144,7 +162,7 @@ class Guard:
         if refusal is not None:
             await self._refuse(scope, send, refusal)
         else:
-            found[self] = head
+            found[self] = _Accepted(head, self._token.text, forwarded.changes)
             await self._forward(head, scope, receive, send)
 
     async def _forward(self, head: _Head, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,6 +179,8 @@ class Guard:
     async def _refuse(self, scope: Scope, send: Send, refusal: _Refusal) -> None:
         self._refusals.tell(scope["method"], quoted(scope["path"]), refusal.status, refusal.message)
         body = body_for(scope["path"], refusal.status, refusal.message)
+        if refusal.error and not scope["path"].startswith(CHAT_PREFIX):
+            body = json.dumps({"error": refusal.error, "error_description": refusal.message}).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
@@ -178,10 +198,12 @@ class Guard:
         else:
             raise RuntimeError(f"the guard does not know ASGI connections of type {scope['type']!r}")
 
-    def _check_caller(self, scope: Scope, head: _Head) -> _Refusal | None:
+    def _check_caller(self, scope: Scope, head: _Head, forwarded: Forwarded) -> _Refusal | None:
         if not scope["path"].startswith("/"):
             return _Refusal(400, f"The request target {quoted(scope['path'])} is not a path; expected /PATH.")
-        host = head.values.get(b"host", b"")
+        if self._policy.only_direct and (sign := _sign_of_proxy(scope, head)):
+            return self._refuse_proxy(sign)
+        host = head.values.get(b"host", b"") if forwarded.host is None else forwarded.host
         is_known = host in self._hosts or host.lower() in self._hosts
         if not is_known and not self._policy.accepts_host(host):
             return self._refuse_host(host)
@@ -207,6 +229,19 @@ class Guard:
             b"https://" + host.lower(),
         )
 
+    def _refuse_proxy(self, sign: str) -> _Refusal:
+        told = (
+            "Give public_url= and token=, and proxies= unless the proxy is on this machine."
+            if self._policy.served_elsewhere
+            else "Start it with --public-url and the address that clients use, and with --trust-proxy and the address "
+            "of the proxy unless that is on this machine: it then asks for a token."
+        )
+        return _Refusal(
+            421,
+            f"This request came by way of a proxy or a tunnel ({sign}), of which this bridge was not told: whoever "
+            f"reaches that could call it. {told} See docs/serve.md, Behind a proxy.",
+        )
+
     def _refuse_host(self, host: bytes) -> _Refusal:
         policy = self._policy
         expected = ", ".join(sorted((*policy.hosts, *(f"{name}:*" for name in policy.any_port))))
@@ -221,17 +256,28 @@ class Guard:
         )
 
     def _check_token(self, scope: Scope, head: _Head) -> _Refusal | None:
-        if self._token is None or (scope["path"] == HEALTH_PATH and scope["method"] == "GET"):
+        token, path = self._token.text, scope["path"]
+        if token is None or (path == HEALTH_PATH and scope["method"] == "GET"):
             return None
         credential = bearer_token(head.values.get(b"authorization", b""))
-        if hmac.compare_digest(credential, self._token):
+        if hmac.compare_digest(credential, token.encode()):
             return None
+        if path == _REGISTER or _WELL_KNOWN in path:  # a client looks whether somebody gives out tokens
+            return _Refusal(
+                404,
+                f"There is no login here: clients send a token that they were given. {_REMEDY}",
+                error="invalid_request",
+            )
         came = "Another token" if credential else "No bearer token"
+        message = f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (one in the URL does not count)."
+        challenge = f"Bearer realm={self._realm}"
+        if credential:
+            challenge += f', error="invalid_token", error_description={_quoted_string(came + " came")}'
         return _Refusal(
             401,
-            f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (a token in the URL does not count). "
-            "The server names the file that holds the token when it starts.",
-            ((b"www-authenticate", b"Bearer"),),
+            f"{message} {_REMEDY}",
+            ((b"www-authenticate", challenge.encode()),),
+            "invalid_token" if credential else "invalid_request",
         )
 
     def _check_content(self, head: _Head) -> _Refusal | None:
@@ -295,6 +341,18 @@ class _Head(NamedTuple):
     size: int
     values: dict[bytes, bytes]
     has_body: bool
+    forwarding: dict[bytes, list[bytes]]
+    """What proxies write, by its name."""
+
+
+class _Accepted(NamedTuple):
+    """A head that was accepted."""
+
+    head: _Head
+    token: str | None
+    """The token of then."""
+    changes: Mapping[str, Any]
+    """What its scope is to say."""
 
 
 class _Refusal(NamedTuple):
@@ -303,22 +361,41 @@ class _Refusal(NamedTuple):
     status: int
     message: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    error: str = ""
+    """What OAuth calls it, if it is about credentials."""
+
+
+def _sign_of_proxy(scope: Scope, head: _Head) -> str:
+    """Why a request seems to have been passed on; empty if it does not."""
+    if head.forwarding:
+        return ", ".join(sorted(name.decode("latin-1") for name in head.forwarding))
+    # nginx adds nothing unless it is told to. What it speaks by default is spoken by no client of ours.
+    is_old = scope.get("http_version") == "1.0" and (scope["path"], scope["method"]) != (HEALTH_PATH, "GET")
+    return "HTTP/1.0" if is_old else ""
+
+
+def _quoted_string(text: str) -> str:
+    """A value of a header field, as RFC 9110 quotes it, section 5.6.4. It has printable ASCII only."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _scan(scope: Scope) -> _Head:
     size = 0
     values: dict[bytes, bytes] = {}
+    forwarding: dict[bytes, list[bytes]] = {}
     for name, value in scope["headers"]:
         size += len(name) + len(value) + 4  # ": " and the line end
         if name in WATCHED_HEADERS:
             values[name] = REPEATED if name in values else value
+        elif name.startswith(_FORWARDING):
+            forwarding.setdefault(name, []).append(value)
     # A body can come with any method. Every POST is treated as having one, so that none skips the content type.
     has_body = (
         scope["method"] == "POST"
         or b"transfer-encoding" in values
         or values.get(b"content-length", b"").strip(b"0") != b""
     )
-    return _Head(size, values, has_body)
+    return _Head(size, values, has_body, forwarding)
 
 
 def _has_arrived(scope: Scope) -> bool:

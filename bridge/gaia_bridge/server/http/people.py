@@ -6,14 +6,27 @@ from typing import Final
 
 from starlette.types import Scope
 
-__all__ = ["FOR_PEOPLE", "is_person"]
+from gaia_bridge.server.http.access_policy import AccessPolicy
 
-FOR_PEOPLE: Final = """\
+__all__ = ["is_person", "words_for_people"]
+
+_WORDS: Final = """\
 This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
 
-Give your MCP client the address of this machine and port with /mcp at its end. What is published is listed at /tools,
+Give your MCP client {address} at its end. What is published is listed at /tools,
 and how it is at /status.
 """
+
+_HERE: Final = "the address of this machine and port with /mcp"
+
+
+def words_for_people(policy: AccessPolicy) -> str:
+    """What they are told.
+
+    Args:
+        policy: Says which address clients use.
+    """
+    return _WORDS.format(address=f"the address {policy.public} with /mcp" if policy.public else _HERE)
 
 
 def is_person(scope: Scope) -> bool:

@@ -13,8 +13,9 @@ from starlette.routing import BaseRoute, Route
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.protocol.json_text import valid_json
+from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.guard import HEALTH_PATH, bearer_token
-from gaia_bridge.server.http.people import FOR_PEOPLE, is_person
+from gaia_bridge.server.http.people import is_person, words_for_people
 from gaia_bridge.server.http.token import token_proof
 
 __all__ = ["make_routes"]
@@ -25,26 +26,26 @@ _CHALLENGE: Final = 128
 _Report = Callable[[], JSON]
 
 
-def make_routes(report: Mapping[str, _Report], token: str | None, further: Iterable[BaseRoute]) -> Starlette:
+def make_routes(report: Mapping[str, _Report], policy: AccessPolicy, further: Iterable[BaseRoute]) -> Starlette:
     """Build the application that serves them.
 
     Args:
         report: What to answer on the plain GET routes, by path.
-        token: The one that clients have to bring, if there is one.
+        policy: Who may call.
         further: Routes of other APIs.
     """
-    routes: list[BaseRoute] = [Route("/", _tell_people, methods=["GET"])]
+
+    async def tell_people(request: Request) -> Response:
+        if not is_person(request.scope):
+            return Response(status_code=405, headers={"allow": "POST"})
+        return PlainTextResponse(words_for_people(policy))
+
+    routes: list[BaseRoute] = [Route("/", tell_people, methods=["GET"])]
     for path, answer in report.items():
         routes.append(
-            Route(path, _healthy(answer, token) if path == HEALTH_PATH else _reporting(answer), methods=["GET"])
+            Route(path, _healthy(answer, policy) if path == HEALTH_PATH else _reporting(answer), methods=["GET"])
         )
     return Starlette(routes=[*routes, *further])
-
-
-async def _tell_people(request: Request) -> Response:
-    if not is_person(request.scope):
-        return Response(status_code=405, headers={"allow": "POST"})
-    return PlainTextResponse(FOR_PEOPLE)
 
 
 def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
@@ -54,12 +55,12 @@ def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
     return report
 
 
-def _healthy(answer: _Report, token: str | None) -> Callable[[Request], Awaitable[Response]]:
+def _healthy(answer: _Report, policy: AccessPolicy) -> Callable[[Request], Awaitable[Response]]:
     """The health check. Who brings a challenge sees whether we know the token, before it is sent to us. Who has to
     bring the token, and does not, is told no more than that we live."""
 
     async def report(request: Request) -> Response:
-        said = answer()
+        said, token = answer(), policy.token.text
         if token is None:
             return JSONResponse(said)
         if not hmac.compare_digest(

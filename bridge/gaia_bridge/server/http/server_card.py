@@ -23,7 +23,7 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sanitize.web_addresses import ADDRESS_CHARACTER, is_web_address
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.http.access_policy import split_authority
+from gaia_bridge.server.http.access_policy import AccessPolicy, split_authority
 from gaia_bridge.server.http.mount import MOUNTED_AT
 from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
 
@@ -59,7 +59,7 @@ _TOKEN: Final[JSON] = {
 
 
 async def answer_card(
-    exchange: HttpExchange, catalog: Catalog, revisions: Revisions, prefix: str, *, asks_token: bool
+    exchange: HttpExchange, catalog: Catalog, revisions: Revisions, prefix: str, policy: AccessPolicy
 ) -> None:
     """Answer a request for the card.
 
@@ -68,15 +68,17 @@ async def answer_card(
         catalog: What the endpoint publishes.
         revisions: The revisions of the modern era that are served.
         prefix: The path that it lives under.
-        asks_token: Whether clients have to bring a token.
+        policy: Who may call, and at which address.
     """
+    asks_token = policy.token.text is not None
     if exchange.method not in ("GET", "HEAD"):
         await exchange.nothing(405, [(b"allow", b"GET, HEAD")])
         return
     await catalog.settle()
     scope = exchange.scope
     path = quote(scope.get(MOUNTED_AT, "") + prefix)  # as HTTP+SSE tells it
-    place = f"{scope['scheme']}://{exchange.headers['host']}{path}"
+    origin = policy.public.origin if policy.public else f"{scope['scheme']}://{exchange.headers['host']}"
+    place = f"{origin}{path}"
     card = server_card(catalog, revisions, place, asks_token=asks_token)
     body = json.dumps(valid_json(card), ensure_ascii=False, separators=(",", ":")).encode()
     tag = f'"{hashlib.sha256(body).hexdigest()}"'

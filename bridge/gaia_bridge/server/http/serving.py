@@ -22,6 +22,8 @@ async def serve_until_cancelled(
     hosts: Iterable[str],
     origins: Iterable[str],
     token: str | None,
+    public_url: str | None,
+    proxies: Iterable[str],
     limits: HttpLimits,
     on_shutdown: Callable[[], None],
     task_status: TaskStatus[list[str]],
@@ -35,6 +37,8 @@ async def serve_until_cancelled(
         hosts: Further names that clients use for us.
         origins: Pages of other servers that may call us.
         token: What clients must send.
+        public_url: The address that clients use, where a proxy stands before us.
+        proxies: Those that are believed.
         limits: Deadlines and sizes.
         on_shutdown: Says goodbye to clients.
         task_status: Told the URLs that are served.
@@ -42,7 +46,7 @@ async def serve_until_cancelled(
     sockets = bind(host, port)
     try:
         bound: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(host, bound, hosts, origins, token, limits)
+        policy = AccessPolicy.for_address(host, bound, hosts, origins, token, limits, public_url, proxies)
         server = HttpServer(make_app(policy), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
         async with anyio.create_task_group() as tasks:
             await tasks.start(server.run)

@@ -11,7 +11,8 @@ import random
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import h11
@@ -23,14 +24,14 @@ from uvicorn.server import ServerState
 
 from gaia_bridge.server.http.connection import Connection, ConnectionConfig
 from gaia_bridge.server.http.departures import DISCONNECT
-from gaia_bridge.server.http.request_heads import WHOLE_BODY
+from gaia_bridge.server.http.request_heads import BODY_ARRIVED, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 from tests.bridge.server.http.h11_protocol import StrictH11, StrictH11Config
 from tests.support.virtual_time import VIRTUAL_TIME, VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = HttpLimits(header_bytes=4096, header_timeout=10, body_timeout=30, keep_alive=75)
+LIMITS = HttpLimits(header_bytes=4096, header_timeout=10, body_timeout=30, keep_alive=75, body_patience=0.0005)
 READERS: dict[str, tuple[type[Any], type[Any]]] = {
     "h11": (StrictH11, StrictH11Config),
     "httptools": (Connection, ConnectionConfig),
@@ -484,6 +485,8 @@ async def verdict(reader: str, app: Recorder, pieces: Iterable[bytes], *, slowly
         protocol = wire.protocol = make(settings, ServerState(), {}, loop)
         protocol.connection_made(wire)
         for piece in pieces:
+            if slowly:
+                await asyncio.sleep(LIMITS.body_patience)  # so that the application is called without the body
             if slowly or wire.is_paused:
                 await settle()
             for _ in range(MANY):  # each request that came at once takes turns of its own
@@ -498,7 +501,7 @@ async def verdict(reader: str, app: Recorder, pieces: Iterable[bytes], *, slowly
                 wire.abort()
         await settle()
         await asyncio.sleep(1000)
-        lasted = None if wire.closed_at is None else wire.closed_at - began
+        lasted = None if wire.closed_at is None else round(wire.closed_at - began)  # the seconds of the deadlines
         if lasted is None:
             protocol.connection_lost(ConnectionResetError())
             await settle()
@@ -752,3 +755,61 @@ async def test_the_date_of_an_answer_is_that_of_its_second(monkeypatch: pytest.M
     assert [dict(date)[b"date"] for date in dates] == [
         b"Thu, 01 Jan 1970 00:00:0%d GMT" % second for second in (0, 0, 1)
     ]
+
+
+class Called:
+    """An application that notes what of a request is there when it is called, and refuses."""
+
+    def __init__(self) -> None:
+        self.with_body: list[bool] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.with_body.append(BODY_ARRIVED in scope["extensions"])
+        await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+
+@asynccontextmanager
+async def called(app: Called) -> AsyncGenerator[Wire]:
+    """A connection to it."""
+    with socket.socket() as sock:
+        wire = Wire(sock)
+        settings = ConnectionConfig(app, LIMITS, interface="asgi3", ws="none", log_config=None)
+        wire.protocol = Connection(settings, ServerState(), {}, asyncio.get_running_loop())
+        wire.protocol.connection_made(wire)
+        yield wire
+        wire.protocol.connection_lost(None)
+
+
+async def test_an_application_is_called_once_a_small_body_has_come_in_whichever_pieces() -> None:
+    app = Called()
+    request = post("Content-Length: 5", body=b"hello")
+    async with called(app) as wire:
+        for pieces in ([request[:-5], request[-5:]], [request[:-3], request[-3:-1], request[-1:]], [request]) * 2:
+            for piece in pieces:
+                wire.protocol.data_received(piece)
+                await settle()
+    assert app.with_body == [True] * 6
+    assert wire.written.count(b"HTTP/1.1 401") == 6
+
+
+async def test_a_head_whose_body_does_not_come_or_is_large_is_answered_without_it() -> None:
+    app, patience = Called(), LIMITS.body_patience
+    loop = asyncio.get_running_loop()
+    for size, expected in ((5, pytest.approx(patience)), (1_000_000, 0)):
+        async with called(app) as wire:
+            for _ in range(2):  # a new head, and one that is known
+                began = loop.time()
+                wire.protocol.data_received(post(f"Content-Length: {size}"))
+                await settle()
+                if size == 5:
+                    assert not wire.written.endswith(b"\r\n\r\n"), "before the patience is over"
+                    await asyncio.sleep(patience)
+                    await settle()
+                assert loop.time() - began == expected
+                assert wire.written.endswith(b"\r\n\r\n")
+                wire.written = b""
+                for _ in range(5):
+                    wire.protocol.data_received(b"x" * (size // 5))
+                await settle()
+    assert app.with_body == [False] * 4

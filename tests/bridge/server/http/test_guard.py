@@ -48,8 +48,11 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """The message of a refusal; anything but a JSON-RPC error fails."""
+        """The message of a refusal; anything but a JSON-RPC error fails, or one of OAuth where credentials matter."""
         refusal = cast("dict[str, Any]", json.loads(self.body))
+        if self.status in (401, 404):
+            assert refusal.keys() == {"error", "error_description"}
+            return cast("str", refusal["error_description"])
         assert refusal.keys() == {"jsonrpc", "id", "error"}
         assert (refusal["jsonrpc"], refusal["id"], refusal["error"]["code"]) == ("2.0", None, -32600)
         return cast("str", refusal["error"]["message"])
@@ -341,7 +344,7 @@ async def test_an_allowed_page_may_read_a_refusal() -> None:
     answer = await ask(WITH_PAGE, [HOST, (b"origin", PAGE.encode())])
     assert answer.status == 401
     assert answer.headers[b"access-control-allow-origin"] == PAGE.encode()
-    assert answer.headers[b"www-authenticate"] == b"Bearer"
+    assert answer.headers[b"www-authenticate"].startswith(b'Bearer realm="gaia-bridge"')
 
 
 async def test_a_preflight_of_an_allowed_page_is_answered_without_the_token() -> None:
@@ -431,7 +434,7 @@ async def test_any_other_credential_is_refused_before_the_body(
     headers = [HOST, JSON, *((b"authorization", value) for value in values)]
     answer = await post(WITH_TOKEN, headers)
     assert (answer.status, answer.reached, answer.reads) == (401, False, 0)
-    assert answer.headers[b"www-authenticate"] == b"Bearer"
+    assert answer.headers[b"www-authenticate"].startswith(b'Bearer realm="gaia-bridge"')
     assert "Authorization: Bearer TOKEN" in answer.error
     for leak in (answer.body.decode(), caplog.text):
         assert TOKEN not in leak
@@ -817,7 +820,7 @@ def test_a_loopback_address_needs_neither(host: str) -> None:
 
 def test_a_reachable_address_with_a_token_and_explicit_hosts_is_accepted() -> None:
     policy = AccessPolicy.for_address("0.0.0.0", PORT, ["bridge.example"], token=TOKEN)
-    assert policy.token == TOKEN
+    assert policy.token.text == TOKEN
 
 
 async def test_a_head_that_was_accepted_is_not_judged_again_and_one_that_was_refused_is_not_remembered() -> None:

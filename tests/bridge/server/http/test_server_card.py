@@ -128,7 +128,7 @@ async def test_a_card_is_guarded_like_all_else() -> None:
     card = "/agents/tides/mcp/server-card"
     async with calling(token="secret") as client:
         refused = await client.get(card)
-        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="gaia-bridge"')
         assert (await client.get(card, headers={"origin": "https://evil.example"})).status_code == 403
         assert (await client.get(card, headers={"host": "evil.example"})).status_code == 421
         response = await client.get(card, headers={"authorization": "Bearer secret"})

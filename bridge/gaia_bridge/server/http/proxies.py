@@ -1,0 +1,213 @@
+"""Requests that come by way of a proxy: whom to believe, and what it says of the client.
+
+A proxy that ends TLS is a client on this machine like any other: nothing but the headers that it adds tells its
+requests from those of a local program. They are believed of proxies that were named. Where none was named, they are the
+sign that others than local programs reach the bridge, which was not made safe for that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any, Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
+from starlette.types import Scope
+
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.server.http.mount import MOUNTED_AT
+
+__all__ = [
+    "DIRECT",
+    "FORWARDED_FOR",
+    "FORWARDED_HOST",
+    "FORWARDED_PROTO",
+    "LOOPBACK",
+    "Forwarded",
+    "Proxies",
+    "PublicUrl",
+]
+
+FORWARDED_FOR: Final = b"x-forwarded-for"
+FORWARDED_HOST: Final = b"x-forwarded-host"
+FORWARDED_PROTO: Final = b"x-forwarded-proto"
+
+LOOPBACK: Final = ("127.0.0.0/8", "::1")
+"""The proxies of a bridge with a public URL for which none is named: those on the same machine."""
+
+UNIX: Final = "unix"
+"""Stands for whoever connects by a socket that has no address."""
+
+_PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+_Address = IPv4Address | IPv6Address
+
+
+class PublicUrl(Struct, frozen=True):
+    """The address that clients use, where that is not the one that is listened on."""
+
+    scheme: str
+    host: str
+    """As it is written in a URL, in lower case."""
+    port: int | None
+    prefix: str
+    """The path below which everything is, without a slash at its end."""
+
+    @classmethod
+    def of(cls, text: str, place: str = "--public-url") -> PublicUrl:
+        """Read it.
+
+        Args:
+            text: Such as `https://bridge.example` or `https://tools.example/bridge/`.
+            place: Where it was written, for the error.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        try:
+            parts = urlsplit(text)
+            _check(parts)
+            port = parts.port
+        except ValueError as error:
+            problem = f"{text!r:.200} is no address of a server: {error}"
+            raise ConfigError(
+                place, problem, "write it as in https://bridge.example or https://a.example/bridge"
+            ) from None
+        host = (parts.hostname or "").lower()
+        host = f"[{host}]" if ":" in host else host
+        port = None if port == _DEFAULT_PORTS[parts.scheme] else port
+        return cls(parts.scheme, host, port, parts.path.rstrip("/"))
+
+    @property
+    def authority(self) -> str:
+        """Host and port, without a port that need not be said."""
+        return self.host if self.port is None else f"{self.host}:{self.port}"
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """How clients write that in `Host`."""
+        return frozenset((self.authority, f"{self.host}:{self.port or _DEFAULT_PORTS[self.scheme]}"))
+
+    @property
+    def origin(self) -> str:
+        """Where its pages are from."""
+        return f"{self.scheme}://{self.authority}"
+
+    def __str__(self) -> str:
+        return self.origin + self.prefix
+
+
+def _check(parts: SplitResult) -> None:
+    if parts.scheme not in _DEFAULT_PORTS:
+        raise ValueError("expected http:// or https://")
+    if not parts.hostname or parts.username is not None or not re.fullmatch(r"[A-Za-z0-9.:_-]+", parts.hostname):
+        raise ValueError("expected a host, and no user")
+    if parts.port == 0 or parts.query or parts.fragment or not _PATH.fullmatch(parts.path.rstrip("/")):
+        raise ValueError("expected nothing but scheme, host, port and path")
+
+
+class Forwarded(NamedTuple):
+    """What is believed of a request that a proxy passed on."""
+
+    host: bytes | None = None
+    """The host that the client asked for, if it was told."""
+    changes: Mapping[str, Any] = {}
+    """What its scope is to say."""
+
+
+DIRECT: Final = Forwarded()
+
+
+class Proxies:
+    """Those that are believed.
+
+    Args:
+        named: Addresses and networks, such as `10.0.0.0/8`; `unix` for whoever has no address.
+        public: The address that clients use.
+        place: Where they were named, for the error.
+
+    Raises:
+        ConfigError: One is no address.
+    """
+
+    def __init__(self, named: Iterable[str], public: PublicUrl | None, place: str = "--trust-proxy") -> None:
+        texts = tuple(named)
+        try:
+            self._networks = tuple(ip_network(text) for text in texts if text != UNIX)
+        except ValueError as error:
+            raise ConfigError(
+                place, f"{error}", "write an address, or a network as in 10.0.0.0/8 with the first address of it"
+            ) from None
+        self._has_unix = UNIX in texts
+        self._always: dict[str, Any] = {}
+        self._prefix = "" if public is None else public.prefix
+        if public is not None:
+            self._always = {MOUNTED_AT: public.prefix}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none was named."""
+        return not self._networks and not self._has_unix
+
+    def of(self, scope: Scope, values: Mapping[bytes, Sequence[bytes]]) -> Forwarded:
+        """What is believed of a request.
+
+        Args:
+            scope: The request.
+            values: The headers that proxies write, each as often as it came.
+        """
+        if self.is_empty:
+            return DIRECT
+        changes = dict(self._always)
+        path: str = scope["path"]
+        if self._prefix and path.startswith(f"{self._prefix}/"):  # where the proxy passes paths on as they are
+            changes["path"] = path[len(self._prefix) :]
+        peer = scope.get("client")
+        if not self._trusts(peer[0] if peer else ""):
+            return Forwarded(None, changes)
+        if (client := self._client(_items(values, FORWARDED_FOR))) is not None:
+            changes["client"] = (client, 0)
+        if (schemes := _items(values, FORWARDED_PROTO)) and schemes[-1].lower() in _DEFAULT_PORTS:
+            changes["scheme"] = schemes[-1].lower()
+        hosts = _items(values, FORWARDED_HOST)
+        return Forwarded(hosts[-1].encode("latin-1") if hosts else None, changes)
+
+    def _client(self, passed: Sequence[str]) -> str | None:
+        """The last one on the way that is no proxy of ours: whoever is named before may have been made up."""
+        found: str | None = None
+        for text in reversed(passed):
+            address = _address(text)
+            if address is None:
+                break
+            found = str(address)
+            if not self._trusts(found):
+                break
+        return found
+
+    def _trusts(self, host: str) -> bool:
+        address = _address(host)
+        if address is None:
+            return self._has_unix and not host
+        return any(address in network for network in self._networks)
+
+
+def _items(values: Mapping[bytes, Sequence[bytes]], name: bytes) -> list[str]:
+    """The items of a list that may have come in several headers."""
+    text = b",".join(values.get(name, ())).decode("latin-1")
+    return [item.strip() for item in text.split(",")] if text else []
+
+
+def _address(text: str) -> _Address | None:
+    """An address, with or without a port; `None` for anything else."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address

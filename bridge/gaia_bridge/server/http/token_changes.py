@@ -1,0 +1,45 @@
+"""Another token in its file is the one that clients need, without a restart."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.runtime.file_watch import FileWatch
+from gaia_bridge.server.http.access_policy import LiveToken
+from gaia_bridge.server.http.token import load_or_create_token
+
+__all__ = ["follow_token"]
+
+logger = logging.getLogger(__name__)
+
+_LOOK: Final = 0.5
+"""Seconds between two looks at the file; as long as between two at the configuration."""
+
+
+async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], object]) -> None:
+    """Have clients bring what is in the file, whenever it changes, until cancelled. One that is removed is made anew.
+
+    Args:
+        token: What they bring now.
+        path: The file.
+        exchanged: Told another token before clients need it.
+    """
+    watch = await anyio.to_thread.run_sync(FileWatch, lambda: (path,), _LOOK)
+    while True:
+        await watch.until_saved()
+        await anyio.to_thread.run_sync(watch.read)
+        try:
+            text, _ = await anyio.to_thread.run_sync(load_or_create_token, path)
+        except ConfigError as error:
+            logger.warning("clients need the same token as before: %s", error)
+            continue
+        if text != token.text:
+            exchanged(text)
+            token.exchange(text)
+            logger.warning("clients need another token from now on: that in %s", path)
