@@ -95,8 +95,9 @@ class UpstreamLimits(Limits, frozen=True):
     """One message from a server."""
     text_bytes: int = 32 * KIB
     """What a server says about itself: name, version, instructions."""
-    garbage_lines: int = 200
-    """Lines on standard output that are no messages, within `garbage_window`; with more the child is ended."""
+    garbage_lines: int = 5_000
+    """Lines on standard output, or events, that are no messages, within `garbage_window`; with more the server is given
+    up. Many servers log there, which every client skips; a runaway loop writes thousands a second."""
     garbage_window: float = 10.0
     """Seconds for the same."""
     blank_lines: int = 20_000

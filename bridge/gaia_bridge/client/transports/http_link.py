@@ -17,7 +17,8 @@ from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, Up
 from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget
 from gaia_bridge.client.transports.http_client import Authorization, HttpClient, Reply
-from gaia_bridge.client.transports.json_rpc import cancellation, encoded, messages
+from gaia_bridge.client.transports.json_rpc import NoMessageError, cancellation, encoded, is_message, messages
+from gaia_bridge.client.transports.lines import request_id_of
 from gaia_bridge.client.transports.sse_parser import EventStream
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.protocol.json_types import JSON
@@ -148,18 +149,31 @@ class HttpLink(ABC):
         finally:
             await self._finish(reply)
 
-    def _messages_in(self, event: str) -> list[JSON]:
-        """The messages in an event that no request waits for. A little nonsense hurts nobody.
+    def _messages_in(self, event: str, request_id: int | None = None) -> list[JSON]:
+        """The messages in an event. Heartbeats and a little nonsense hurt nobody.
+
+        Args:
+            event: Its data.
+            request_id: The request whose stream it came on, if it was one's.
 
         Raises:
-            FloodError: There is too much of it.
+            FloodError: There is too much nonsense.
+            UpstreamError: It is the response to that request and cannot be read, or a batch of too many.
         """
+        problem = "sent no JSON-RPC message"
         try:
-            return messages(event)
+            found = [message for message in messages(event) if is_message(message)] if event else []
         except UpstreamError as error:
-            logger.debug("an event is left out: the server %s", error)
+            is_noise = isinstance(error, NoMessageError) and request_id_of(event.encode("utf-8", "replace")) != request_id
+            if request_id is not None and not is_noise:
+                raise
+            found, problem = [], str(error)
+        if not event:
+            self._idle.add(1)
+        elif not found:
+            logger.debug("an event is left out: the server %s", problem)
             self._garbage.add(1)
-            return []
+        return found
 
     def _events_of(self, reply: Reply) -> EventStream:
         return EventStream(reply.read, self._limits.message_bytes, self._idle)

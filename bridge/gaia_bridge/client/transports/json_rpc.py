@@ -9,16 +9,23 @@ import msgspec
 
 from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.json_text import from_json, valid_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import printable
 
-__all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
+__all__ = ["NoMessageError", "cancellation", "encoded", "is_complete", "is_message", "is_response", "messages", "response_to"]
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _QUICK_ENCODER: Final = msgspec.json.Encoder()
+_RESPONSE: Final = frozenset({"result", "error"})
+_BARE_RESPONSE: Final = _RESPONSE | {"id"}
 _BATCH: Final = 1_000
 """Messages of one batch. They are taken in without a pause, and a message of ours is never answered with so many."""
+
+
+class NoMessageError(UpstreamError):
+    """The server wrote something that is no JSON object, and so no message."""
 
 
 def encoded(message: JSON) -> bytes:
@@ -53,7 +60,8 @@ def messages(content: bytes | str) -> list[JSON]:
     error. NaN and the infinities, which JSON does not have and some servers write all the same, become null.
 
     Raises:
-        UpstreamError: There is no JSON object, or there are too many.
+        NoMessageError: There is no JSON object.
+        UpstreamError: There are too many.
     """
     try:
         value: Any = from_json(content, allow_inf_nan=False)
@@ -66,7 +74,7 @@ def messages(content: bytes | str) -> list[JSON]:
         raise UpstreamError(f"sent {len(batch):,} messages in one batch; at most {_BATCH:,} are read")
     found = [message for message in batch if is_object(message)]
     if not found:
-        raise UpstreamError("sent JSON that is no object, and so no JSON-RPC message")
+        raise NoMessageError("sent JSON that is no object, and so no JSON-RPC message")
     return found
 
 
@@ -75,7 +83,18 @@ def _leniently(content: bytes | str, error: ValueError) -> Any:
     try:
         return valid_json(json.loads(text, parse_constant=lambda _: None))
     except (ValueError, RecursionError):
-        raise UpstreamError(f"sent what is no JSON: {printable(str(error), 100)}") from None
+        raise NoMessageError(f"sent what is no JSON: {printable(str(error), 100)}") from None
+
+
+def is_message(value: JSON) -> bool:
+    """Whether an object is a JSON-RPC message, where other things are written between the messages.
+
+    Lines of a log in JSON have methods, ids and results as well, so `jsonrpc` has to be there. Servers of few lines
+    forget it in their responses; such a response has nothing beside what belongs to one.
+    """
+    if value.get("jsonrpc") == "2.0":
+        return "id" in value or isinstance(value.get("method"), str)
+    return "id" in value and not _RESPONSE.isdisjoint(value) and value.keys() <= _BARE_RESPONSE
 
 
 def is_response(message: JSON) -> bool:
@@ -101,7 +120,7 @@ def response_to(request_id: int, message: JSON) -> JSON:
     answered = message.get("id")
     if answered is None and is_object(message.get("error")):
         return {**message, "id": request_id}
-    if type(answered) is not int or answered != request_id:
+    if own_id(answered) != request_id:
         raise UpstreamError(f"answered another request than was made (id {printable(repr(answered), 40)})")
     return message
 

@@ -28,7 +28,7 @@ from gaia_bridge.client.transports.budgets import FloodError
 from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, Reply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import retry_after
-from gaia_bridge.client.transports.json_rpc import is_response, messages, response_to
+from gaia_bridge.client.transports.json_rpc import is_response, response_to
 from gaia_bridge.client.transports.resumption import Place
 from gaia_bridge.client.transports.sse_parser import OversizedEventError
 from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
@@ -215,9 +215,9 @@ class _StreamableHttpLink(HttpLink):
         stream = self._events_of(reply)
         try:
             while (event := await stream.next()) is not None:
-                if event.type != "message" or not event.data:
+                if event.type != "message":
                     continue
-                found = self._messages_in(event.data) if request_id is None else messages(event.data)
+                found = self._messages_in(event.data, request_id)
                 place.messages += len(found)
                 response = self._sifted(found, request_id)
                 if response is not None:

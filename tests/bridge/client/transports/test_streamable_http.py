@@ -147,9 +147,9 @@ async def test_a_json_rpc_error_does_not_hide_when_to_ask_again() -> None:
         ("empty/204", "answered a request with HTTP 204 (No Content), and so not at all"),
         ("empty", "answered with an empty body"),
         ("wrong_id/2", "answered another request than was made (id 2)"),
-        ("wrong_id/~1~", "answered another request than was made (id '1')"),
+        ("wrong_id/~2~", "answered another request than was made (id '2')"),
         ("wrong_id/true", "answered another request than was made (id True)"),
-        ("wrong_id/1.0", "answered another request than was made (id 1.0)"),
+        ("wrong_id/1.5", "answered another request than was made (id 1.5)"),
         ("wrong_id/null", "answered another request than was made (id None)"),
     ],
 )
