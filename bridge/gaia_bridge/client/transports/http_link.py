@@ -19,9 +19,11 @@ from gaia_bridge.client.transports.budgets import Budget
 from gaia_bridge.client.transports.http_client import Authorization, HttpClient, Reply
 from gaia_bridge.client.transports.json_rpc import NoMessageError, cancellation, encoded, is_message, messages
 from gaia_bridge.client.transports.lines import request_id_of
+from gaia_bridge.client.transports.refusals import words_of
 from gaia_bridge.client.transports.sse_parser import EventStream
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["HttpLink", "HttpTransport"]
@@ -145,7 +147,7 @@ class HttpLink(ABC):
         reply = await self._post(message, headers, url)
         try:
             if not reply.ok and not await knows_no_method(reply):
-                raise self._refusal(reply)
+                raise await self._refused(reply)
         finally:
             await self._finish(reply)
 
@@ -164,8 +166,8 @@ class HttpLink(ABC):
         try:
             found = [message for message in messages(event) if is_message(message)] if event else []
         except UpstreamError as error:
-            is_noise = isinstance(error, NoMessageError) and request_id_of(event.encode("utf-8", "replace")) != request_id
-            if request_id is not None and not is_noise:
+            answered = request_id_of(event.encode("utf-8", "replace"))
+            if request_id is not None and (answered == request_id or not isinstance(error, NoMessageError)):
                 raise
             found, problem = [], str(error)
         if not event:
@@ -186,13 +188,17 @@ class HttpLink(ABC):
             for waiting in self._open_requests:
                 waiting.interrupt()
 
-    def _refusal(self, reply: Reply) -> UpstreamError:
-        """The error that a status stands for."""
+    async def _words_of(self, reply: Reply) -> str:
+        """What a response says in words, without secrets."""
+        return Redactor(self._http.secrets)(await words_of(reply, self._limits.farewell))
+
+    async def _refused(self, reply: Reply) -> UpstreamError:
+        """The error that a status stands for, with what the response says of it."""
+        words = await self._words_of(reply)
         if reply.status != 401:
-            return reply.refusal()
-        if self._http.authorises:
-            return UpstreamError("does not accept our authorisation (HTTP 401)")
-        return UpstreamError("wants authorisation (HTTP 401)")
+            return reply.refusal(words)
+        problem = "does not accept our authorisation" if self._http.authorises else "wants authorisation"
+        return UpstreamError(f"{problem} (HTTP 401){words and f': {words}'}")
 
     @contextmanager
     def _until_closed(self) -> Generator[None]:

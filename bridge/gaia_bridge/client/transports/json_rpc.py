@@ -14,7 +14,16 @@ from gaia_bridge.protocol.json_text import from_json, valid_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import printable
 
-__all__ = ["NoMessageError", "cancellation", "encoded", "is_complete", "is_message", "is_response", "messages", "response_to"]
+__all__ = [
+    "NoMessageError",
+    "cancellation",
+    "encoded",
+    "is_complete",
+    "is_message",
+    "is_response",
+    "messages",
+    "response_to",
+]
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _QUICK_ENCODER: Final = msgspec.json.Encoder()

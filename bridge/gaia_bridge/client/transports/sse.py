@@ -49,7 +49,7 @@ class _SseLink(HttpLink):
         reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
         try:
             if not is_stream(reply):
-                raise self._refusal(reply) if not reply.ok else _no_stream(reply)
+                raise await self._refused(reply) if not reply.ok else _no_stream(reply)
             stream = self._events_of(reply)
             self._endpoint = await self._endpoint_in(stream)
         except BaseException:

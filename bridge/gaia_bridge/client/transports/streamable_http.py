@@ -131,7 +131,7 @@ class _StreamableHttpLink(HttpLink):
                     self._session = session_of(reply)
                 if reply.content_type == EVENT_STREAM:
                     return await self._streamed(request_id, reply, resumable)
-                response = self._sifted(await messages_of(reply), request_id)
+                response = self._sifted(await messages_of(reply, self._words_of), request_id)
         except BaseException:
             await reply.close()
             raise
@@ -165,7 +165,7 @@ class _StreamableHttpLink(HttpLink):
         if self._session is not None and await knows_no_session(reply, response):
             raise self._expired()
         if response is None or reply.status == 401 or "retry-after" in reply.headers:
-            raise self._refusal(reply)
+            raise await self._refused(reply)
         return response
 
     async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
@@ -274,10 +274,10 @@ class _StreamableHttpLink(HttpLink):
             failures = 0 if lively else failures + 1
             await asyncio.sleep(place.pause(failures))
 
-    def _refusal(self, reply: Reply) -> UpstreamError:
+    async def _refused(self, reply: Reply) -> UpstreamError:
         if reply.status == 404 and self._session is not None:
             return self._expired()
-        return super()._refusal(reply)
+        return await super()._refused(reply)
 
     def _expired(self) -> SessionExpiredError:
         """The session is over, and the link with it."""

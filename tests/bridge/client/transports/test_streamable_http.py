@@ -204,12 +204,12 @@ async def test_a_status_without_a_json_rpc_error_is_named(path: str) -> None:
 
 async def test_a_server_that_wants_authorisation_says_so() -> None:
     async with evil_http() as server, linked(server.url("status/401")) as link:
-        assert await failure_of(link) == "wants authorisation (HTTP 401)"
+        assert await failure_of(link) == "wants authorisation (HTTP 401): down for maintenance"
 
 
 async def test_a_server_that_refuses_our_authorisation_says_so() -> None:
     async with evil_http() as server, linked(server.url("status/401").replace("//", "//user:pa55@")) as link:
-        assert await failure_of(link) == "does not accept our authorisation (HTTP 401)"
+        assert await failure_of(link) == "does not accept our authorisation (HTTP 401): down for maintenance"
 
 
 @pytest.mark.requirement("F-059")
