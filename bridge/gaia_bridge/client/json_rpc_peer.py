@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 from gaia_bridge.client.interruptible import Interruptible
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
+from gaia_bridge.client.transports.json_rpc import error_words
 from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
@@ -373,7 +374,7 @@ def _result_of(method: str, response: JSON) -> JSON:
     if error is not None:
         code, message = (error.get("code"), error.get("message")) if is_object(error) else (None, None)
         if type(code) is not int or not isinstance(message, str):
-            raise UpstreamError(f"answered {method} with an error that has no code or no message")
+            raise UpstreamError(f"answered {method} with an error that has no code or no message{error_words(error)}")
         raise ProtocolError(code, message, error.get("data"))
     if not is_object(result):
         raise UpstreamError(f"answered {method} with neither a result nor an error")

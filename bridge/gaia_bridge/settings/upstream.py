@@ -62,8 +62,8 @@ class UpstreamLimits(Limits, frozen=True):
     """Seconds after which no further page of a list is asked for, and none again: a hundred slow ones would take as
     many times `list_timeout`. What was read until then is the list."""
     list_max_age: float = 5.0
-    """Seconds that a list is trusted that a server announces no changes of, if the server does not say how long
-    (`ttlMs`): as long as our own clients may keep it (`Settings.list_ttl`)."""
+    """Seconds that a list is trusted if the server does not say how long (`ttlMs`): as long as our own clients may keep
+    it (`Settings.list_ttl`). Also where the server announces changes: many declare that and announce none."""
     renewal: float = 0.25
     """Seconds that a client waits for such a list to be read again. A quick server has answered by then; a slow one
     must not delay every list that it is merged into, and what it has new is announced."""

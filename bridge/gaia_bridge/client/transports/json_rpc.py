@@ -12,12 +12,13 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.json_text import from_json, valid_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sanitize.escaping import one_line, printable, without_hidden
 
 __all__ = [
     "NoMessageError",
     "cancellation",
     "encoded",
+    "error_words",
     "is_complete",
     "is_message",
     "is_response",
@@ -125,13 +126,19 @@ def response_to(request_id: int, message: JSON) -> JSON:
         UpstreamError: It is something else.
     """
     if not is_response(message) or not is_complete(message):
-        raise UpstreamError("answered with what is no JSON-RPC response")
+        raise UpstreamError(f"answered with what is no JSON-RPC response{error_words(message.get('error'))}")
     answered = message.get("id")
     if answered is None and is_object(message.get("error")):
         return {**message, "id": request_id}
     if own_id(answered) != request_id:
         raise UpstreamError(f"answered another request than was made (id {printable(repr(answered), 40)})")
     return message
+
+
+def error_words(error: object) -> str:
+    """What an error says that is none of JSON-RPC, to be added to a sentence; empty if it says nothing."""
+    said = error.get("message") if is_object(error) else error
+    return f": {one_line(without_hidden(said), 300)}" if isinstance(said, str) and said.strip() else ""
 
 
 def cancellation(request_id: int) -> JSON:

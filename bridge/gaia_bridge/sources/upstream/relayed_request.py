@@ -48,6 +48,8 @@ class Relay:
         self.request = request
         self.standing: ParkedCall | None = None
         """The parked call, if the call may outlive the request."""
+        self.may_log = True
+        """Whether the server may send log messages because of it."""
         self.asked = 0
         """The number of questions that its client has not answered yet."""
         self.resting: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -292,12 +292,12 @@ class Upstream(AsksServer):
                 await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
-        """Wait as `settle` does; then read again the lists whose changes the server does not announce."""
+        """Wait as `settle` does; then read its lists again."""
         await self.settle()
         await self._tracker.renew(0, self._limits.first_look)
 
     async def refresh(self) -> None:
-        """Wait as `settle` does; then read old lists again whose changes it does not announce. Waits briefly."""
+        """Wait as `settle` does; then read old lists again. Waits briefly."""
         await self.settle()
         await self._tracker.renew(self._limits.list_max_age, self._limits.renewal)
 
