@@ -46,12 +46,21 @@ ODD_LINES = (
 """Lines between the messages, which are none."""
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=20)
-ANSWERS = st.builds(
-    lambda number, text: {"jsonrpc": "2.0", "id": number, "result": {"text": text}}, st.integers(0, 2**53), TEXTS
-)
-NEWS = st.builds(lambda text: {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": text}}, TEXTS)
-ASKED = st.builds(lambda text: {"jsonrpc": "2.0", "id": text, "method": "roots/list"}, TEXTS)
-MESSAGES = ANSWERS | NEWS | ASKED
+
+
+def answer(number: int, text: str) -> JSON:
+    return {"jsonrpc": "2.0", "id": number, "result": {"text": text}}
+
+
+def news(text: str) -> JSON:
+    return {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": text}}
+
+
+def question(text: str) -> JSON:
+    return {"jsonrpc": "2.0", "id": text, "method": "roots/list"}
+
+
+MESSAGES = st.builds(answer, st.integers(0, 2**53), TEXTS) | st.builds(news, TEXTS) | st.builds(question, TEXTS)
 MIXED = st.lists(MESSAGES | st.sampled_from(ODD_LINES), max_size=12)
 """Messages, and between them lines that are none."""
 
