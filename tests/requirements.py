@@ -518,7 +518,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),
     "F-286": covered("A server on an endpoint of its own is reached as it is directly."),
     "F-287": covered("A server that was upgraded is introduced as what it is now."),
-    "F-288": covered("Lists of servers that announce no changes are read again when they are old."),
+    "F-288": covered("Lists are read again when they are old, also those whose changes a server announces."),
     # Faults of the second round: what clients send.
     "F-240": covered("Every rule of the specification for what clients send holds at every kind of endpoint."),
     "F-241": covered("A session that nobody uses gives way to a new client, one that is used does not."),

@@ -859,15 +859,15 @@ HTTP: Final = [
     ),
     *(
         Rule(
-            f"an answer that is taken as {accepted} alone cannot be given",
+            f"an answer that is taken as {accepted} alone {'is one' if code == 200 else 'cannot be given'}",
             "basic/transports#sending-messages",
             LIST,
-            status(406),
+            status(code),
             REVISIONS,
             ("http",),
             headers={"accept": accepted},
         )
-        for accepted in ("application/json", "text/html")
+        for accepted, code in (("application/json", 200), ("text/html", 406))
     ),
     *(
         Rule(

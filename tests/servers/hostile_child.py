@@ -104,7 +104,7 @@ def sudden_death(request: JSON) -> None:
 
 
 def answers_to_others(request: JSON) -> None:
-    for number in (request["id"] + 1_000, str(request["id"]), [request["id"]], None):
+    for number in (request["id"] + 1_000, f"{request['id']}x", [request["id"]], None):
         send(id=number, result={"content": [{"type": "text", "text": "stolen"}]})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -87,6 +87,7 @@ async def linked(
     limits: UpstreamLimits = LIMITS,
     *,
     sse: bool = False,
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Link]:
     """A link, for the length of a block that has ten seconds; nothing of it may be left afterwards.
 
@@ -96,9 +97,10 @@ async def linked(
         revision: What was agreed on.
         limits: Bounds.
         sse: Whether it is HTTP+SSE.
+        headers: What is sent with every request.
     """
     before = asyncio.all_tasks()
-    transport = (SseTransport if sse else StreamableHttpTransport)(HttpServerSpec("up", url), limits)
+    transport = (SseTransport if sse else StreamableHttpTransport)(HttpServerSpec("up", url, headers or {}), limits)
     with anyio.fail_after(PATIENCE):
         async with transport.connect(heard or Heard()) as link:
             if revision is not None:

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -20,6 +21,7 @@ from anyio.abc import TaskGroup
 from gaia_bridge.client.interruptible import Interruptible
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
+from gaia_bridge.client.transports.json_rpc import error_words
 from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
@@ -147,7 +149,7 @@ class JsonRpcPeer:
             method: The JSON-RPC method.
             params: Its parameters; a progress token in them is replaced by our own, or removed.
             deadline: How long it may take.
-            on_progress: Asks for progress, and receives it.
+            on_progress: Receives progress. It is asked for without a receiver too where it makes the time begin anew.
             headers: Additional HTTP headers of the request.
             number: Its id, from `new_id`; a new one if `None`.
 
@@ -162,8 +164,9 @@ class JsonRpcPeer:
         if number is None:
             number = self.new_id()
         message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
-        if on_progress is not None or (params is not None and "_meta" in params):
-            params = _with_token(params, None if on_progress is None else number)
+        is_told = on_progress is not None or deadline.idle < deadline.cap
+        if is_told or (params is not None and "_meta" in params):
+            params = _with_token(params, number if is_told else None)
         if self._delegate.id:
             params = passed(params, self._delegate.id)
         if params is not None:
@@ -173,22 +176,19 @@ class JsonRpcPeer:
             headers = {**name_header(message), **(headers or {})}
             message = translating.written(message, method)
         clock = self._clocks.start(number, deadline)
+        watch = None if on_progress is None else _Watch(on_progress, clock, self._limits.notes)
+        if is_told:
+            self.progress.add(number, clock.restarted if watch is None else watch.add)
         try:
             with clock:
-                if on_progress is None:
-                    response = await link.request(message, headers)
-                else:
-                    watch = _Watch(on_progress, clock, self._limits.notes)
-                    self.progress.add(number, watch.add)
-                    response = await watch.request(link, message, headers)
+                response = await (link.request if watch is None else partial(watch.request, link))(message, headers)
         except TimeoutError:
             if not clock.is_up:
                 raise
             raise RequestTimeoutError(method, clock.seconds) from None
         finally:
             self._clocks.stop(number)
-            if on_progress is not None:
-                self.progress.forget(number)
+            self.progress.forget(number)
         return _result_of(method, response if translating is None else translating.read(response, method))
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
@@ -374,7 +374,7 @@ def _result_of(method: str, response: JSON) -> JSON:
     if error is not None:
         code, message = (error.get("code"), error.get("message")) if is_object(error) else (None, None)
         if type(code) is not int or not isinstance(message, str):
-            raise UpstreamError(f"answered {method} with an error that has no code or no message")
+            raise UpstreamError(f"answered {method} with an error that has no code or no message{error_words(error)}")
         raise ProtocolError(code, message, error.get("data"))
     if not is_object(result):
         raise UpstreamError(f"answered {method} with neither a result nor an error")

@@ -20,6 +20,7 @@ from gaia_bridge.client.transport import UnreachableError, UpstreamError
 from gaia_bridge.client.types import RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.peer.deadlines import Deadline
+from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
@@ -232,7 +233,8 @@ class Subscriptions:
         return wanted
 
     def _stream(self, number: object) -> _Stream | None:
-        return self._streams.get(number) if type(number) is int else None
+        answered = own_id(number)
+        return None if answered is None else self._streams.get(answered)
 
 
 class _Stream(Struct, eq=False):

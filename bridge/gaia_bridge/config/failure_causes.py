@@ -48,6 +48,12 @@ _OF_DOCKER: Final = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG")
 
 _AUTHORITY: Final = "it does not know who signed the certificate, as behind a company's proxy"
 _TOO_OLD: Final = "name a newer Python: `uvx --python 3.13 ...`, or the whole path of the python that it is written for"
+_OTHER_MCP: Final = "runs with another: `uvx --with '{0}' ...`, or `pip install '{0}'` in its environment"
+_SERVER_OF_MCP_1: Final = (
+    "list_tools|call_tool|list_resources|list_resource_templates|read_resource|subscribe_resource|list_prompts"
+    "|get_prompt|set_logging_level|completion|progress_notification|request_context|request_handlers"
+)
+"""Decorators and properties of `mcp.server.Server` that version 2 does not have."""
 _SPELLING: Final = "is its name, or its version, misspelled?"
 
 
@@ -193,6 +199,19 @@ _ROWS: Final = (
     _row(
         r"(?:can't open file |Cannot find module )'(/[^']+)'|Failed to spawn: `?(/[^`]+)",
         "there is no such file; was it moved?",
+    ),
+    _row(
+        r"No module named '(mcp[\w.]*)'; '\w+' is not a package",
+        "a file mcp.py, beside the server or in its folder, hides the package mcp: rename it",
+    ),
+    _row(
+        r"No module named 'mcp\.server\.mcpserver|cannot import name '(?:MCPServer|MCPError)' from 'mcp\b",
+        f"it is written for version 2 of the package mcp, and {_OTHER_MCP.format('mcp>=2')}",
+    ),
+    _row(
+        r"No module named 'mcp\.|cannot import name '\w+' from 'mcp(?:\.[\w.]+)?' "
+        rf"|'Server' object has no attribute '(?:{_SERVER_OF_MCP_1})'",
+        f"it is written for version 1 of the package mcp, and {_OTHER_MCP.format('mcp<2')}",
     ),
     _row(
         r"ModuleNotFoundError: No module named '([\w.]+)'|: No module named ([\w.]+)$",

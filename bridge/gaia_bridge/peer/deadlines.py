@@ -137,6 +137,10 @@ class Clock:
         if not self._holds:
             self._end_at(min(self._clocks.now() + self._deadline.idle, self._cap_at))
 
+    def restarted(self, report: object) -> None:
+        """Progress was reported, which is a sign of life."""
+        self.restart()
+
     def hold(self) -> None:
         """No sign of life is expected until `release`, which goes with each `hold`."""
         self._holds += 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gaia_bridge.model import Progress
+from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
 
@@ -36,7 +37,8 @@ class ProgressReceivers:
             token: What it is about, as it says.
             params: Its parameters.
         """
-        receive = self._receivers.get(token) if type(token) is int else None
+        number = own_id(token)
+        receive = None if number is None else self._receivers.get(number)
         progress = _number(params.get("progress"))
         if receive is None or progress is None:
             return

@@ -6,7 +6,23 @@ import asyncio
 
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["SentRequests"]
+__all__ = ["SentRequests", "own_id"]
+
+_DIGITS = 18
+"""More would be no id of ours, and costs something to convert."""
+
+
+def own_id(value: object) -> int | None:
+    """The id of a request of ours as the other side repeats it; `None` if it cannot be one.
+
+    Ours are integers. Some servers write every id as text, and the official SDKs read such an id as the number. A
+    number with a fraction of zero is the same number to JavaScript. `True` equals one, and is no id.
+    """
+    if type(value) is int:
+        return value
+    if type(value) is str:
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= _DIGITS else None
+    return int(value) if type(value) is float and value.is_integer() else None
 
 
 class SentRequests:
@@ -35,14 +51,14 @@ class SentRequests:
         """Hand a response to whoever waits for it.
 
         Args:
-            number: The request that it answers, as it says. Ids that we give are integers; `True` and `1.0` are equal
-                to one, and none of ours.
+            number: The request that it answers, as it says; see `own_id`.
             response: All of it.
 
         Returns:
             Whether anybody waited: others are late, foreign, or second ones.
         """
-        future = self._waiting.pop(number, None) if type(number) is int else None
+        answered = own_id(number)
+        future = None if answered is None else self._waiting.pop(answered, None)
         if future is None or future.done():
             return False
         future.set_result(response)

@@ -62,8 +62,8 @@ class UpstreamLimits(Limits, frozen=True):
     """Seconds after which no further page of a list is asked for, and none again: a hundred slow ones would take as
     many times `list_timeout`. What was read until then is the list."""
     list_max_age: float = 5.0
-    """Seconds that a list is trusted that a server announces no changes of, if the server does not say how long
-    (`ttlMs`): as long as our own clients may keep it (`Settings.list_ttl`)."""
+    """Seconds that a list is trusted if the server does not say how long (`ttlMs`): as long as our own clients may keep
+    it (`Settings.list_ttl`). Also where the server announces changes: many declare that and announce none."""
     renewal: float = 0.25
     """Seconds that a client waits for such a list to be read again. A quick server has answered by then; a slow one
     must not delay every list that it is merged into, and what it has new is announced."""
@@ -95,8 +95,9 @@ class UpstreamLimits(Limits, frozen=True):
     """One message from a server."""
     text_bytes: int = 32 * KIB
     """What a server says about itself: name, version, instructions."""
-    garbage_lines: int = 200
-    """Lines on standard output that are no messages, within `garbage_window`; with more the child is ended."""
+    garbage_lines: int = 5_000
+    """Lines on standard output, or events, that are no messages, within `garbage_window`; with more the server is given
+    up. Many servers log there, which every client skips; a runaway loop writes thousands a second."""
     garbage_window: float = 10.0
     """Seconds for the same."""
     blank_lines: int = 20_000

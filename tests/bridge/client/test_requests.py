@@ -37,12 +37,13 @@ async def test_a_request_and_its_result_are_relayed_as_they_are() -> None:
     async with connected(legacy(serving(tools=result))) as (connection, wire):
         assert await connection.request("tools/call", params) == result
         sent = wire.received[-1]
-        assert sent == {"jsonrpc": "2.0", "id": sent["id"], "method": "tools/call", "params": params}
+        meta = {"vendor/key": {"a": [None]}, "progressToken": sent["id"]}
+        assert sent == {"jsonrpc": "2.0", "id": sent["id"], "method": "tools/call", "params": {**params, "_meta": meta}}
 
 
-async def test_a_request_without_parameters_is_sent_without_any() -> None:
+async def test_a_request_without_parameters_that_no_progress_prolongs_is_sent_without_any() -> None:
     async with connected(legacy(serving(prompts={}))) as (connection, wire):
-        assert await connection.request("prompts/list") == {}
+        assert await connection.request("prompts/list", deadline=Deadline(5, 5)) == {}
         assert "params" not in wire.received[-1]
 
 
@@ -57,6 +58,7 @@ async def test_a_modern_request_says_who_asks_and_keeps_what_the_caller_says() -
                 mcp_types.PROTOCOL_VERSION_META_KEY: mcp_versions.LATEST_MODERN_VERSION,
                 mcp_types.CLIENT_INFO_META_KEY: {"name": "tester", "version": "2"},
                 mcp_types.CLIENT_CAPABILITIES_META_KEY: {"roots": {}},
+                "progressToken": wire.received[-1]["id"],
             },
         }
         assert params["_meta"] == {"vendor/key": 1, mcp_types.CLIENT_CAPABILITIES_META_KEY: {"roots": {}}}
@@ -113,7 +115,7 @@ async def test_answers_that_nobody_waits_for_are_dropped() -> None:
     async def confuses(wire: Wire) -> None:
         request = await wire.next("tools/call")
         number = request["id"]
-        for odd in (999_999, str(number), float(number), None, True, [number]):
+        for odd in (999_999, f"{number}.0", number + 0.5, None, True, [number]):
             wire.respond({"id": odd, "result": {"wrong": odd}})
         wire.respond({"id": None, "error": {"code": -32700, "message": "parse error"}})
         wire.answer(request, {"right": True})
@@ -219,10 +221,12 @@ async def test_progress_reaches_only_the_request_that_it_is_for_and_only_while_t
     assert reports == {"a": [20, 21], "b": [10]}
 
 
-async def test_a_request_that_wants_no_progress_asks_for_none() -> None:
+async def test_a_token_of_another_connection_is_replaced_by_our_own_or_left_out() -> None:
     meta = {"progressToken": 7, "vendor/key": 1}
     async with connected(legacy(serving(tools={}))) as (connection, wire):
-        await connection.request("tools/call", {"_meta": meta})
+        await connection.request("tools/call", {"_meta": meta}, number=(number := connection.new_id()))
+        assert wire.received[-1]["params"] == {"_meta": {"vendor/key": 1, "progressToken": number}}
+        await connection.request("tools/call", {"_meta": meta}, deadline=Deadline(5, 5))
         assert wire.received[-1]["params"] == {"_meta": {"vendor/key": 1}}
         assert meta == {"progressToken": 7, "vendor/key": 1}
 

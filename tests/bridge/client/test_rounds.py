@@ -46,7 +46,9 @@ async def test_a_question_is_answered_and_the_request_made_again_with_its_state(
         assert await connection.request("tools/call", params) == DONE
         first, second = wire.received[-2:]
         assert second["id"] != first["id"]
-        assert second["params"] == first["params"] | {"inputResponses": {"who": ACCEPTED}, "requestState": state}
+        meta = {**first["params"]["_meta"], "progressToken": second["id"]}
+        more = {"_meta": meta, "inputResponses": {"who": ACCEPTED}, "requestState": state}
+        assert second["params"] == first["params"] | more
         assert delegate.asked == [("elicitation/create", FORM | {"message": "who"})]
         assert params == {"name": "x", "arguments": {"a": 1}, "_meta": {"vendor/key": 1}}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 
 from gaia_bridge.client import Connection, Deadline, RequestTimeoutError
 from gaia_bridge.protocol.json_types import JSON
-from tests.bridge.client.scripted import Role, Script, Wire, connected, legacy
+from tests.bridge.client.scripted import Role, Script, Wire, connected, legacy, modern
 from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
@@ -129,3 +130,20 @@ async def test_a_question_does_not_put_off_the_cap() -> None:
         wire.ask("q", "roots/list", {"seconds": 4}, during=call["id"])
 
     assert await outcomes(asks, calls=1, deadline=Deadline(1, 2)) == [(late(2), 2)]
+
+
+@pytest.mark.parametrize("era", [legacy, modern])
+async def test_progress_keeps_a_request_alive_that_nobody_wants_to_hear_it_of(era: Callable[[Script], Script]) -> None:
+    async def works(wire: Wire) -> None:
+        request = await wire.next("tools/call")
+        token = request["params"]["_meta"]["progressToken"]
+        for place in range(4):
+            await anyio.sleep(3)
+            params = {"progressToken": str(token) if place % 2 else token, "progress": 1}
+            wire.notify("notifications/progress", params)
+        wire.answer(request, {"done": True})
+
+    async with connected(era(works)) as (connection, _):
+        assert (await connection.request("tools/call", deadline=Deadline(5, 100)))["done"]
+        with pytest.raises(RequestTimeoutError, match="within 5 s"):
+            await connection.request("tools/call", deadline=Deadline(5, 100))

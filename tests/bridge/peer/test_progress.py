@@ -24,7 +24,11 @@ def test_all_that_is_said_of_a_request_reaches_whoever_wants_to_know() -> None:
     assert heard_of(1, {"progress": 3, "total": "2", "message": 5}) == [Progress(3)]
 
 
-@pytest.mark.parametrize("token", [None, True, 1.0, "1", 2, [1]])
+def test_a_token_may_come_back_as_text() -> None:
+    assert heard_of("1", {"progress": 1}) == [Progress(1)]
+
+
+@pytest.mark.parametrize("token", [None, True, 1.5, "x", 2, [1]])
 def test_progress_of_nothing_of_ours_reaches_nobody(token: object) -> None:
     assert heard_of(token, {"progress": 1}) == []
 

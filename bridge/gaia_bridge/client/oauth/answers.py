@@ -16,10 +16,11 @@ from pydantic import ValidationError
 
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.client.transports.http_values import named_status, url_for_log
+from gaia_bridge.protocol.json_text import from_json
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["check_answer", "grant_of", "refused_renewal"]
+__all__ = ["check_answer", "grant_of", "refused_renewal", "without_scope"]
 
 _REFUSALS: Final = (400, 401, 403)
 """How a token endpoint says that a refresh token is no good (RFC 6749, section 5.2, and some who read it freely)."""
@@ -49,6 +50,25 @@ def refused_renewal(request: httpx2.Request, response: httpx2.Response) -> str |
     if grant_of(request) != "refresh_token" or response.status_code not in _REFUSALS:
         return None
     return _error_of(response)[0]
+
+
+def without_scope(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:
+    """The registration to make instead of one that was refused; `None` if there is none.
+
+    Scopes of a server are often unknown to its authorization server, which then refuses a client that is registered
+    with them (oidc-provider). A login may ask for them all the same.
+
+    Args:
+        request: What was sent.
+        response: Its answer.
+    """
+    if request.method != "POST" or grant_of(request) is not None or response.status_code != 400:
+        return None
+    registration = from_json(request.content)
+    if _error_of(response)[0] != "invalid_client_metadata" or "scope" not in registration:
+        return None
+    rest = {name: value for name, value in registration.items() if name != "scope"}
+    return httpx2.Request("POST", request.url, json=rest, headers={"accept": request.headers.get("accept", "*/*")})
 
 
 def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:

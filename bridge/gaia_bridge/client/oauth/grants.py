@@ -63,21 +63,21 @@ def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login 
             store,
             options.client_id or "",
             options.client_secret or "",
-            options.issuer or "",
+            _Issuer(options.issuer or ""),
             options.identity_assertion,
             scope=scope,
             token_endpoint_auth_method=method or "client_secret_basic",
         )
     if options.client_assertion is not None:
         return _informed(
-            PrivateKeyJWTOAuthProvider(
+            _AssertingClient(
                 url, store, options.client_id or "", options.client_assertion, scope=scope, issuer=options.issuer
             ),
             store,
         )
     if options.grant == "client_credentials":
         return _informed(
-            ClientCredentialsOAuthProvider(
+            _SecretClient(
                 url,
                 store,
                 options.client_id or "",
@@ -91,7 +91,7 @@ def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login 
     return _informed(_user_client(url, store, options, login, scope), store)
 
 
-def check_authorization_server(client: OAuthClientProvider, options: OAuthOptions) -> None:
+def check_authorization_server(client: OAuthClientProvider, options: OAuthOptions, *, registers: bool = False) -> None:
     """Make sure that what an SDK client has found is what it was sent to, before it is told anything.
 
     The user may have named the authorization server; else the MCP server does. One that is named has metadata, for
@@ -101,6 +101,7 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
     Args:
         client: Has found the authorization server, and is about to send the user or a request there.
         options: What the user has arranged.
+        registers: Whether we are about to be registered there.
 
     Raises:
         AuthorizationError: It is another one, does not say who it is, or cannot do what it must.
@@ -114,6 +115,11 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
             raise AuthorizationError(f"its authorization server {one_line(expected, 100)} has no metadata")
         return
     found = str(metadata.issuer)
+    if client.context.client_info is None and registers and metadata.registration_endpoint is None:
+        raise AuthorizationError(
+            f"its authorization server {one_line(found, 100)} registers no clients by itself: register one there, and "
+            "name its id in the entry as oauth.clientId (and its secret as oauth.clientSecret, if it has one)"
+        )
     if expected is not None and not issuers_match(found, expected):
         raise AuthorizationError(
             f"it sends us to another authorization server, {one_line(found, 100)}, than {one_line(expected, 100)}"
@@ -122,7 +128,40 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
         raise AuthorizationError(f"its authorization server {one_line(found, 100)} does not support PKCE with S256")
 
 
-class _UserClient(OAuthClientProvider):
+class _Issuer(str):
+    """An issuer that is equal to itself with and without its last slash, if it has no path.
+
+    Both name one server (RFC 3986, section 6.2.3), and servers differ in it from their authorization servers, among
+    them Google's. The SDK compares them letter by letter (RFC 8414, section 3.3), as is done with all others here.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and issuers_match(str.__str__(self), str.__str__(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+class _KnowsIssuers(OAuthClientProvider):
+    """Takes an issuer with and without its last slash for the same."""
+
+    def _expected_issuer(self) -> str:
+        return _Issuer(super()._expected_issuer())
+
+
+class _SecretClient(_KnowsIssuers, ClientCredentialsOAuthProvider):
+    """Has an id and a secret of its own."""
+
+
+class _AssertingClient(_KnowsIssuers, PrivateKeyJWTOAuthProvider):
+    """Has an id of its own, and signs who it is."""
+
+
+class _UserClient(_KnowsIssuers):
     """Logs users in at the authorization server that they have named, if the MCP server accepts several."""
 
     issuer: str | None = None

@@ -24,7 +24,7 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 from msgspec import Struct
 
-from gaia_bridge.client.oauth.answers import check_answer, grant_of, refused_renewal
+from gaia_bridge.client.oauth.answers import check_answer, grant_of, refused_renewal, without_scope
 from gaia_bridge.client.oauth.callback import callback_url
 from gaia_bridge.client.oauth.errors import LoginNotAcceptedError
 from gaia_bridge.client.oauth.fetching import Fetcher
@@ -377,12 +377,14 @@ class ServerAuthorization(httpx2.Auth):
         """Send what an SDK client wants to be sent, and tell it the answer."""
         if isinstance(client, OAuthClientProvider):
             if request.method == "POST":
-                check_authorization_server(client, self._options)
+                check_authorization_server(client, self._options, registers=grant_of(request) is None)
             self._store.found(client.context.oauth_metadata, client.context.protected_resource_metadata)
         wanted: httpx2.Request | None = None
         # Codes and refresh tokens can be used once: whoever stops waiting now must not lose what they are changed for.
         with anyio.CancelScope(shield=grant_of(request) is not None):
             response = await self._fetcher.fetch(request)
+            if (again := without_scope(request, response)) is not None:
+                response = await self._fetcher.fetch(again)
             check_answer(request, response)
             if refused_renewal(request, response) == "invalid_client":
                 await self._store.forget(client=True)

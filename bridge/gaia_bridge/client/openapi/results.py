@@ -8,6 +8,7 @@ from typing import Final
 
 from gaia_bridge.client.openapi.media_types import charset_of, is_json, is_text
 from gaia_bridge.client.transports.http_values import named_status
+from gaia_bridge.client.transports.refusals import words_in
 from gaia_bridge.protocol.json_text import from_json
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.results.conversion import error_result
@@ -60,12 +61,16 @@ def failure_result(status: int, media: str, body: bytes, asked: str, limit: int)
     Args:
         status: The status of the response.
         media: Its content type.
-        body: As much of its body as was read.
+        body: As much of its body as was read; of a page for browsers, only the title is shown.
         asked: The request, without what may be secret.
         limit: Bytes of the body that are shown.
     """
-    shown = _decoded(body[:limit], media).strip() if not media or is_json(media) or is_text(media) else ""
-    more = " [...]" if shown and len(body) > limit else ""
+    shown, more = "", ""
+    if media.partition(";")[0].strip().lower() == "text/html":
+        shown = words_in("text/html", body[:limit])
+    elif not media or is_json(media) or is_text(media):
+        shown = _decoded(body[:limit], media).strip()
+        more = " [...]" if shown and len(body) > limit else ""
     return error_result(
         f"{asked} was answered with HTTP {named_status(status)}" + (f":\n{shown}{more}" if shown else "")
     )

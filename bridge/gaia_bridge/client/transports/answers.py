@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gaia_bridge.client.transport import UpstreamError
@@ -60,8 +61,12 @@ def session_of(reply: Reply) -> str | None:
     return session
 
 
-async def messages_of(reply: Reply) -> list[JSON]:
+async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) -> list[JSON]:
     """The messages in the body: a response, and where the server batches perhaps others.
+
+    Args:
+        reply: One of success.
+        words: Reads what it says in words.
 
     Raises:
         UpstreamError: There is something else, or nothing.
@@ -70,7 +75,8 @@ async def messages_of(reply: Reply) -> list[JSON]:
         raise UpstreamError(f"answered a request with HTTP {named_status(reply.status)}, and so not at all")
     if reply.content_type not in ("", JSON_TYPE):
         kind = one_line(reply.content_type, 60)
-        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected")
+        said = await words(reply)
+        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected{said and f': {said}'}")
     body = await reply.body()
     if not body.strip():
         raise UpstreamError("answered with an empty body")
@@ -87,10 +93,17 @@ async def error_response(request_id: int, reply: Reply) -> JSON | None:
     if reply.content_type != JSON_TYPE:
         return None
     try:
-        found = messages(await reply.body())
+        body = await reply.body()
+        reply.again(body)  # for whoever looks for other words in it
+        found = messages(body)
     except UpstreamError:
         return None
-    return next(({**message, "id": request_id} for message in found if is_object(message.get("error"))), None)
+    return next(({**message, "id": request_id} for message in found if _is_error(message.get("error"))), None)
+
+
+def _is_error(error: object) -> bool:
+    """Whether it is a JSON-RPC error, and not one of the many other forms."""
+    return is_object(error) and type(error.get("code")) is int and isinstance(error.get("message"), str)
 
 
 async def knows_no_method(reply: Reply) -> bool:
@@ -130,6 +143,8 @@ async def _beginning_of(reply: Reply) -> str:
     if reply.content_type not in ("", "text/plain"):
         return ""
     try:
-        return (await reply.read())[:200].decode("utf-8", "replace")
+        beginning = await reply.read()
     except UpstreamError:
         return ""
+    reply.again(beginning)
+    return beginning[:200].decode("utf-8", "replace")

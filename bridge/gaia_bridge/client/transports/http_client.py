@@ -182,15 +182,19 @@ class Reply:
         self._read = read
         self.ended = False
 
-    def refusal(self) -> UpstreamError:
-        """The error for a response whose status is not the expected one."""
+    def refusal(self, words: str = "") -> UpstreamError:
+        """The error for a response whose status is not the expected one.
+
+        Args:
+            words: What it says itself, fit for one line.
+        """
         wait = retry_after(self.headers.get("retry-after"))
         hint = ""
         if wait is not None:
             hint = f", and asks to be tried again after {'a day or more' if wait >= LONGEST_WAIT else f'{wait:g} s'}"
         if self._asked is not None:
             hint += f"; that may be an answer of the proxy {self._asked} itself"
-        return UpstreamError(f"answered with HTTP {named_status(self.status)}{hint}", wait)
+        return UpstreamError(f"answered with HTTP {named_status(self.status)}{hint}{words and f': {words}'}", wait)
 
 
 class _Route(NamedTuple):
@@ -244,6 +248,8 @@ class HttpClient:
             self._headers["authorization"] = _basic(url)
         self.authorises = auth is not None or "authorization" in self._headers
         """Whether requests are authorised, by `auth` or by a configured header."""
+        self.secrets = (*spec.headers.values(), *spec.options.secrets)
+        """What it was given that must not be shown."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
         self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown

@@ -17,10 +17,13 @@ from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, Up
 from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget
 from gaia_bridge.client.transports.http_client import Authorization, HttpClient, Reply
-from gaia_bridge.client.transports.json_rpc import cancellation, encoded, messages
+from gaia_bridge.client.transports.json_rpc import NoMessageError, cancellation, encoded, is_message, messages
+from gaia_bridge.client.transports.lines import request_id_of
+from gaia_bridge.client.transports.refusals import words_of
 from gaia_bridge.client.transports.sse_parser import EventStream
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["HttpLink", "HttpTransport"]
@@ -144,22 +147,35 @@ class HttpLink(ABC):
         reply = await self._post(message, headers, url)
         try:
             if not reply.ok and not await knows_no_method(reply):
-                raise self._refusal(reply)
+                raise await self._refused(reply)
         finally:
             await self._finish(reply)
 
-    def _messages_in(self, event: str) -> list[JSON]:
-        """The messages in an event that no request waits for. A little nonsense hurts nobody.
+    def _messages_in(self, event: str, request_id: int | None = None) -> list[JSON]:
+        """The messages in an event. Heartbeats and a little nonsense hurt nobody.
+
+        Args:
+            event: Its data.
+            request_id: The request whose stream it came on, if it was one's.
 
         Raises:
-            FloodError: There is too much of it.
+            FloodError: There is too much nonsense.
+            UpstreamError: It is the response to that request and cannot be read, or a batch of too many.
         """
+        problem = "sent no JSON-RPC message"
         try:
-            return messages(event)
+            found = [message for message in messages(event) if is_message(message)] if event else []
         except UpstreamError as error:
-            logger.debug("an event is left out: the server %s", error)
+            answered = request_id_of(event.encode("utf-8", "replace"))
+            if request_id is not None and (answered == request_id or not isinstance(error, NoMessageError)):
+                raise
+            found, problem = [], str(error)
+        if not event:
+            self._idle.add(1)
+        elif not found:
+            logger.debug("an event is left out: the server %s", problem)
             self._garbage.add(1)
-            return []
+        return found
 
     def _events_of(self, reply: Reply) -> EventStream:
         return EventStream(reply.read, self._limits.message_bytes, self._idle)
@@ -172,13 +188,17 @@ class HttpLink(ABC):
             for waiting in self._open_requests:
                 waiting.interrupt()
 
-    def _refusal(self, reply: Reply) -> UpstreamError:
-        """The error that a status stands for."""
+    async def _words_of(self, reply: Reply) -> str:
+        """What a response says in words, without secrets."""
+        return Redactor(self._http.secrets)(await words_of(reply, self._limits.farewell))
+
+    async def _refused(self, reply: Reply) -> UpstreamError:
+        """The error that a status stands for, with what the response says of it."""
+        words = await self._words_of(reply)
         if reply.status != 401:
-            return reply.refusal()
-        if self._http.authorises:
-            return UpstreamError("does not accept our authorisation (HTTP 401)")
-        return UpstreamError("wants authorisation (HTTP 401)")
+            return reply.refusal(words)
+        problem = "does not accept our authorisation" if self._http.authorises else "wants authorisation"
+        return UpstreamError(f"{problem} (HTTP 401){words and f': {words}'}")
 
     @contextmanager
     def _until_closed(self) -> Generator[None]:

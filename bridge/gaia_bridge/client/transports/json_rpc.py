@@ -9,16 +9,33 @@ import msgspec
 
 from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.json_text import from_json, valid_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sanitize.escaping import one_line, printable, without_hidden
 
-__all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
+__all__ = [
+    "NoMessageError",
+    "cancellation",
+    "encoded",
+    "error_words",
+    "is_complete",
+    "is_message",
+    "is_response",
+    "messages",
+    "response_to",
+]
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _QUICK_ENCODER: Final = msgspec.json.Encoder()
+_RESPONSE: Final = frozenset({"result", "error"})
+_BARE_RESPONSE: Final = _RESPONSE | {"id"}
 _BATCH: Final = 1_000
 """Messages of one batch. They are taken in without a pause, and a message of ours is never answered with so many."""
+
+
+class NoMessageError(UpstreamError):
+    """The server wrote something that is no JSON object, and so no message."""
 
 
 def encoded(message: JSON) -> bytes:
@@ -53,7 +70,8 @@ def messages(content: bytes | str) -> list[JSON]:
     error. NaN and the infinities, which JSON does not have and some servers write all the same, become null.
 
     Raises:
-        UpstreamError: There is no JSON object, or there are too many.
+        NoMessageError: There is no JSON object.
+        UpstreamError: There are too many.
     """
     try:
         value: Any = from_json(content, allow_inf_nan=False)
@@ -66,7 +84,7 @@ def messages(content: bytes | str) -> list[JSON]:
         raise UpstreamError(f"sent {len(batch):,} messages in one batch; at most {_BATCH:,} are read")
     found = [message for message in batch if is_object(message)]
     if not found:
-        raise UpstreamError("sent JSON that is no object, and so no JSON-RPC message")
+        raise NoMessageError("sent JSON that is no object, and so no JSON-RPC message")
     return found
 
 
@@ -75,7 +93,18 @@ def _leniently(content: bytes | str, error: ValueError) -> Any:
     try:
         return valid_json(json.loads(text, parse_constant=lambda _: None))
     except (ValueError, RecursionError):
-        raise UpstreamError(f"sent what is no JSON: {printable(str(error), 100)}") from None
+        raise NoMessageError(f"sent what is no JSON: {printable(str(error), 100)}") from None
+
+
+def is_message(value: JSON) -> bool:
+    """Whether an object is a JSON-RPC message, where other things are written between the messages.
+
+    Lines of a log in JSON have methods, ids and results as well, so `jsonrpc` has to be there. Servers of few lines
+    forget it in their responses; such a response has nothing beside what belongs to one.
+    """
+    if value.get("jsonrpc") == "2.0":
+        return "id" in value or isinstance(value.get("method"), str)
+    return "id" in value and not _RESPONSE.isdisjoint(value) and value.keys() <= _BARE_RESPONSE
 
 
 def is_response(message: JSON) -> bool:
@@ -97,13 +126,19 @@ def response_to(request_id: int, message: JSON) -> JSON:
         UpstreamError: It is something else.
     """
     if not is_response(message) or not is_complete(message):
-        raise UpstreamError("answered with what is no JSON-RPC response")
+        raise UpstreamError(f"answered with what is no JSON-RPC response{error_words(message.get('error'))}")
     answered = message.get("id")
     if answered is None and is_object(message.get("error")):
         return {**message, "id": request_id}
-    if type(answered) is not int or answered != request_id:
+    if own_id(answered) != request_id:
         raise UpstreamError(f"answered another request than was made (id {printable(repr(answered), 40)})")
     return message
+
+
+def error_words(error: object) -> str:
+    """What an error says that is none of JSON-RPC, to be added to a sentence; empty if it says nothing."""
+    said = error.get("message") if is_object(error) else error
+    return f": {one_line(without_hidden(said), 300)}" if isinstance(said, str) and said.strip() else ""
 
 
 def cancellation(request_id: int) -> JSON:

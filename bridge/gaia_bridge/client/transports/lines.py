@@ -19,14 +19,17 @@ __all__ = ["Garbage", "messages", "request_id_of"]
 _SHOWN: Final = 3
 """Lines of garbage that are kept for people to see."""
 
-_ID_FIRST: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
-_ID_LAST: Final = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_ID: Final = rb'"id"\s*:\s*("?)(\d{1,18})\1\s*'
+_ID_FIRST: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
+_ID_LAST: Final = re.compile(_ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_ANSWERS: Final = re.compile(rb'"(?:jsonrpc|result|error)"\s*:')
+"""One of these is near an end of each response, and seldom of a line of a log."""
 
 
 def messages(line: bytes) -> list[JSON]:
     """The messages in one line, as `json_rpc.messages` finds them; none if it is no JSON-RPC."""
     try:
-        return [message for message in json_rpc.messages(line) if _is_message(message)]
+        return [message for message in json_rpc.messages(line) if json_rpc.is_message(message)]
     except UpstreamError:
         return []
 
@@ -34,8 +37,10 @@ def messages(line: bytes) -> list[JSON]:
 def request_id_of(line: OversizedLine | bytes) -> int | None:
     """Which request a response answers that could not be read, if its two ends tell."""
     head, tail = (line.head, line.tail) if isinstance(line, OversizedLine) else (line[:512], line[-512:])
+    if not (_ANSWERS.search(head) or _ANSWERS.search(tail)):
+        return None
     found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    return int(found[1]) if found else None
+    return int(found[2]) if found else None
 
 
 class Garbage:
@@ -73,9 +78,3 @@ class Garbage:
     def for_log(self, text: str) -> str:
         """What the child wrote, for people: short, printable and without secrets."""
         return printable(self._secrets(text), 200)
-
-
-def _is_message(message: JSON) -> bool:
-    if "id" in message and ("result" in message or "error" in message):
-        return True
-    return isinstance(message.get("method"), str)

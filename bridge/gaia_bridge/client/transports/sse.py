@@ -14,7 +14,7 @@ from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import origin, url_for_log
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
 from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
-from gaia_bridge.peer.sent import SentRequests
+from gaia_bridge.peer.sent import SentRequests, own_id
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
@@ -49,7 +49,7 @@ class _SseLink(HttpLink):
         reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
         try:
             if not is_stream(reply):
-                raise self._refusal(reply) if not reply.ok else _no_stream(reply)
+                raise await self._refused(reply) if not reply.ok else _no_stream(reply)
             stream = self._events_of(reply)
             self._endpoint = await self._endpoint_in(stream)
         except BaseException:
@@ -83,16 +83,19 @@ class _SseLink(HttpLink):
         await super().close()
 
     async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
-        """Where messages go, as the first event of the stream says.
+        """Where messages go, as the stream says before its first message.
 
         Raises:
-            UpstreamError: It says something else, or another place than the server's own.
+            UpstreamError: It says nothing of it, or another place than the server's own.
         """
         try:
-            event = await stream.next()
+            while (event := await stream.next()) is not None and event.type != "endpoint":
+                if event.type == "message" and self._messages_in(event.data):
+                    event = None
+                    break
         except OversizedEventError as error:
             raise UpstreamError(f"sent {error}") from None
-        if event is None or event.type != "endpoint":
+        if event is None:
             raise UpstreamError("opened an event stream without saying where it takes messages; is it Streamable HTTP?")
         try:
             endpoint = self._http.url.join(event.data)
@@ -130,7 +133,7 @@ class _SseLink(HttpLink):
             self._receiver.message(message, None)
         elif is_complete(message):
             self._pending.resolve(message.get("id"), message)
-        elif type(number := message.get("id")) is int:
+        elif (number := own_id(message.get("id"))) is not None:
             self._pending.reject(number, UpstreamError("answered with what is no JSON-RPC response"))
 
 

@@ -301,7 +301,7 @@ class StdioLink(asyncio.Protocol):
         if not within_budget:
             limits = self._limits
             self._finish(
-                f"wrote more than {limits.garbage_lines} lines within {limits.garbage_window:g} s to its standard "
+                f"wrote more than {limits.garbage_lines:,} lines within {limits.garbage_window:g} s to its standard "
                 "output that are no MCP messages"
             )
 

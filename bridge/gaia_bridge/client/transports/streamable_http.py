@@ -28,7 +28,7 @@ from gaia_bridge.client.transports.budgets import FloodError
 from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, Reply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import retry_after
-from gaia_bridge.client.transports.json_rpc import is_response, messages, response_to
+from gaia_bridge.client.transports.json_rpc import is_response, response_to
 from gaia_bridge.client.transports.resumption import Place
 from gaia_bridge.client.transports.sse_parser import OversizedEventError
 from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
@@ -131,7 +131,7 @@ class _StreamableHttpLink(HttpLink):
                     self._session = session_of(reply)
                 if reply.content_type == EVENT_STREAM:
                     return await self._streamed(request_id, reply, resumable)
-                response = self._sifted(await messages_of(reply), request_id)
+                response = self._sifted(await messages_of(reply, self._words_of), request_id)
         except BaseException:
             await reply.close()
             raise
@@ -165,7 +165,7 @@ class _StreamableHttpLink(HttpLink):
         if self._session is not None and await knows_no_session(reply, response):
             raise self._expired()
         if response is None or reply.status == 401 or "retry-after" in reply.headers:
-            raise self._refusal(reply)
+            raise await self._refused(reply)
         return response
 
     async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
@@ -215,9 +215,9 @@ class _StreamableHttpLink(HttpLink):
         stream = self._events_of(reply)
         try:
             while (event := await stream.next()) is not None:
-                if event.type != "message" or not event.data:
+                if event.type != "message":
                     continue
-                found = self._messages_in(event.data) if request_id is None else messages(event.data)
+                found = self._messages_in(event.data, request_id)
                 place.messages += len(found)
                 response = self._sifted(found, request_id)
                 if response is not None:
@@ -274,10 +274,10 @@ class _StreamableHttpLink(HttpLink):
             failures = 0 if lively else failures + 1
             await asyncio.sleep(place.pause(failures))
 
-    def _refusal(self, reply: Reply) -> UpstreamError:
+    async def _refused(self, reply: Reply) -> UpstreamError:
         if reply.status == 404 and self._session is not None:
             return self._expired()
-        return super()._refusal(reply)
+        return await super()._refused(reply)
 
     def _expired(self) -> SessionExpiredError:
         """The session is over, and the link with it."""

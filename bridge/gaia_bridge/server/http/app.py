@@ -84,7 +84,7 @@ class HttpBinding:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
         if is_array(exchange.content):
             await exchange.refuse(unexpected_batch())
-        elif "accept" in exchange.headers and not exchange.accepts[0]:
+        elif not exchange.accepts[0]:
             await exchange.refuse(_NO_JSON, 406)
         elif exchange.revision in (None, *HANDSHAKE_REVISIONS):
             await self._handshake.single_call(exchange)

@@ -92,7 +92,7 @@ class HandshakeHttp:
     async def _first(self, exchange: HttpExchange) -> None:
         """A message of nobody's session; only a handshake can be."""
         message = exchange.content
-        if not exchange.accepts[1]:
+        if not any(exchange.accepts):
             await exchange.refuse(_NOT_ACCEPTED, 406)
         elif is_array(message):
             await exchange.refuse(unexpected_batch())
@@ -133,7 +133,7 @@ class HandshakeHttp:
 
     async def _post(self, session: Session, exchange: HttpExchange) -> None:
         message = exchange.content
-        if not exchange.accepts[1]:
+        if not any(exchange.accepts):
             await exchange.refuse(_NOT_ACCEPTED, 406, session.named)
         elif is_plain_request(message) or (is_object(message) and is_request(message)):
             await self._answer(session, session.stream(), exchange, message)
@@ -163,13 +163,16 @@ class HandshakeHttp:
             opens: Whether the session is kept once this is answered, if it was a handshake.
         """
         call = Call(session.connection, stream, message, exchange.size)
+        json, events = exchange.accepts
+        if not events:
+            call.channel = NOWHERE  # what is said before the answer has no place in plain JSON
         reply, reader = Reply(stream), stream.reader
         self._dispatcher.begin(
             call, partial(self._opened, session, reply, call) if opens else partial(reply.take, call)
         )
         try:
-            if exchange.accepts[0]:
-                await reply.first(self._limits.quick_answer)
+            if json:
+                await reply.first(self._limits.quick_answer if events else None)
             if reply.answer is not None:
                 # A handshake that failed has opened no session.
                 named = session.named if session.connection.is_greeted else None
@@ -192,6 +195,9 @@ class HandshakeHttp:
         """Serve a batch: each message as if it had come alone, what they are answered on one stream."""
         if problem := batch_problem(messages, session.connection.revision, self._limits.batch):
             await exchange.refuse(problem, 400, session.named)
+            return
+        if not exchange.accepts[1]:
+            await exchange.refuse(_NO_EVENTS, 406, session.named)
             return
         logger.info("a batch of %d messages came", len(messages))
         stream, waiting = session.stream(), 0
@@ -274,7 +280,7 @@ class HandshakeHttp:
 
 
 _NOT_ACCEPTED: Final = Refusal(
-    INVALID_REQUEST, "Not Acceptable: Client must accept both application/json and text/event-stream"
+    INVALID_REQUEST, "Not Acceptable: Client must accept application/json or text/event-stream, better both"
 )
 _NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
 

@@ -17,8 +17,10 @@ __all__ = ["Headers", "HttpExchange"]
 
 Headers = list[tuple[bytes, bytes]]
 
-_JSON: Final = (b"application/json", b"application/*", b"*/*")
-_EVENTS: Final = (b"text/event-stream", b"text/*", b"*/*")
+_ANY: Final = (b"*/*", b"")
+"""Who names no type takes all (RFC 9110, section 12.5.1)."""
+_JSON: Final = (b"application/json", b"application/*", *_ANY)
+_EVENTS: Final = (b"text/event-stream", b"text/*", *_ANY)
 
 
 class _Fields(NamedTuple):

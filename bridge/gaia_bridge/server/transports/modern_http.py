@@ -58,9 +58,10 @@ class ModernHttp:
         """
         message = exchange.content
         json, events = exchange.accepts
+        only_json = only_json or not events
         if exchange.method != "POST":
             await exchange.nothing(405, [(b"allow", b"POST")])
-        elif not (events or (only_json and json)):
+        elif not (events or json):
             await exchange.nothing(406)
         elif not is_object(message) or "method" not in message:
             await exchange.refuse(_NO_SINGLE_MESSAGE)

@@ -324,7 +324,7 @@ class DetachedConnection:
         connection = await self._connected()
         listed = None if params else _KIND_OF_LIST.get(method)
         if listed is None:
-            deadline = Deadline(self._limits.call_timeout, self._limits.call_timeout)
+            deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
             return await connection.request(method, params, deadline=deadline)
         kind, field = listed
         return {field: await connection.list_all(kind)}

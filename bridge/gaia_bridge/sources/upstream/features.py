@@ -70,6 +70,8 @@ class HasLists(Protocol):
 class FeatureTracker:
     """The lists of one server, and the listeners for their changes.
 
+    Each list is read again as soon as it has to be, and not more often than every `refresh_interval`.
+
     Args:
         spec: Its entry in the configuration.
         limits: How often lists are read and changes announced.
@@ -100,6 +102,9 @@ class FeatureTracker:
         self._stale: set[ChangeKind] = set()
         self._told: set[ChangeKind] = set()  # those of them that the server announced itself
         self._read_at: dict[ChangeKind, float] = {}
+        self._looked_at: dict[ChangeKind, float] = {}  # when each was read because it was stale
+        self._news_at: dict[ChangeKind, float] = {}  # when a change of each was announced
+        self._other_is_new = False  # the other era told of its lists since those of this one were read
         self._follows = False
         self._caught_up = anyio.Event()
         self._became_stale = anyio.Event()
@@ -181,31 +186,42 @@ class FeatureTracker:
             self._publish_fetched()
         self._follows = True
         try:
-            while True:
-                if not await self._caught_up_with(connection):
-                    return
-                await anyio.sleep(self._limits.refresh_interval)
+            while await self._caught_up_with(connection):
+                pass
         finally:
             self._follows = False
 
     async def _caught_up_with(self, connection: HasLists) -> bool:
-        """Read what is stale as soon as something is; whether the connection still stands."""
-        await self._became_stale.wait()
-        self._became_stale = anyio.Event()
-        stale, self._stale = self._stale, set()
-        told, self._told = self._told, set()
+        """Read what is stale as soon as it may be read again; whether the connection still stands."""
+        while not (stale := self._due()):
+            self._became_stale = anyio.Event()
+            pause = min(map(self._due_at, self._stale), default=math.inf) - anyio.current_time()
+            with anyio.move_on_after(pause):
+                await self._became_stale.wait()
+        self._stale -= stale
+        told = self._told & stale
+        self._told -= stale
         try:
             features = await self._read_lists(connection, self._everything, stale)
         except ConnectionLostError:
             return False
+        self._looked_at |= dict.fromkeys(stale, anyio.current_time())
         self._publish(features, announced=told)
         self._caught_up.set()
         self._caught_up = anyio.Event()
         await self.remember(connection)
         return True
 
+    def _due_at(self, kind: ChangeKind) -> float:
+        return self._looked_at.get(kind, -math.inf) + self._limits.refresh_interval
+
+    def _due(self) -> set[ChangeKind]:
+        """What is stale, and was not read just now."""
+        now = anyio.current_time()
+        return {kind for kind in self._stale if self._due_at(kind) <= now}
+
     async def renew(self, usual: float, patience: float) -> None:
-        """Read old lists again whose changes the server does not announce.
+        """Read old lists again.
 
         Args:
             usual: Seconds that they are trusted, if the server does not say; 0 where it is asked for what they lack.
@@ -281,7 +297,8 @@ class FeatureTracker:
         features = replace(features, other=None)
         before, other = self._in_era.get(features.modern), self._in_era.get(not features.modern)
         self._in_era[features.modern] = features
-        if other is not None and before is not None and before != features:
+        is_older, self._other_is_new = not self._other_is_new, False
+        if other is not None and before is not None and before != features and is_older:
             # That is older than what is known now: whoever it was may be another, and have other lists.
             other = with_lists_of(other, features) if other.info.version == features.info.version else None
             self._in_era.pop(not features.modern)
@@ -292,15 +309,22 @@ class FeatureTracker:
     def overheard(self, change: Change, features: ServerFeatures) -> None:
         """Handle a change on the connection of the other era.
 
+        A list that changed there has mostly changed here as well, and the server tells of it on both connections: it is
+        read here too, and both are announced together.
+
         Args:
             change: What.
             features: What the server offers there.
         """
+        if change.kind.is_list and self._follows:
+            self._in_era[features.modern] = replace(features, other=None)
+            self._other_is_new = True
+            self._stale.add(change.kind)
+            self._became_stale.set()
+            return
         if change.kind.is_offer:
             self._update_other_era(features)
-        if change.kind.is_list:
-            self.look_again(change.kind)
-        else:
+        if not change.kind.is_list:
             self.announce(change)
 
     def _update_other_era(self, features: ServerFeatures) -> None:
@@ -331,7 +355,7 @@ class FeatureTracker:
             self._announced_at = anyio.current_time()
 
     def _publish(self, everything: ServerFeatures, announced: Collection[ChangeKind] = ()) -> bool:
-        """Offer this from now on. Returns whether it is a change. Announcements of the server are always passed on."""
+        """Offer this from now on. Returns whether it is a change. Announcements of the server are passed on, too."""
         old, self._everything = self.features, everything
         self.published = transformed(everything, self._spec.options)
         for left_out in self.features.left_out:
@@ -339,9 +363,12 @@ class FeatureTracker:
                 text = printable(f"{left_out.kind} {left_out.name!r} is left out: {left_out.reason}")
                 logger.warning("upstream %r: %s", self._spec.name, text)
         news = changes(old, self.features)
+        now = anyio.current_time()
         for change in news:
+            if self._follows:
+                self._news_at[change.kind] = now
             self.announce(change)
-        for kind in announced:
-            if Change(kind) not in news:
+        for kind in announced:  # once, though a server tells of one change on the connections of both eras
+            if now - self._news_at.get(kind, -math.inf) > 2 * self._limits.refresh_interval:
                 self.announce(Change(kind, is_repeated=True))
         return bool(news)

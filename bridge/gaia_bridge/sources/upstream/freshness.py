@@ -1,4 +1,8 @@
-"""How long a server's lists are trusted that it announces no changes of. Pure."""
+"""How long a server's lists are trusted. Pure.
+
+Announcements make them newer, and no older: servers of MCPServer (mcp 2.3) and of FastMCP (4.2) declare that they
+announce changes, and announce none that their own code makes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import math
 from collections.abc import Mapping
 
 from gaia_bridge.model import ChangeKind, ServerFeatures
-from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.sources.upstream.feature_lists import LISTS, has_list
 
 __all__ = ["outdated"]
@@ -26,10 +29,7 @@ def outdated(
     """
     found: set[ChangeKind] = set()
     for listed in LISTS:
-        declared = (features.declared or {}).get(listed.capability)
-        announced = not is_object(declared) or declared.get("listChanged") is True
-        # Of skills, nothing says that changes are announced.
-        if announced and not (listed.kind == "skill" and has_list(features, listed)):
+        if not has_list(features, listed):
             continue
         said = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
         trusted = at_least if usual <= at_least else max(at_least, min(said, default=usual))

@@ -199,6 +199,8 @@ class Relays:
         number = connection.new_id()
         if self.asks and relay.can_be_asked_something and not modern:
             await self._turn(relay)
+        # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
+        relay.may_log = not modern or relay.request.log_level is not None
         self._in_flight[number] = relay
         self._note_user(relay)
         is_answered = False
@@ -432,15 +434,16 @@ class Relays:
         """Pass a log message on to the client that it is for; returns whether it is for that client alone.
 
         If the server says which call a message belongs to, its client gets it. Once a server has done so, a message
-        that names no call belongs to none. Messages of any other server may belong to every call in flight, and are
-        passed on only if all these are of one client; without a call in flight, if there never was another client.
+        that names no call belongs to none. Messages of any other server may belong to every call in flight that may
+        cause some, and are passed on only if all these are of one client; without a call in flight, if there never was
+        another client.
 
         Args:
             params: Of `notifications/message`, unchecked.
             during: The id of the call that it belongs to, if known.
         """
         level, data, name = params.get("level"), params.get("data"), params.get("logger")
-        relays = list(self._in_flight.values())
+        relays = [relay for relay in self._in_flight.values() if relay.may_log]
         if level not in LOG_LEVELS:
             return False
         if during is not None:

@@ -50,6 +50,8 @@ class Relay:
         """Whose request it is; nobody else's, where its session may carry requests of several clients."""
         self.standing: ParkedCall | None = None
         """The parked call, if the call may outlive the request."""
+        self.may_log = True
+        """Whether the server may send log messages because of it."""
         self.asked = 0
         """The number of questions that its client has not answered yet."""
         self.resting: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -10,11 +10,11 @@ import anyio
 import anyio.to_thread
 
 from gaia_bridge.constants import KIB
-from gaia_bridge.protocol.json_text import json_size
-from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
+from gaia_bridge.protocol.json_text import json_size, to_json
+from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_object, is_too_deep
 from gaia_bridge.protocol.vocabulary import result_problem
 
-__all__ = ["ResultChecker"]
+__all__ = ["ResultChecker", "with_list"]
 
 _LARGE: Final = 256 * KIB
 """Bytes from which on a result is looked at in a thread: below, that takes a few milliseconds at most."""
@@ -24,6 +24,30 @@ _THREADS: Final = 1
 
 _BLOCKS: Final = 250
 """Blocks of content that are looked at in one go: nothing else runs meanwhile, also in another thread."""
+
+
+_LISTS: Final[Mapping[str, str]] = {"tools/call": "content", "prompts/get": "messages", "resources/read": "contents"}
+"""The list that a result must have."""
+
+
+def with_list(method: str, result: JSON) -> JSON:
+    """The result with the list that it must have, where the server left it out or wrote null, as Go does for none.
+
+    Structured content is repeated as text then, as servers should do (MCP, server/tools): most clients show models
+    nothing else. A result of another type, and one that names a task, is returned unchanged.
+    """
+    name = _LISTS.get(method)
+    if name is None or result.get(name) is not None:
+        return result
+    if result.get("resultType", "complete") != "complete" or is_object(result.get("task")):
+        return result
+    structured = result.get("structuredContent") if name == "content" else None
+    blocks = (
+        []
+        if structured is None or is_too_deep(structured)
+        else [{"type": "text", "text": to_json(structured).decode()}]
+    )
+    return {**result, name: blocks}
 
 
 class ResultChecker:

@@ -65,7 +65,7 @@ from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
 from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
-from gaia_bridge.sources.upstream.result_checks import ResultChecker
+from gaia_bridge.sources.upstream.result_checks import ResultChecker, with_list
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 
 __all__ = ["Upstream"]
@@ -292,12 +292,12 @@ class Upstream(AsksServer):
                 await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
-        """Wait as `settle` does; then read again the lists whose changes the server does not announce."""
+        """Wait as `settle` does; then read its lists again."""
         await self.settle()
         await self._tracker.renew(0, self._limits.first_look)
 
     async def refresh(self) -> None:
-        """Wait as `settle` does; then read old lists again whose changes it does not announce. Waits briefly."""
+        """Wait as `settle` does; then read old lists again. Waits briefly."""
         await self.settle()
         await self._tracker.renew(self._limits.list_max_age, self._limits.renewal)
 
@@ -466,6 +466,7 @@ class Upstream(AsksServer):
             same_era = connection.handshake.modern is relay.request.modern
             raise understood(error, relay.method, relay.params, same_era=same_era) from None
         self._supervisor.answered()
+        result = with_list(relay.method, result)
         if problem := await self._checker.problem(relay.method, result):
             raise UpstreamError(f"answered {relay.method} with a result that {problem}")
         return result

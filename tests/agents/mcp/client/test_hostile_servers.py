@@ -58,7 +58,7 @@ def hostile(method: str, fault: str, told: object) -> MCPClient:
         ("silence", "hostile did not answer initialize within 1 s"),
         ("sudden_death", "hostile answered initialize with what is no JSON: {"),
         ("no_object", "hostile answered initialize with neither a result nor an error"),
-        ("wrong_error", "hostile answered initialize with an error that has no code or no message"),
+        ("wrong_error", "hostile answered initialize with an error that has no code or no message: boom"),
     ],
 )
 def test_a_server_that_greets_in_no_way_is_not_connected_and_it_is_said_why(fault: str, told: str) -> None:
@@ -111,7 +111,7 @@ def test_a_list_of_slow_pages_takes_no_longer_than_a_request_may(caplog: pytest.
         ("deep_json", {"error": "hostile sent a response that is no valid JSON"}),
         ("huge_numbers", {"error": "hostile sent a response that is no valid JSON"}),
         ("no_object", {"error": "hostile answered tools/call with neither a result nor an error"}),
-        ("wrong_error", {"error": "hostile answered tools/call with an error that has no code or no message"}),
+        ("wrong_error", {"error": "hostile answered tools/call with an error that has no code or no message: boom"}),
         ("surrogates", {"content": [{"type": "text", "text": "a?b"}]}),
         ("two_answers", {"content": [{"type": "text", "text": "answer 0"}]}),
         ("questions", DONE),

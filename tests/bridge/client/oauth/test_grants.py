@@ -196,3 +196,86 @@ async def test_the_accepted_authorization_servers_can_be_asked_for(server: AuthS
     server.http.faults[".well-known"] = lambda exchange: exchange.answer(status=404)
     with pytest.raises(AuthorizationError, match="does not say"):
         await oauth_discovery.advertised_issuers(HttpServerSpec("up", server.url), LIMITS)
+
+
+def with_slash(server: AuthServer, where: str) -> None:
+    """Have one side write the last slash of an issuer that has no path."""
+    if where == "the server":
+        server.protection["authorization_servers"] = [f"{server.issuer}/"]
+    else:
+        server.metadata["issuer"] = server.issuer = f"{server.issuer}/"
+
+
+@pytest.mark.parametrize("where", ["the server", "the authorization server"])
+async def test_an_issuer_is_the_same_with_and_without_its_last_slash(
+    server: AuthServer, tmp_path: Path, where: str
+) -> None:
+    with_slash(server, where)
+    server.expires_in = 0
+    auth = auth_of(server, tmp_path, User())
+    async with client_with(auth) as call:
+        assert (await call()).status_code == 200
+    async with client_with(auth_of(server, tmp_path)) as call:  # which nobody is asked for
+        assert (await call()).status_code == 200
+    assert server.grants["refresh_token"]
+
+
+@pytest.mark.parametrize("where", ["the server", "the authorization server"])
+async def test_client_credentials_take_an_issuer_with_and_without_its_last_slash(
+    server: AuthServer, tmp_path: Path, where: str
+) -> None:
+    named = server.issuer
+    with_slash(server, where)
+    options: JSON = {"grant": "client_credentials", "client_id": "me", "client_secret": "s3cret", "issuer": named}
+    async with client_with(auth_of(server, tmp_path, **options)) as call:
+        assert (await call()).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/tenant/", "/tenant", "//", "?x"])
+async def test_an_issuer_that_differs_in_more_is_another(server: AuthServer, tmp_path: Path, path: str) -> None:
+    server.metadata["issuer"] = f"{server.issuer}{path}"
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert "issuer mismatch" in str(await problem(call))
+    assert not server.authorizations
+
+
+async def test_where_nobody_is_registered_the_key_of_the_entry_is_named_and_the_server_is_asked_nothing(
+    server: AuthServer, tmp_path: Path
+) -> None:
+    del server.metadata["registration_endpoint"]
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        said = str(await problem(call))
+    assert "registers no clients by itself" in said
+    assert "oauth.clientId" in said
+    assert not server.http.hits["register"]
+
+
+async def test_a_registration_that_is_refused_for_its_scope_is_made_again_without(
+    server: AuthServer, tmp_path: Path
+) -> None:
+    async def register(exchange: Exchange) -> None:
+        if "scope" in exchange.message:
+            said = "scope must only contain Authorization Server supported scope values"
+            await exchange.answer({"error": "invalid_client_metadata", "error_description": said}, status=400)
+        else:
+            await server.serve_registration(exchange)
+
+    server.http.faults["register"] = register
+    server.challenge += ', scope="files:read"'
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert (await call()).status_code == 200
+    assert server.authorizations[-1]["scope"] == "files:read"
+    assert server.http.hits["register"] == 2
+
+
+async def test_a_registration_that_is_refused_for_anything_else_is_made_once(
+    server: AuthServer, tmp_path: Path
+) -> None:
+    async def register(exchange: Exchange) -> None:
+        await exchange.answer({"error": "invalid_redirect_uri"}, status=400)
+
+    server.http.faults["register"] = register
+    server.challenge += ', scope="files:read"'
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert "HTTP 400 (Bad Request), invalid_redirect_uri" in str(await problem(call))
+    assert server.http.hits["register"] == 1

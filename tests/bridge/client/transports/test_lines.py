@@ -16,9 +16,9 @@ from gaia_bridge.protocol.json_types import JSON
 PLAIN = st.none() | st.booleans() | st.integers(-(10**15), 10**15) | st.text()
 VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
 MESSAGES = st.one_of(
-    st.fixed_dictionaries({"method": st.text(), "params": VALUES}),
+    st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "method": st.text(), "params": VALUES}),
     st.fixed_dictionaries({"id": PLAIN, "result": VALUES}),
-    st.fixed_dictionaries({"id": PLAIN, "error": VALUES, "x-more": VALUES}),
+    st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": PLAIN, "error": VALUES, "x-more": VALUES}),
 )
 
 

@@ -147,9 +147,9 @@ async def test_a_json_rpc_error_does_not_hide_when_to_ask_again() -> None:
         ("empty/204", "answered a request with HTTP 204 (No Content), and so not at all"),
         ("empty", "answered with an empty body"),
         ("wrong_id/2", "answered another request than was made (id 2)"),
-        ("wrong_id/~1~", "answered another request than was made (id '1')"),
+        ("wrong_id/~2~", "answered another request than was made (id '2')"),
         ("wrong_id/true", "answered another request than was made (id True)"),
-        ("wrong_id/1.0", "answered another request than was made (id 1.0)"),
+        ("wrong_id/1.5", "answered another request than was made (id 1.5)"),
         ("wrong_id/null", "answered another request than was made (id None)"),
     ],
 )
@@ -204,12 +204,12 @@ async def test_a_status_without_a_json_rpc_error_is_named(path: str) -> None:
 
 async def test_a_server_that_wants_authorisation_says_so() -> None:
     async with evil_http() as server, linked(server.url("status/401")) as link:
-        assert await failure_of(link) == "wants authorisation (HTTP 401)"
+        assert await failure_of(link) == "wants authorisation (HTTP 401): down for maintenance"
 
 
 async def test_a_server_that_refuses_our_authorisation_says_so() -> None:
     async with evil_http() as server, linked(server.url("status/401").replace("//", "//user:pa55@")) as link:
-        assert await failure_of(link) == "does not accept our authorisation (HTTP 401)"
+        assert await failure_of(link) == "does not accept our authorisation (HTTP 401): down for maintenance"
 
 
 @pytest.mark.requirement("F-059")

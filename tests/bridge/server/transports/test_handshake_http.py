@@ -237,6 +237,17 @@ async def test_session_ids_are_random() -> None:
 # What an answer comes as
 
 
+async def test_who_takes_json_alone_is_answered_in_json_without_what_is_said_before() -> None:
+    async with publishing() as app, client_of(app) as http:
+        client = Client(http)
+        await client.open()
+        answer = await client.post(call("tell", 7, secret="x"), {"accept": "application/json"})
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json()["result"]["content"][0]["text"] == "x"
+        asked = (await client.post(call("ask", 8), {"accept": "application/json"})).json()
+        assert asked["result"]["isError"]  # nobody can be asked there
+
+
 @pytest.mark.requirement("F-247")
 async def test_a_stream_begins_with_a_primer_that_says_when_to_come_back() -> None:
     async with publishing(http=HttpLimits(retry_interval=250)) as app, client_of(app) as http:

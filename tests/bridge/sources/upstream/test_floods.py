@@ -58,7 +58,7 @@ async def test_a_standing_stream_of_nothing_ends_the_connection_with_its_reason(
         async with in_session(SessionServer(endless(data), hang=True), heard) as link:
             await link.request(request())
     [reason] = heard.ends
-    assert reason in (f"sent more than {most} {what} within 10 s" for most in ("200", "20,000"))
+    assert reason in (f"sent more than {most} {what} within 10 s" for most in ("5,000", "20,000"))
 
 
 @pytest.mark.requirement("F-301")

@@ -575,3 +575,16 @@ async def test_an_error_that_is_nested_too_deep_is_told_without_what_nobody_coul
     assert (refusal.code, refusal.message, refusal.data) == (-32050, "no access with ***", None)
     failed = await relayed(Connection(result={"content": [], "isError": True, "x": deep}), Client(), relays)
     assert failed["x"] is deep  # whoever judges the result refuses it
+
+
+async def test_a_log_message_of_a_modern_server_is_for_the_one_call_that_asked_for_some() -> None:
+    relays, connection = Relays("up", UpstreamLimits(call_timeout=60)), Connection(lambda report: anyio.sleep(1), modern=True)
+    quiet, curious = Client(), Client()
+    quiet.client, curious.client = "quiet", "curious"
+    curious.log_level = "info"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(relayed, connection, curious, relays)
+        tasks.start_soon(relayed, connection, quiet, relays)
+        await anyio.sleep(0.5)
+        relays.log({"level": "info", "data": "found"})
+    assert (curious.logs, quiet.logs) == ([("info", "found", None)], [])

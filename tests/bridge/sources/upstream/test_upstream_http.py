@@ -189,7 +189,7 @@ async def test_a_server_that_is_not_there_at_all_is_tried_on_and_on_and_calls_ar
     [
         ("status/500", "answered with HTTP 500"),
         ("status/503/7", "HTTP 503 (Service Unavailable), and asks to be tried again after 7 s"),
-        ("status/429/-1", "HTTP 429 (Too Many Requests) (tool"),
+        ("status/429/-1", "HTTP 429 (Too Many Requests): down for maintenance (tool"),
         ("reset", "whether it did the work is unknown"),
         ("reset_in_body", "whether it did the work is unknown"),
         ("drop_in_stream", "whether it did the work is unknown"),
