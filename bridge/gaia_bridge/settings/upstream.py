@@ -47,6 +47,15 @@ class UpstreamLimits(Limits, frozen=True):
 
     connect_timeout: float = 30.0
     """Seconds from launch to a completed handshake; `npx` and `uvx` install on first use."""
+    download_timeout: float = 600.0
+    """Seconds for the same where a launcher (`npx`, `uvx`, `docker`, ...) may be downloading the server: images and
+    packages of hundreds of megabytes take minutes. Once anything else than a download shows, `connect_timeout` counts.
+    An entry with `startup_timeout` has that instead."""
+    downloads: bool = False
+    """Whether the server is started by a launcher; its launch line says so."""
+    rollback_grace: float = 30.0
+    """Seconds for a launcher to end after SIGTERM while it downloads: npm takes back what it did, which takes it 7 on a
+    busy machine. If it is killed before, its copy of the server is broken for good."""
     launch_interval: float = 0.02
     """Seconds between two launches of children: each stops the event loop for a moment, and fifty servers that start at
     once must not keep the first client waiting."""
@@ -199,3 +208,8 @@ class UpstreamLimits(Limits, frozen=True):
     step_ups: int = 2
     """How often one request may ask for further scopes before the server's refusal is final."""
     openapi: OpenApiLimits = OpenApiLimits()
+
+    @property
+    def start_timeout(self) -> float:
+        """Seconds from launch to a completed handshake, a download included where there may be one."""
+        return max(self.connect_timeout, self.download_timeout) if self.downloads else self.connect_timeout

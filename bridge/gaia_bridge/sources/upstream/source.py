@@ -104,7 +104,7 @@ class Upstream(AsksServer):
         alone: Era | None = None,
     ) -> None:
         self._spec = spec
-        self._limits = limits = limits_for(limits, spec.options)
+        self._limits = limits = limits_for(limits, spec)
         self._errors = ErrorLines(on_error_line)
         launches_child = transport is None and isinstance(spec, StdioServerSpec)
         self._transport = Watched(
