@@ -340,9 +340,13 @@ class Catalog:
         """Whether it is known what every source offers."""
         return all(source.features.settled for source in self.sources)
 
-    async def settle(self) -> None:
-        """Wait until it is known what the sources offer, for as long as clients can be made to wait."""
-        await self._each(lambda source: source.settle())
+    async def settle(self, *, listed_once: bool = False) -> None:
+        """Wait until it is known what the sources offer, for as long as clients can be made to wait.
+
+        Args:
+            listed_once: Whether for a client that does not list again.
+        """
+        await self._each(lambda source: source.settle(listed_once=listed_once))
 
     @property
     def awaited(self) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import anyio
+
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.client_names import known_name
@@ -20,7 +22,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.instructions import fitted, fitted_alone
 from gaia_bridge.server.known_clients import known_client
-from gaia_bridge.settings import ClientLimits
+from gaia_bridge.settings import ClientLimits, Settings
 
 __all__ = [
     "TASKS_EXTENSION",
@@ -29,6 +31,7 @@ __all__ = [
     "initialize_result",
     "instructions_room",
     "met",
+    "settled",
     "tells_of",
 ]
 
@@ -81,15 +84,33 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     }
 
 
-async def met(catalog: Catalog, call: Call) -> None:
+async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
+    """Wait for what is starting: longer for a client that may not list again.
+
+    Args:
+        catalog: What is published.
+        call: A request of the client.
+        limits: How long one request is held back.
+    """
+    if HOPS_META_KEY in call.meta or known_client(str(call.client_info.get("name", ""))).lists_again:
+        await catalog.settle()
+    elif not catalog.settled:
+        with anyio.move_on_after(limits.first_request):
+            await catalog.settle(listed_once=True)
+
+
+async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
     """Find out what is said to the client of a request, which is told it only once.
 
     Args:
         catalog: What is published.
         call: Its request.
+        limits: How long it is held back.
     """
-    await catalog.settle()
-    await catalog.meet(call)
+    began = anyio.current_time()
+    await settled(catalog, call, limits.clients)
+    if anyio.current_time() - began < limits.upstream.first_look:  # else it has waited enough
+        await catalog.meet(call)
     if catalog.merges and any(_empty(source.features.for_era(modern=call.modern)) for source in catalog.sources):
         await catalog.refresh()  # those of which nobody says when they are empty no longer
 

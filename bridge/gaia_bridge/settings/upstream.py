@@ -78,8 +78,14 @@ class UpstreamLimits(Limits, frozen=True):
     must not delay every list that it is merged into, and what it has new is announced."""
     first_look: float = 2.0
     """Seconds that clients wait for a server that is starting and of which nothing is known: the first thing that they
-    ask is what there is, many never ask again, and a server in Python or Node has answered by then. A server that
-    hangs costs this once in its life, however many wait."""
+    ask is what there is, and a server in Python or Node has answered by then. A server that hangs costs this once in
+    its life, however many wait."""
+    first_list: float = 10.0
+    """Seconds for the same where a client lists once, or is not known to list again when something changed: what it is
+    not told now it never sees. `ClientLimits.first_request` bounds each of its requests."""
+    listing_patience: float = 60.0
+    """Seconds that are left to a server that is starting when the process ends that began it, to be listed once by a
+    process of its own, beside the time for a start. The next process lists it at once."""
     second_start: float = 2.0
     """How many times as long as the first connection to a server took, and `first_look` beside, clients wait for a
     second one of their era: the machine may be busier now. One that hangs costs that once, then the first serves."""

@@ -269,10 +269,14 @@ class Upstream(AsksServer):
         """Call `listener` after every change; returns an idempotent function that stops it."""
         return self._tracker.listen(listener)
 
-    async def settle(self) -> None:
-        """Wait until it is known what it offers, or that it fails: `first_look` seconds over all waits together."""
+    async def settle(self, *, listed_once: bool = False) -> None:
+        """Wait until it is known what it offers, or that it fails: `first_look` seconds over all waits together.
+
+        Args:
+            listed_once: Whether for a client that lists once; then `first_list` seconds.
+        """
         if not self.features.settled and not self._supervisor.settled.is_set():
-            await self._look.within(self.learn)
+            await self._look.within(self.learn, listed_once=listed_once)
 
     async def meet(self, request: ClientRequest) -> None:
         """Connect in the era of a client, if the server was never connected in it. Only the first client waits.

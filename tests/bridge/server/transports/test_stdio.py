@@ -89,7 +89,7 @@ class FakeCatalog:
         self.awaited = awaited
         self.up = anyio.Event()
 
-    async def settle(self) -> None:
+    async def settle(self, *, listed_once: bool = False) -> None:
         pass
 
     async def started(self) -> None:
