@@ -33,6 +33,7 @@ class Guardian:
     _children: dict[str, int | None]
     _sockets: dict[str, str]
     _paces: dict[str, str]
+    _spared: set[int]
 
     def __init__(self) -> None:
         self._reports: int | None = None
@@ -58,8 +59,13 @@ class Guardian:
         """This process is about to end: tell of all its descendants, whatever became of their environment."""
         with self._lock:
             if self._reports is not None and self._program is not None:
-                for pid in _descendants(os.getpid(), {self._program.pid, *self._children.values()}):
+                for pid in _descendants(os.getpid(), {self._program.pid, *self._children.values(), *self._spared}):
                     self._say(f"process {pid}")
+
+    def spare(self, pid: int) -> None:
+        """Let a process that we started live on: it is to outlive us."""
+        with self._lock:
+            self._spared.add(pid)
 
     def watch(self, identity: str) -> None:
         """A child is about to be launched with this mark; the program is started if it does not run."""
@@ -178,6 +184,7 @@ class Guardian:
         self._program = None
         self._children = {}
         self._paces = {}
+        self._spared = set()
         self._sockets = {}
 
 

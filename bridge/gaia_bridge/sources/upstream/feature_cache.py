@@ -62,7 +62,8 @@ class FeatureCache:
     """
 
     def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
-        self._folder = folder
+        self.folder = folder
+        """Where they are kept."""
         self._limits = limits or UpstreamLimits()
 
     async def load(self, fingerprint: str, name: str) -> Remembered | None:
@@ -72,9 +73,9 @@ class FeatureCache:
             fingerprint: Of the launch line; letters and digits.
             name: What the server is called here.
         """
-        if self._folder is None:
+        if self.folder is None:
             return None
-        document = await anyio.to_thread.run_sync(self._read, self._folder / (fingerprint + _SUFFIX))
+        document = await anyio.to_thread.run_sync(self._read, self.folder / (fingerprint + _SUFFIX))
         return None if document is None else _remembered(name, document)
 
     async def store(self, fingerprint: str, remembered: Remembered, secrets: tuple[str, ...] = ()) -> None:
@@ -86,7 +87,7 @@ class FeatureCache:
             secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept, and neither is
                 that of another bridge, of which only this run knows what came through whom.
         """
-        if self._folder is None:
+        if self.folder is None:
             return
         features = remembered.features
         if _of_bridge(features) or (
@@ -100,12 +101,12 @@ class FeatureCache:
             await self.forget(fingerprint)
             return
         data = content.encode(errors="surrogatepass")
-        await anyio.to_thread.run_sync(self._write, self._folder / (fingerprint + _SUFFIX), data)
+        await anyio.to_thread.run_sync(self._write, self.folder / (fingerprint + _SUFFIX), data)
 
     async def forget(self, fingerprint: str) -> None:
         """Remember nothing of a launch line."""
-        if self._folder is not None:
-            await anyio.to_thread.run_sync(_remove, self._folder / (fingerprint + _SUFFIX))
+        if self.folder is not None:
+            await anyio.to_thread.run_sync(_remove, self.folder / (fingerprint + _SUFFIX))
 
     def _read(self, path: Path) -> JSON | None:
         try:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -210,6 +211,26 @@ class Upstream(AsksServer):
             "garbageLines": garbage,
             "firstGarbage": [self._redacted(line) for line in lines],
         }
+
+    @property
+    def spec(self) -> ServerSpec:
+        """Its entry in the configuration."""
+        return self._spec
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, if it is a child that runs."""
+        return self._transport.pid
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """Where its lists are kept for the next run; `None` if they are not."""
+        return self._tracker.cache_folder
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it is starting, and nothing is known of what it offers."""
+        return not self.features.settled and self.status.state is SourceState.STARTING
 
     async def wait_settled(self) -> SourceStatus:
         """Wait for the first attempt to connect, if one is needed yet. Bounded once `run` was started."""
