@@ -1,4 +1,4 @@
-"""A module that waits while it is imported is named."""
+"""What an agent waits for while it is loaded is named: a module, a line of its own, a server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from gaia_bridge.cli import slow_imports
 from gaia_bridge.cli.slow_imports import told_of_slow_imports
+from tests.support.gated_servers import gate
 
 SLOW = """
 import inner_module
@@ -56,6 +57,47 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
     assert "module 'inner_module'" in heard.text
     assert f"{tmp_path / 'inner_module.py'}:4" in heard.text
     assert 'what starts a server belongs under `if __name__ == "__main__":`' in heard.text
+
+
+CONNECTS = """
+from gaia.mcp.client.transports.stdio import StdioTransport
+
+class Desk:
+    def __init__(self, entry):
+        transport = StdioTransport(**entry)
+        transport.name = "geo"
+        transport.connect()
+        transport.disconnect()
+"""
+
+
+def test_an_agent_that_waits_for_a_server_is_named_with_its_line_and_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waiting_agent.py").write_text(CONNECTS, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with gate() as held:
+
+        class Releases(logging.Handler):
+            text = ""
+
+            def emit(self, record: logging.LogRecord) -> None:
+                if "geo" in record.getMessage() and not self.text:
+                    self.text = record.getMessage()
+                    held.wait("geo", "born")
+                    held.release("geo")
+
+        releases = Releases()
+        logger = logging.getLogger(slow_imports.__name__)
+        logger.addHandler(releases)
+        try:
+            with told_of_slow_imports(0.01):
+                importlib.import_module("waiting_agent").Desk(held.server("geo", hold=True))
+        finally:
+            logger.removeHandler(releases)
+            sys.modules.pop("waiting_agent", None)
+    line = f"Desk.__init__() is at {tmp_path / 'waiting_agent.py'}:8, and waits for its server 'geo'"
+    assert releases.text.endswith(line)
 
 
 def test_nothing_is_said_of_what_is_quick(caplog: pytest.LogCaptureFixture) -> None:
