@@ -12,7 +12,6 @@ import pytest
 
 from gaia_bridge.cli import slow_imports
 from gaia_bridge.cli.slow_imports import told_of_slow_imports
-from tests.support.gated_servers import gate
 
 SLOW = """
 import inner_module
@@ -60,15 +59,20 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
 
 
 CONNECTS = """
+from contextlib import suppress
 from gaia.mcp.client.transports.stdio import StdioTransport
 
 class Desk:
-    def __init__(self, entry):
-        transport = StdioTransport(**entry)
+    def __init__(self, command, args):
+        transport = StdioTransport(command, args=args)
         transport.name = "geo"
-        transport.connect()
+        with suppress(RuntimeError):
+            transport.connect() and transport.send_request("initialize", {})
         transport.disconnect()
 """
+
+WAITS = "import pathlib, sys, threading\nwhile not pathlib.Path(sys.argv[1]).exists(): threading.Event().wait(0.01)"
+"""A server that never answers, and ends when it is told to."""
 
 
 def test_an_agent_that_waits_for_a_server_is_named_with_its_line_and_the_server(
@@ -76,28 +80,27 @@ def test_an_agent_that_waits_for_a_server_is_named_with_its_line_and_the_server(
 ) -> None:
     (tmp_path / "waiting_agent.py").write_text(CONNECTS, encoding="utf-8")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with gate() as held:
+    end = tmp_path / "end"
 
-        class Releases(logging.Handler):
-            text = ""
+    class Ends(logging.Handler):
+        text = ""
 
-            def emit(self, record: logging.LogRecord) -> None:
-                if "geo" in record.getMessage() and not self.text:
-                    self.text = record.getMessage()
-                    held.wait("geo", "born")
-                    held.release("geo")
+        def emit(self, record: logging.LogRecord) -> None:
+            if "py:10, and waits" in record.getMessage():
+                self.text = record.getMessage()
+                end.touch()
 
-        releases = Releases()
-        logger = logging.getLogger(slow_imports.__name__)
-        logger.addHandler(releases)
-        try:
-            with told_of_slow_imports(0.01):
-                importlib.import_module("waiting_agent").Desk(held.server("geo", hold=True))
-        finally:
-            logger.removeHandler(releases)
-            sys.modules.pop("waiting_agent", None)
-    line = f"Desk.__init__() is at {tmp_path / 'waiting_agent.py'}:8, and waits for its server 'geo'"
-    assert releases.text.endswith(line)
+    ends = Ends()
+    logger = logging.getLogger(slow_imports.__name__)
+    logger.addHandler(ends)
+    try:
+        with told_of_slow_imports(0.01):
+            importlib.import_module("waiting_agent").Desk(sys.executable, ["-S", "-c", WAITS, str(end)])
+    finally:
+        logger.removeHandler(ends)
+        sys.modules.pop("waiting_agent", None)
+    line = f"Desk.__init__() is at {tmp_path / 'waiting_agent.py'}:10, and waits for its server 'geo'"
+    assert ends.text.endswith(line)
 
 
 def test_nothing_is_said_of_what_is_quick(caplog: pytest.LogCaptureFixture) -> None:
