@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ def _anthropic(request: dict[str, Any]) -> str:
     text = {"type": "text", "text": "Done."}
     if not request.get("stream"):
         return json.dumps({**message, "content": [text], "stop_reason": "end_turn", "usage": usage})
-    begun = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    begun: dict[str, Any] = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
     return _events(
         ("message_start", {"message": begun}),
         ("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
@@ -36,9 +36,21 @@ def _anthropic(request: dict[str, Any]) -> str:
 
 
 def _responses(request: dict[str, Any]) -> str:
-    text = {"type": "output_text", "text": "Done.", "annotations": []}
-    item = {"type": "message", "id": "m_1", "role": "assistant", "status": "completed", "content": [text]}
-    whole = {"id": "resp_1", "object": "response", "status": "completed", "output": [item], "usage": _USAGE}
+    text: dict[str, Any] = {"type": "output_text", "text": "Done.", "annotations": []}
+    item: dict[str, Any] = {
+        "type": "message",
+        "id": "m_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text],
+    }
+    whole: dict[str, Any] = {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "output": [item],
+        "usage": _USAGE,
+    }
     return _events(
         ("response.created", {"response": {**whole, "output": [], "status": "in_progress"}}),
         ("response.output_item.added", {"output_index": 0, "item": item}),
@@ -54,7 +66,7 @@ def _chat(request: dict[str, Any]) -> str:
     if not request.get("stream"):
         choice = {"index": 0, "message": said, "finish_reason": "stop"}
         return json.dumps({**base, "object": "chat.completion", "choices": [choice], "usage": usage})
-    chunks = [
+    chunks: list[dict[str, Any]] = [
         {"choices": [{"index": 0, "delta": said, "finish_reason": None}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage},
     ]
@@ -136,11 +148,10 @@ def measuring_model(wait: Callable[[], object]) -> Generator[MeasuringModel]:
 
         def do_POST(self) -> None:
             told = self.rfile.read(int(self.headers.get("content-length") or 0))
-            try:
-                request = json.loads(told)
-            except ValueError:
-                request = {}
-            self._give(*model.answer(self.path.partition("?")[0], request if isinstance(request, dict) else {}))
+            request: dict[str, Any] = {}
+            with suppress(ValueError):
+                request = dict(json.loads(told))
+            self._give(*model.answer(self.path.partition("?")[0], request))
 
         def _give(self, body: str, kind: str) -> None:
             data = body.encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from typing import Any
 
 LOG, TOOLS = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
@@ -24,8 +25,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         told = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {"listChanged": True}}}
         return {**told, "serverInfo": {"name": "measured", "version": "1"}, "instructions": numbered("i")}
     if method == "tools/list":
-        schema = {"type": "object", "properties": {}}
-        first = {"name": "described", "description": numbered("d"), "inputSchema": schema}
+        schema: dict[str, Any] = {"type": "object", "properties": {}}
+        first: dict[str, Any] = {"name": "described", "description": numbered("d"), "inputSchema": schema}
         more = [
             {"name": f"more_{number}", "description": "One more.", "inputSchema": schema} for number in range(TOOLS)
         ]
@@ -40,7 +41,7 @@ def send(message: dict[str, Any]) -> None:
 
 said = False
 for line in sys.stdin:
-    request = json.loads(line)
+    request: dict[str, Any] = json.loads(line)
     method = request.get("method", "")
     with open(LOG, "a", encoding="utf-8") as log:
         log.write(json.dumps({"method": method, "client": (request.get("params") or {}).get("clientInfo")}) + "\n")
@@ -52,5 +53,5 @@ for line in sys.stdin:
     else:
         send({"id": request["id"], "result": result})
     if method == "tools/list" and not said:
-        said = True
-        send({"method": "notifications/tools/list_changed"})
+        said = True  # later than its client may still be making itself ready to hear
+        threading.Timer(2, send, ({"method": "notifications/tools/list_changed"},)).start()

@@ -66,7 +66,8 @@ class ServedBridge(ABC):
             await serve_stdio(all_of_it, claimed or claim_stdio(), line_bytes=size, batch=batch, **waits)
         finally:
             sources = map(innermost, self._everything.sources)
-            if unseen := [source for source in sources if isinstance(source, Upstream) and source.is_unseen]:
+            starting = [source.unseen for source in sources if isinstance(source, Upstream)]
+            if unseen := [each for each in starting if each is not None]:
                 from gaia_bridge.sources.upstream.late_listing import list_later  # mostly there is nothing to list
 
                 list_later(unseen)

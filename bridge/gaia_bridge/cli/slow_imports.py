@@ -63,7 +63,7 @@ def _being_loaded(frame: FrameType | None) -> str:
         text = f"module {line.f_globals.get('__name__')!r} is at {where}"
     else:
         text = f"{line.f_code.co_qualname}() is at {where}"
-    server = next(filter(None, map(_server_of, frames[: frames.index(line)])), "")
+    server: str = next(filter(None, map(_server_of, frames[: frames.index(line)])), "")
     return f"{text}, and waits for its server {server!r}" if server else f"{text} ({_SERVES})"
 
 

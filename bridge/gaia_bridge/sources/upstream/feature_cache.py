@@ -20,16 +20,19 @@ from msgspec.structs import replace
 from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.loop_guard.bridge_hops import came_through
-from gaia_bridge.model import ListPage, ServerFeatures
+from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import server_info
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.feature_lists import LISTS, introduced, with_list
 from gaia_bridge.version import __version__
 
-__all__ = ["FeatureCache", "Remembered", "default_cache_folder"]
+__all__ = ["FeatureCache", "Remembered", "Unseen", "default_cache_folder"]
 
 logger = logging.getLogger(__name__)
+
+Unseen = tuple[ServerSpec, int | None, Path | None]
+"""A server that starts for the first time: its entry, its process, and the folder where its lists go."""
 
 _SUFFIX: Final = ".json"
 

@@ -28,7 +28,7 @@ from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import fingerprint
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Unseen
 from gaia_bridge.sources.upstream.source import Upstream
 
 __all__ = ["list_later"]
@@ -49,15 +49,14 @@ class _Work(msgspec.Struct, frozen=True):
     """Where its lists go."""
 
 
-def list_later(upstreams: Iterable[Upstream]) -> None:
-    """Have those servers listed by processes of their own that are starting for the first time. Never raises.
+def list_later(unseen: Iterable[Unseen]) -> None:
+    """Have servers listed by processes of their own. Never raises.
 
     Args:
-        upstreams: The servers of a bridge that is about to end.
+        unseen: Those of a bridge that is about to end which start for the first time.
     """
-    for upstream in upstreams:
-        spec, folder, pid = upstream.spec, upstream.cache_folder, upstream.pid
-        if folder is not None and pid is not None and isinstance(spec, StdioServerSpec) and upstream.is_unseen:
+    for spec, pid, folder in unseen:
+        if folder is not None and pid is not None and isinstance(spec, StdioServerSpec):
             try:
                 _start(_Work(spec, pid, str(folder)))
             except (OSError, ValueError, TypeError, NotImplementedError) as error:

@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -53,7 +52,7 @@ from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Unseen
 from gaia_bridge.sources.upstream.feature_lists import summary
 from gaia_bridge.sources.upstream.features import FeatureTracker
 from gaia_bridge.sources.upstream.first_look import FirstLook
@@ -213,24 +212,10 @@ class Upstream(AsksServer):
         }
 
     @property
-    def spec(self) -> ServerSpec:
-        """Its entry in the configuration."""
-        return self._spec
-
-    @property
-    def pid(self) -> int | None:
-        """Its process, if it is a child that runs."""
-        return self._transport.pid
-
-    @property
-    def cache_folder(self) -> Path | None:
-        """Where its lists are kept for the next run; `None` if they are not."""
-        return self._tracker.cache_folder
-
-    @property
-    def is_unseen(self) -> bool:
-        """Whether it is starting, and nothing is known of what it offers."""
-        return not self.features.settled and self.status.state is SourceState.STARTING
+    def unseen(self) -> Unseen | None:
+        """What starts for the first time: its entry, its process, and where its lists go; `None` if it does not."""
+        starts = not self.features.settled and self.status.state is SourceState.STARTING
+        return (self._spec, self._transport.pid, self._tracker.cache_folder) if starts else None
 
     async def wait_settled(self) -> SourceStatus:
         """Wait for the first attempt to connect, if one is needed yet. Bounded once `run` was started."""
@@ -291,11 +276,7 @@ class Upstream(AsksServer):
         return self._tracker.listen(listener)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait until it is known what it offers, or that it fails: `first_look` seconds over all waits together.
-
-        Args:
-            listed_once: Whether for a client that lists once; then `first_list` seconds.
-        """
+        """Wait until it is known what it offers, or that it fails: over all waits, `first_look` or `first_list` seconds."""
         if not self.features.settled and not self._supervisor.settled.is_set():
             await self._look.within(self.learn, listed_once=listed_once)
 
