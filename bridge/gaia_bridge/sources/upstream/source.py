@@ -276,7 +276,7 @@ class Upstream(AsksServer):
         return self._tracker.listen(listener)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait until it is known what it offers, or that it fails: over all waits, `first_look` or `first_list` seconds."""
+        """Wait until it is known what it offers, or that it fails: `first_look` or `first_list` seconds in all."""
         if not self.features.settled and not self._supervisor.settled.is_set():
             await self._look.within(self.learn, listed_once=listed_once)
 
