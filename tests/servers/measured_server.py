@@ -43,11 +43,12 @@ said = False
 for line in sys.stdin:
     request: dict[str, Any] = json.loads(line)
     method = request.get("method", "")
+    params: dict[str, Any] = request.get("params") or {}
     with open(LOG, "a", encoding="utf-8") as log:
-        log.write(json.dumps({"method": method, "client": (request.get("params") or {}).get("clientInfo")}) + "\n")
+        log.write(json.dumps({"method": method, "client": params.get("clientInfo")}) + "\n")
     if "id" not in request or not method:
         continue
-    result = answer(method, request.get("params") or {})
+    result = answer(method, params)
     if result is None:
         send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
     else:

@@ -63,7 +63,8 @@ def _being_loaded(frame: FrameType | None) -> str:
         text = f"module {line.f_globals.get('__name__')!r} is at {where}"
     else:
         text = f"{line.f_code.co_qualname}() is at {where}"
-    server: str = next(filter(None, map(_server_of, frames[: frames.index(line)])), "")
+    servers = [_server_of(each) for each in frames[: frames.index(line)]]
+    server = next(filter(None, servers), "")
     return f"{text}, and waits for its server {server!r}" if server else f"{text} ({_SERVES})"
 
 
@@ -88,5 +89,6 @@ def _server_of(frame: FrameType) -> str:
     """The name of the server that a frame of GAIA's MCP client connects to; empty for all other frames."""
     if not str(frame.f_globals.get("__name__")).startswith("gaia.mcp.client.transports."):
         return ""
-    name = getattr(frame.f_locals.get("self"), "name", "")
+    owner: object = frame.f_locals.get("self")
+    name: object = getattr(owner, "name", "")
     return name if isinstance(name, str) else ""
