@@ -360,8 +360,12 @@ class Source(Protocol):
         """Call `listener` after every change; returns an idempotent function that stops it."""
         ...
 
-    async def settle(self) -> None:
-        """Wait until it is known what the source offers. All callers share one bounded wait; never raises."""
+    async def settle(self, *, listed_once: bool = False) -> None:
+        """Wait until it is known what the source offers. All callers share one bounded wait; never raises.
+
+        Args:
+            listed_once: Whether for a client that does not list again, which waits longer.
+        """
         ...
 
     async def learn(self) -> None:

@@ -94,7 +94,7 @@ async def test_a_server_that_changes_its_tools_changes_them_for_connected_client
 @pytest.mark.requirement("F-006", "F-072")
 async def test_fifty_servers_that_are_not_there_or_hang_delay_nobody() -> None:
     """Beyond what the first client waits for them; see `test_first_look.py`."""
-    settings = Settings(upstream=replace(QUICK.upstream, first_look=0.1))
+    settings = Settings(upstream=replace(QUICK.upstream, first_look=0.1, first_list=0.1))
     specs: list[ServerSpec] = [named(f"hanging{number}", "silent") for number in range(5)]
     specs += [StdioServerSpec(f"missing{number}", "no-such-program") for number in range(22)]
     specs += [HttpServerSpec(f"away{number}", "http://127.0.0.1:9/mcp") for number in range(22)]

@@ -47,13 +47,13 @@ class TerminalEditor(NamedTuple):
 
 
 EDITORS: Final = (
-    TerminalEditor("claude-code", "@anthropic-ai/claude-code@2.1.197", ("claude", "mcp", "list"), "✔ Connected"),
+    TerminalEditor("claude-code", "@anthropic-ai/claude-code@2.1.332", ("claude", "mcp", "list"), "✔ Connected"),
     TerminalEditor(
         "gemini-cli", "@google/gemini-cli@0.61.0", ("gemini", "mcp", "list"), "Connected",
         {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     ),
     TerminalEditor("opencode", "opencode-ai@1.18.33", ("opencode", "mcp", "list"), "connected"),
-    TerminalEditor("codex", "@openai/codex@0.169.0", ("codex", "mcp", "get", "gaia-bridge"), "enabled: true"),
+    TerminalEditor("codex", "@openai/codex@0.171.0", ("codex", "mcp", "get", "gaia-bridge"), "enabled: true"),
     TerminalEditor(
         "copilot-cli", "@github/copilot@1.0.102", ("copilot", "mcp", "get", "gaia-bridge"), "Status: Enabled"
     ),

@@ -58,7 +58,7 @@ class FixedSource:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener) if listener in self.listeners else None
 
-    async def settle(self) -> None:
+    async def settle(self, *, listed_once: bool = False) -> None:
         pass
 
     async def learn(self) -> None:

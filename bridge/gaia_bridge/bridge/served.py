@@ -13,6 +13,7 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import Report
+from gaia_bridge.composition.composed import innermost
 from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.errors import PublishError
 from gaia_bridge.openai_api.models import Models
@@ -21,6 +22,7 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
+from gaia_bridge.sources.upstream.source import Upstream
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -60,7 +62,15 @@ class ServedBridge(ABC):
         all_of_it, limits = self._endpoints["", ""].dispatcher, self.settings
         waits = {"grace": limits.stdio_grace, "starting": limits.stdio_starting}
         size, batch = limits.line_bytes, limits.http.batch
-        await serve_stdio(all_of_it, claimed or claim_stdio(), line_bytes=size, batch=batch, **waits)
+        try:
+            await serve_stdio(all_of_it, claimed or claim_stdio(), line_bytes=size, batch=batch, **waits)
+        finally:
+            sources = map(innermost, self._everything.sources)
+            starting = [source.unseen for source in sources if isinstance(source, Upstream)]
+            if unseen := [each for each in starting if each is not None]:
+                from gaia_bridge.sources.upstream.late_listing import list_later  # mostly there is nothing to list
+
+                list_later(unseen)
 
     async def serve_http(
         self,

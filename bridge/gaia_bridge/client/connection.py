@@ -23,6 +23,7 @@ from gaia_bridge.client.transport import (
     MisconfiguredError,
     StartTimeoutError,
     Transport,
+    UnheardError,
     UpstreamError,
 )
 from gaia_bridge.client.types import ClientDelegate, Era, OnProgress, ServerHandshake
@@ -61,27 +62,40 @@ async def connect(
 
     Raises:
         EraRefusedError: The server does not speak `only`.
-        UpstreamError: There is no connection, no common revision, or no answer within `limits.connect_timeout`.
+        UpstreamError: There is no connection, no common revision, or no answer within `limits.start_timeout`.
     """
+    first: UpstreamError | None = None
     # The scope stays around the connection, because a link may have scopes of its own, which must end in its order.
-    with anyio.CancelScope(deadline=anyio.current_time() + limits.connect_timeout) as patience:
+    with anyio.CancelScope(deadline=anyio.current_time() + limits.start_timeout) as patience:
         for attempt in attempts(era, only):
             async with open_peer(transport, delegate, limits, numbers) as peer:
                 try:
                     handshake = await attempt.greet(peer, delegate, limits)
                 except MisconfiguredError as error:
                     raise MisconfiguredError(_unanswered(error)) from None
-                except attempt.gives_way_to:
+                except UnheardError as error:  # it would end like that again
+                    raise _unanswered_error(first, error) from None
+                except attempt.gives_way_to as error:
+                    first = first or error
                     continue
                 except ConnectionLostError as error:
-                    # Which request of the handshake it was does not matter, and none of them does any work.
-                    raise ConnectionLostError(_unanswered(error)) from None
+                    raise _unanswered_error(first, error) from None
                 connection = Connection(peer, handshake, delegate, limits)
                 await connection.start()
                 patience.deadline = math.inf
                 yield connection
                 return
-    raise StartTimeoutError(f"did not complete the handshake within {limits.connect_timeout:g} s (startup_timeout)")
+    if isinstance(first, ConnectionLostError):
+        raise _unanswered_error(first, first)
+    raise StartTimeoutError(f"did not complete the handshake within {limits.start_timeout:g} s (startup_timeout)")
+
+
+def _unanswered_error(first: UpstreamError | None, last: ConnectionLostError) -> ConnectionLostError:
+    """How the server ended, in its first attempt if it ended there: what followed is mostly a consequence.
+
+    Which request of the handshake it was does not matter, and none of them does any work.
+    """
+    return ConnectionLostError(_unanswered(first if isinstance(first, ConnectionLostError) else last))
 
 
 def _unanswered(error: ConnectionLostError) -> str:

@@ -18,7 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
-from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, LaunchError, UpstreamError
+from gaia_bridge.client.transport import (
+    AuthorizationError,
+    ConnectionLostError,
+    LaunchError,
+    StartTimeoutError,
+    UpstreamError,
+)
 from gaia_bridge.client.types import ClientDelegate, Era, ServerHandshake
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import is_loop
@@ -86,7 +92,7 @@ class _DisjointError(UpstreamError):
         super().__init__(f"speaks none of our revisions of MCP: it supports {shown}; we support {ours}")
 
 
-_DECISIVE: Final = (_DisjointError, _LoopError, ConnectionLostError, AuthorizationError)
+_DECISIVE: Final = (_DisjointError, _LoopError, ConnectionLostError, StartTimeoutError, AuthorizationError)
 """Failures to discover after which no handshake is tried."""
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "SessionExpiredError",
     "StartTimeoutError",
     "Transport",
+    "UnheardError",
     "UnreachableError",
     "UpstreamError",
 ]
@@ -92,6 +93,10 @@ class ConnectionLostError(UpstreamError):
 
     def __init__(self, text: str = "closed the connection before it answered; whether it did the work is unknown"):
         super().__init__(text)
+
+
+class UnheardError(ConnectionLostError):
+    """The server ended before it read anything, so that it did not end because of what it was asked."""
 
 
 class UnreachableError(UpstreamError):

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from gaia_bridge.client.transport import LaunchError, Link, NotApprovedError, Receiver, Transport, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
+from gaia_bridge.config.launchers import launcher_in
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import (
     AgentServerSpec,
     HttpServerSpec,
     OpenApiServerSpec,
-    ServerOptions,
     ServerSpec,
     StdioServerSpec,
 )
@@ -110,8 +110,9 @@ def kind_of(spec: ServerSpec) -> str:
             return "agent"
 
 
-def limits_for(limits: UpstreamLimits, options: ServerOptions) -> UpstreamLimits:
+def limits_for(limits: UpstreamLimits, spec: ServerSpec) -> UpstreamLimits:
     """The limits of one server: those of all, unless its entry says otherwise."""
+    options = spec.options
 
     def chosen(own: float | None, general: float) -> float:
         return general if own is None else own
@@ -122,6 +123,9 @@ def limits_for(limits: UpstreamLimits, options: ServerOptions) -> UpstreamLimits
         call_timeout=timeout,
         call_cap=max(timeout, limits.call_cap),
         connect_timeout=chosen(options.startup_timeout, limits.connect_timeout),
+        downloads=options.startup_timeout is None
+        and isinstance(spec, StdioServerSpec)
+        and launcher_in((spec.command, *spec.args)) != "",
         idle_timeout=chosen(options.idle_timeout, limits.idle_timeout),
         max_concurrency=limits.max_concurrency if options.max_concurrency is None else options.max_concurrency,
     )

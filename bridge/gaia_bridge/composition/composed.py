@@ -95,9 +95,9 @@ class ComposedSource:
         """Run the source until cancelled."""
         await self.wrapped.run(task_status=task_status)
 
-    async def settle(self) -> None:
+    async def settle(self, *, listed_once: bool = False) -> None:
         """Wait as the source does."""
-        await self.wrapped.settle()
+        await self.wrapped.settle(listed_once=listed_once)
 
     async def learn(self) -> None:
         """Wait as the source does."""

@@ -6,14 +6,15 @@ traceback of Node.js with its version. Loaded only when a server has failed.
 
 from __future__ import annotations
 
-import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from msgspec import Struct
 
 from gaia_bridge.config.child_environment import OWN_PREFIX, PARTS_OF, child_environment
+from gaia_bridge.config.launchers import DOWNLOADING, launcher_in, program_name
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.sanitize.escaping import one_line
 
@@ -21,14 +22,6 @@ __all__ = ["Cause", "Failure", "cause_for", "cause_of"]
 
 _SHOWN: Final = 300
 """Characters of a line that are repeated; pip names all versions of a package in one."""
-
-_FETCHING: Final = frozenset({"bun", "bunx", "docker", "npm", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx"})
-"""Programs that download what they start."""
-
-_DOWNLOADING: Final = re.compile(
-    r"(?i)\b(?:build|download|fetch|install|prepar|pull|resolv)(?:ed|ing|e)?\b|Unable to find image"
-)
-"""What programs say that do so. npx says nothing, and complains when it is ended."""
 
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 """What in an error message may be the name of a variable."""
@@ -54,6 +47,10 @@ _SERVER_OF_MCP_1: Final = (
     "|get_prompt|set_logging_level|completion|progress_notification|request_context|request_handlers"
 )
 """Decorators and properties of `mcp.server.Server` that version 2 does not have."""
+_NOT_FOUND: Final = re.compile(r"Cannot find (?:package|module) ")
+_CACHE_OF_NPX: Final = re.compile(r"(?:file://)?([^\s'\"(]*[/\\]_npx[/\\][0-9a-f]{8,})(?=[/\\])")
+"""Where npx keeps what it downloaded for one launch line."""
+
 _SPELLING: Final = "is its name, or its version, misspelled?"
 
 
@@ -247,7 +244,7 @@ def cause_for(
     """
     if not isinstance(spec, StdioServerSpec):
         return None
-    program = os.path.basename(spec.command).removesuffix(".exe").removesuffix(".cmd")
+    program = launcher_in((spec.command, *spec.args)) or program_name(spec.command)
     seen = frozenset(child_environment(spec, environ))
     return cause_of(Failure([*lines], program, timed_out, frozenset(environ), seen))
 
@@ -269,17 +266,27 @@ def _causes(failure: Failure) -> Iterator[Cause]:
     for line in (*filter(_MISSING_VARIABLE.search, lines), *lines):
         if (name := failure.withheld(_VARIABLE.findall(line))) is not None:
             yield Cause(_short(line), _withheld(name))
+    yield from _incomplete(lines)
     for row in _ROWS:
         for line in reversed(lines):
             if (match := row.pattern.search(line)) is not None:
                 yield Cause(_short(line), _remedy(row, match, failure))
     yield from _unset(lines, failure.seen)
-    if failure.timed_out and failure.program in _FETCHING:
+    if failure.timed_out and launcher_in([failure.program]):
         yield Cause(
-            _short(next(filter(_DOWNLOADING.search, reversed(lines)), "")),
-            f"{failure.program} may still be downloading it: --startup-timeout 300 with `gaia-bridge add`, or "
-            '"startup_timeout": 300 in the entry, gives it more time; is this machine on the network?',
+            _short(next(filter(DOWNLOADING.search, reversed(lines)), "")),
+            f"{failure.program} may still be downloading it: --startup-timeout 1200 with `gaia-bridge add`, or "
+            '"startup_timeout": 1200 in the entry, gives it more time; is this machine on the network?',
         )
+
+
+def _incomplete(lines: Sequence[str]) -> Iterator[Cause]:
+    """A copy of npx that lacks files. npx trusts its folder, so that it fails the same way ever after."""
+    line = next(filter(_NOT_FOUND.search, lines), None)
+    folder = next(filter(None, map(_CACHE_OF_NPX.search, lines)), None)
+    if line is not None and folder is not None:
+        remedy = f"a download of npx was cut off, mostly; to have it downloaded anew: rm -rf {shlex.quote(folder[1])}"
+        yield Cause(_short(line), remedy)
 
 
 def _unset(lines: Sequence[str], seen: Set[str]) -> Iterator[Cause]:

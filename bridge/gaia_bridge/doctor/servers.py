@@ -194,8 +194,9 @@ async def _seen(
     spec: ServerSpec, at: Surroundings, hear: Callable[[str], None], report: JSON
 ) -> tuple[list[JSON], list[str]]:
     """What a server is and offers: its tools, and what did not work although the server promised it."""
-    limits = limits_for(UpstreamLimits(), spec.options)
-    limits = replace(limits, connect_timeout=min(limits.connect_timeout, at.limits.server_timeout))
+    limits = limits_for(UpstreamLimits(), spec)
+    longest = at.limits.server_timeout
+    limits = replace(limits, connect_timeout=min(limits.connect_timeout, longest), download_timeout=longest)
     began = anyio.current_time()
     transport = transport_for(spec, limits, hear)
     problems: list[str] = []

@@ -24,7 +24,7 @@ from gaia_bridge.chaining import BridgeTransport
 from gaia_bridge.client import Connection, Deadline, Era, connect
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.embedding.delegate import Delegate, OnChange, OnElicitation, OnLog, OnSampling
-from gaia_bridge.embedding.targets import loaded_agent, reached
+from gaia_bridge.embedding.targets import Reached, loaded_agent, reached
 from gaia_bridge.errors import ServerUnavailableError, ToolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -110,18 +110,17 @@ class Client:
         self._only = None if era is None else Era(era)
         self._answers = (on_elicitation, on_sampling, tuple(roots), on_log, on_change, name)
         self._stack = AsyncExitStack()
-        self._name = "server"
+        self._server: Reached | None = None
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
             raise RuntimeError("the client is open already; make another one")
         async with AsyncExitStack() as stack:
-            server = reached(await self._prepared(), self._limits, **self._reaching)
-            self._name = server.name
+            server = self._server = reached(await self._prepared(), self._limits, **self._reaching)
             delegate = Delegate(*self._answers, server.name)
             with self._failures():
-                opening = connect(server.transport, delegate, self._limits, only=self._only)
+                opening = connect(server.transport, delegate, server.limits, only=self._only)
                 self._connection = await stack.enter_async_context(opening)
             self._stack = stack.pop_all()
         return self
@@ -389,7 +388,8 @@ class Client:
         try:
             yield
         except UpstreamError as error:
-            raise ServerUnavailableError(self._name, f"it {error}") from error
+            assert self._server is not None
+            raise ServerUnavailableError(self._server.name, self._server.described(error)) from error
 
 
 def _objects(items: Any) -> list[JSON]:

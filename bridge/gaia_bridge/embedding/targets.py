@@ -11,12 +11,14 @@ from msgspec import Struct
 from gaia_bridge.bridge.contents import SPECS, agent_of, spec_of
 from gaia_bridge.chaining import BridgeTransport, PublishedAgent
 from gaia_bridge.chaining.sdk_transport import SdkServerTransport
-from gaia_bridge.client.transport import Transport
-from gaia_bridge.client.transport_factory import transport_for
+from gaia_bridge.client.transport import ConnectionLostError, StartTimeoutError, Transport, UpstreamError
+from gaia_bridge.client.transport_factory import limits_for, transport_for
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.discovery.classes import clean_name, is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.model import ServerSpec
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.error_lines import ErrorLines
 
 __all__ = ["Reached", "loaded_agent", "reached"]
 
@@ -25,6 +27,9 @@ _EXPECTED: Final = (
     "entry such as StdioServerSpec, or a transport"
 )
 
+_SHOWN_LINES: Final = 5
+"""Lines of error output that an exception repeats: the end of a traceback."""
+
 
 class Reached(Struct, frozen=True):
     """A server, and how it is reached."""
@@ -32,6 +37,22 @@ class Reached(Struct, frozen=True):
     name: str
     """What it is called in errors."""
     transport: Transport
+    limits: UpstreamLimits
+    """Deadlines and bounds, with what its entry says."""
+    errors: ErrorLines | None = None
+    """What it writes to its error output, if it is a program."""
+    spec: ServerSpec | None = None
+    """Its entry, if it has one."""
+
+    def described(self, error: UpstreamError) -> str:
+        """What failed, and what a program says of it itself."""
+        words = f"it {error}"
+        if self.errors is None or self.spec is None or not isinstance(error, (ConnectionLostError, StartTimeoutError)):
+            return words
+        self.errors.explained(self.spec, error, "")
+        lines = "".join(f"\n  {line}" for line in [*self.errors.last][-_SHOWN_LINES:])
+        said = f"; its last lines of error output:{lines}" if lines else ""
+        return "".join((words, f"; {self.errors.cause}" if self.errors.cause else "", said))
 
 
 def loaded_agent(path: Path) -> Any:
@@ -64,16 +85,17 @@ def reached(target: Any, limits: UpstreamLimits, **reaching: Any) -> Reached:
     elif given := [name for name, value in reaching.items() if value is not None]:
         raise TypeError(f"{' and '.join(given)}: only for a URL or a command, got {target!r}")
     if isinstance(target, SPECS):
-        return Reached(target.name, transport_for(target, limits))
+        bounds, errors = limits_for(limits, target), ErrorLines(None)
+        return Reached(target.name, transport_for(target, bounds, errors.note), bounds, errors, target)
     if isinstance(target, BridgeTransport):
-        return Reached("bridge", target)
+        return Reached("bridge", target, limits)
     target = agent_of(target)
     if is_mcp_server(target):
-        return Reached(name_of(target), SdkServerTransport(target, name_of(target)))
+        return Reached(name_of(target), SdkServerTransport(target, name_of(target)), limits)
     if not isinstance(target, type):
         if callable(getattr(target, "connect", None)) and missing_methods(target):
-            return Reached(clean_name(type(target).__name__), target)
+            return Reached(clean_name(type(target).__name__), target, limits)
         if not missing_methods(target):
-            return Reached(name_of(target), PublishedAgent(name_of(target), lambda: target))
+            return Reached(name_of(target), PublishedAgent(name_of(target), lambda: target), limits)
     hint = f"; write {target.__name__}()" if isinstance(target, type) and not missing_methods(target) else ""
     raise TypeError(f"{target!r} is nothing that a client connects to; {_EXPECTED}{hint}")

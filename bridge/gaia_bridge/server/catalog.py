@@ -35,6 +35,7 @@ from gaia_bridge.sources.public_names import (
     assign_names,
     is_server_name,
     is_source_name,
+    may_be_of,
     source_prefix,
     source_prefixes,
 )
@@ -340,9 +341,13 @@ class Catalog:
         """Whether it is known what every source offers."""
         return all(source.features.settled for source in self.sources)
 
-    async def settle(self) -> None:
-        """Wait until it is known what the sources offer, for as long as clients can be made to wait."""
-        await self._each(lambda source: source.settle())
+    async def settle(self, *, listed_once: bool = False) -> None:
+        """Wait until it is known what the sources offer, for as long as clients can be made to wait.
+
+        Args:
+            listed_once: Whether for a client that does not list again.
+        """
+        await self._each(lambda source: source.settle(listed_once=listed_once))
 
     @property
     def awaited(self) -> bool:
@@ -487,8 +492,7 @@ class Catalog:
 
     def _may_be_of(self, name: str, source: Source) -> bool:
         """Whether the public name of a tool or prompt begins as a qualified one of a source does."""
-        prefix = self._view.prefixes[source.name]
-        return name.startswith((prefix, f"mcp_{prefix}_"))
+        return may_be_of(name, self._view.prefixes[source.name])
 
     def task_prefix(self, source: Source) -> str:
         """What the ids of a source's tasks begin with for clients, so that they lead back to it among several."""

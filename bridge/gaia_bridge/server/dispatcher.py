@@ -302,7 +302,7 @@ class Dispatcher:
             return await self._forward(call)
         check_parameters(call.method, call.params, modern=True)
         if call.method == "server/discover":
-            await met(self.catalog, call)
+            await met(self.catalog, call, self.settings)
             room = instructions_room(call, self.settings.clients)
             return self._declaring(call, room, discover_result(self.catalog, self.settings.revisions, room))
         if call.method not in STATEFUL_METHODS:
@@ -334,8 +334,8 @@ class Dispatcher:
         if connection.is_initialized:  # until then a client may repeat itself
             problem = "The handshake of this connection is complete; open another one for a new one"
             raise ProtocolError(codes.INVALID_REQUEST, problem)
-        await met(self.catalog, call)
         connection.initialize_result = dict(call.params)
+        await met(self.catalog, call, self.settings)
         room = instructions_room(call, self.settings.clients)
         result = self._declaring(call, room, initialize_result(self.catalog, call.params, room))
         connection.revision = result["protocolVersion"]

@@ -6,8 +6,11 @@ nothing that none of them has.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+import anyio
 
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
@@ -15,12 +18,13 @@ from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
+from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.instructions import fitted, fitted_alone
 from gaia_bridge.server.known_clients import known_client
-from gaia_bridge.settings import ClientLimits
+from gaia_bridge.settings import ClientLimits, Settings
 
 __all__ = [
     "TASKS_EXTENSION",
@@ -29,8 +33,14 @@ __all__ = [
     "initialize_result",
     "instructions_room",
     "met",
+    "settled",
     "tells_of",
 ]
+
+logger = logging.getLogger(__name__)
+
+_NOTED: Final = 1.0
+"""Seconds from which on a wait for servers is in the log."""
 
 _LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
@@ -81,15 +91,39 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     }
 
 
-async def met(catalog: Catalog, call: Call) -> None:
+async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
+    """Wait for what is starting: longer for a client that may not list again.
+
+    Args:
+        catalog: What is published.
+        call: A request of the client.
+        limits: How long one request is held back.
+    """
+    client = str(call.client_info.get("name", ""))
+    if HOPS_META_KEY in call.meta or known_client(client).lists_again:
+        await catalog.settle()
+    elif not catalog.settled:
+        names = ", ".join(source.name for source in catalog.sources if not source.features.settled)
+        began = anyio.current_time()
+        with anyio.move_on_after(limits.first_request):
+            await catalog.settle(listed_once=True)
+        if (waited := anyio.current_time() - began) >= _NOTED:
+            told = one_line(client, 100) or "a client"
+            logger.info("%s: %s waited %.1f s for what starts for the first time: %s", call.method, told, waited, names)
+
+
+async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
     """Find out what is said to the client of a request, which is told it only once.
 
     Args:
         catalog: What is published.
         call: Its request.
+        limits: How long it is held back.
     """
-    await catalog.settle()
-    await catalog.meet(call)
+    began = anyio.current_time()
+    await settled(catalog, call, limits.clients)
+    if anyio.current_time() - began < max(limits.upstream.first_look, _NOTED):  # else it has waited enough
+        await catalog.meet(call)
     if catalog.merges and any(_empty(source.features.for_era(modern=call.modern)) for source in catalog.sources):
         await catalog.refresh()  # those of which nobody says when they are empty no longer
 

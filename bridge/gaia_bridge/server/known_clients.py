@@ -28,33 +28,44 @@ class KnownClient(Struct, frozen=True):
     file, and says so, loses nothing and has no number here."""
     reads_resources: bool = True
     """Whether its model can read a resource by its URI."""
+    lists_again: bool = False
+    """Whether it lists again when it is told that a list changed. Who does not, or is not known to, has a first list
+    that waits longer for servers that are starting."""
     prefers_structured: bool = False
     """Whether its model is shown structured content in place of all other, and nothing holds it against a schema."""
 
 
-_VS_CODE: Final = KnownClient(tools=128)
+_VS_CODE: Final = KnownClient(tools=128, lists_again=True)
 """One chat request of VS Code has at most 128 tools, of all servers together (microsoft/vscode#255585; still so in
 1.138, microsoft/vscode#337428). Of larger results it keeps a file (microsoft/vscode#329276)."""
 
 _WINDSURF: Final = KnownClient(tools=100)
 """Windsurf's Cascade has access to at most 100 tools at a time (its documentation, "Model Context Protocol")."""
 
-_CURSOR: Final = KnownClient(tools=40)
+_CURSOR: Final = KnownClient(tools=40, lists_again=True)
 """Cursor gives its model some 40 tools and leaves out the others (mcpproxy-go's README, and those of many servers)."""
 
-_CLAUDE_CODE: Final = KnownClient(instructions=2_048)
-"""Claude Code cuts instructions at 2,048 characters of JavaScript (anthropics/claude-code#81268; seen in 2.1.197). Of a
-result with more than 25,000 tokens or 50,000 characters it keeps a file and tells its model where; of the text of a
-failed one, both ends stay, 5,000 characters each."""
+_CLAUDE_CODE: Final = KnownClient(instructions=4_096, lists_again=True)
+"""Claude Code cuts instructions, and the description of each tool, at 4,096 characters of JavaScript (seen in 2.1.332;
+up to 2.1.197 at 2,048, anthropics/claude-code#81268). Of a result with more than 25,000 tokens or 50,000 characters it
+keeps a file and tells its model where; of the text of a failed one, both ends stay, 5,000 characters each."""
 
 _CODEX: Final = KnownClient(result=10_000, prefers_structured=True)
 """Codex shows its model both ends of a result, some 12,000 characters, and keeps the rest nowhere (openai/codex#14466;
-seen in 0.169.0, also that structured content takes the place of everything else). Instructions are whole there."""
+seen in 0.171.0, also that structured content takes the place of everything else, and that it never lists again).
+Instructions are whole there."""
 
 _EARLY_COPILOT: Final = KnownClient(result=10_240, reads_resources=False)
 """Copilot CLI drops what a result has beyond 10 KiB, without a word (github/copilot-cli#1732; its code before 0.0.423).
-For some time after that it still gave this name, and the version 1.0.0. As `copilot-cli` (1.0.102) it keeps a file of
-more than 20 KB and tells its model where; it shows its model no instructions, unless told to."""
+For some time after that it still gave this name, and the version 1.0.0. Today it is `copilot-cli`."""
+
+_LISTS_AGAIN: Final = KnownClient(lists_again=True)
+"""Programs that lose nothing else that is known. Copilot CLI (1.0.102) keeps a file of more than 20 KB and tells its
+model where, drops links to resources, and shows no instructions unless told to. Gemini CLI (0.61.0) keeps a file and
+shows its model 40,000 characters of it; opencode (1.18.33) one with the first 50 KiB, and drops links."""
+
+_LISTS_ONCE: Final = KnownClient()
+"""mcporter (0.12.3) starts a process for each of its commands."""
 
 _CLIENTS: Final[Mapping[str, KnownClient]] = {
     "visual studio code": _VS_CODE,  # the product's long name, in VS Code's mcpServerRequestHandler.ts
@@ -68,8 +79,12 @@ _CLIENTS: Final[Mapping[str, KnownClient]] = {
     "windsurf": _WINDSURF,
     "windsurf-client": _WINDSURF,
     "cursor-vscode": _CURSOR,
-    "claude-code": _CLAUDE_CODE,  # 2.1.197
-    "codex-mcp-client": _CODEX,  # 0.169.0
+    "claude-code": _CLAUDE_CODE,  # 2.1.332
+    "codex-mcp-client": _CODEX,  # 0.171.0
+    "copilot-cli": _LISTS_AGAIN,  # 1.0.102
+    "gemini-cli-mcp-client": _LISTS_AGAIN,  # 0.61.0
+    "opencode": _LISTS_AGAIN,  # 1.18.33
+    "mcporter": _LISTS_ONCE,  # 0.12.3
     "github-copilot-developer": _EARLY_COPILOT,  # 0.0.420
 }
 """By `clientInfo.name` in lower case. Those without blanks are in the registry apify/mcp-client-capabilities."""

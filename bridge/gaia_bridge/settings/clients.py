@@ -157,6 +157,10 @@ class ChatEndpointLimits(Limits, frozen=True):
 class ClientLimits(Limits, frozen=True):
     """What clients are given less of, because they do not pass on all of it; `docs/clients.md` has the table."""
 
+    first_request: float = 3.5
+    """Seconds that one request of a client that lists once is held back for servers that are starting: several Python
+    frameworks give up a request after 5 (openai-agents 0.24, autogen-ext 0.7, google-adk 2.13), Codex a start after
+    10."""
     known_results: bool = True
     """Whether results are made smaller for clients that are known to lose the rest."""
     known_instructions: bool = True

@@ -47,6 +47,15 @@ class UpstreamLimits(Limits, frozen=True):
 
     connect_timeout: float = 30.0
     """Seconds from launch to a completed handshake; `npx` and `uvx` install on first use."""
+    download_timeout: float = 600.0
+    """Seconds for the same where a launcher (`npx`, `uvx`, `docker`, ...) may be downloading the server: images and
+    packages of hundreds of megabytes take minutes. Once anything else than a download shows, `connect_timeout` counts.
+    An entry with `startup_timeout` has that instead."""
+    downloads: bool = False
+    """Whether the server is started by a launcher; its launch line says so."""
+    rollback_grace: float = 30.0
+    """Seconds for a launcher to end after SIGTERM while it downloads: npm takes back what it did, which takes it 7 on a
+    busy machine. If it is killed before, its copy of the server is broken for good."""
     launch_interval: float = 0.02
     """Seconds between two launches of children: each stops the event loop for a moment, and fifty servers that start at
     once must not keep the first client waiting."""
@@ -69,8 +78,14 @@ class UpstreamLimits(Limits, frozen=True):
     must not delay every list that it is merged into, and what it has new is announced."""
     first_look: float = 2.0
     """Seconds that clients wait for a server that is starting and of which nothing is known: the first thing that they
-    ask is what there is, many never ask again, and a server in Python or Node has answered by then. A server that
-    hangs costs this once in its life, however many wait."""
+    ask is what there is, and a server in Python or Node has answered by then. A server that hangs costs this once in
+    its life, however many wait."""
+    first_list: float = 10.0
+    """Seconds for the same where a client lists once, or is not known to list again when something changed: what it is
+    not told now it never sees. `ClientLimits.first_request` bounds each of its requests."""
+    listing_patience: float = 60.0
+    """Seconds that are left to a server that is starting when the process ends that began it, to be listed once by a
+    process of its own, beside the time for a start. The next process lists it at once."""
     second_start: float = 2.0
     """How many times as long as the first connection to a server took, and `first_look` beside, clients wait for a
     second one of their era: the machine may be busier now. One that hangs costs that once, then the first serves."""
@@ -203,3 +218,8 @@ class UpstreamLimits(Limits, frozen=True):
     step_ups: int = 2
     """How often one request may ask for further scopes before the server's refusal is final."""
     openapi: OpenApiLimits = OpenApiLimits()
+
+    @property
+    def start_timeout(self) -> float:
+        """Seconds from launch to a completed handshake, a download included where there may be one."""
+        return max(self.connect_timeout, self.download_timeout) if self.downloads else self.connect_timeout

@@ -1,7 +1,8 @@
 """Names of tools and prompts where several sources share one endpoint. Pure, reversible through a map, never parsed.
 
 One identity, `(source, name)`; several spellings. An agent's own name is never touched; a name
-that is qualified has at most 64 characters of `[A-Za-z0-9_-]`, which is what every editor and model provider accepts.
+that is qualified has at most 44 characters of `[A-Za-z0-9_-]`: model providers accept 64, and editors put the name of
+the bridge before it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gaia_bridge.model import NamingPolicy, SourceKind
 
 __all__ = [
     "MAX_NAME",
+    "MAX_QUALIFIED",
     "MAX_SERVER_NAME",
     "SERVER_NAME_RULE",
     "SourceName",
@@ -26,6 +28,7 @@ __all__ = [
     "fitting_names",
     "is_server_name",
     "is_source_name",
+    "may_be_of",
     "qualified_name",
     "source_prefix",
     "source_prefixes",
@@ -33,7 +36,15 @@ __all__ = [
 ]
 
 MAX_NAME = 64
-"""Characters of a qualified name."""
+"""Characters of a name that every model provider accepts."""
+
+MAX_QUALIFIED = 44
+"""Characters of a name that begins with its source. Editors put the name of the bridge before it and cut at 64,
+Copilot CLI (`gaia-mcp-bridge-`) at the end, Gemini CLI (`mcp_gaia-mcp-bridge_`) in the middle. What differs there is
+lost."""
+
+_LEAST_PREFIX = 12
+"""Characters of a source's name that stay where a name is too long: how the tool is called tells models more."""
 
 MAX_SERVER_NAME = 128
 """Characters of the name that a configuration gives a server."""
@@ -137,7 +148,20 @@ def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = 
         prefix: What stands for its source; `source_prefix` of its name if not given.
     """
     prefix = source_prefix(item.source) if prefix is None else prefix
-    return _fit(f"mcp_{prefix}_{item.name}" if policy is NamingPolicy.GAIA else f"{prefix}__{item.name}", item)
+    if policy is NamingPolicy.GAIA:
+        return _fit(f"mcp_{prefix}_{item.name}", item)
+    name = f"{prefix}__{item.name}"
+    if len(name) > MAX_QUALIFIED:
+        most = max(_LEAST_PREFIX, len(prefix) - len(name) + MAX_QUALIFIED - _HASH - 1)
+        name = f"{prefix[:most]}__{item.name}"
+        return _with_hash(_UNSAFE.sub("_", name), item, MAX_QUALIFIED)
+    return _fit(name, item, MAX_QUALIFIED)
+
+
+def may_be_of(name: str, prefix: str) -> bool:
+    """Whether a public name may be a qualified one of a source with a prefix."""
+    is_cut = len(name) == MAX_QUALIFIED and name.startswith(prefix[:_LEAST_PREFIX])
+    return is_cut or name.startswith((prefix, f"mcp_{prefix}_"))
 
 
 def fitting_names(names: Iterable[str]) -> dict[str, str]:
@@ -177,7 +201,7 @@ def assign_names(
             collided.append(item)
             name = qualified_name(item, policy, prefix)
         while name in assigned:
-            name = _with_hash(name, item)
+            name = _with_hash(name, item, MAX_QUALIFIED)
         assigned[name] = item
     return assigned, collided
 
@@ -199,19 +223,19 @@ def _own_name(item: SourceName) -> str:
     return _fit(item.name, item)
 
 
-def _fit(name: str, item: SourceName) -> str:
+def _fit(name: str, item: SourceName, most: int = MAX_NAME) -> str:
     safe = _UNSAFE.sub("_", name)
-    return safe if safe == name and 0 < len(safe) <= MAX_NAME else _with_hash(safe, item)
+    return safe if safe == name and 0 < len(safe) <= most else _with_hash(safe, item, most)
 
 
-def _with_hash(name: str, item: SourceName) -> str:
-    return _ending_in_hash(name, f"{item.source}\0{item.name}\0{name}")
+def _with_hash(name: str, item: SourceName, most: int = MAX_NAME) -> str:
+    return _ending_in_hash(name, f"{item.source}\0{item.name}\0{name}", most)
 
 
 def _hashed_prefix(source: str, prefix: str = "server") -> str:
     return _ending_in_hash(prefix, f"{source}\0{prefix}")
 
 
-def _ending_in_hash(name: str, identity: str) -> str:
+def _ending_in_hash(name: str, identity: str, most: int = MAX_NAME) -> str:
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:_HASH]
-    return f"{name[: MAX_NAME - _HASH - 1]}_{digest}"
+    return f"{name[: most - _HASH - 1]}_{digest}"

@@ -65,7 +65,7 @@ class StubSource:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
-    async def settle(self) -> None:
+    async def settle(self, *, listed_once: bool = False) -> None:
         pass
 
     async def learn(self) -> None:

@@ -1,4 +1,4 @@
-"""A module that waits while it is imported is named."""
+"""What an agent waits for while it is loaded is named: a module, a line of its own, a server."""
 
 from __future__ import annotations
 
@@ -56,6 +56,51 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
     assert "module 'inner_module'" in heard.text
     assert f"{tmp_path / 'inner_module.py'}:4" in heard.text
     assert 'what starts a server belongs under `if __name__ == "__main__":`' in heard.text
+
+
+CONNECTS = """
+from contextlib import suppress
+from gaia.mcp.client.transports.stdio import StdioTransport
+
+class Desk:
+    def __init__(self, command, args):
+        transport = StdioTransport(command, args=args)
+        transport.name = "geo"
+        with suppress(RuntimeError):
+            transport.connect() and transport.send_request("initialize", {})
+        transport.disconnect()
+"""
+
+WAITS = "import pathlib, sys, threading\nwhile not pathlib.Path(sys.argv[1]).exists(): threading.Event().wait(0.01)"
+"""A server that never answers, and ends when it is told to."""
+
+
+def test_an_agent_that_waits_for_a_server_is_named_with_its_line_and_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waiting_agent.py").write_text(CONNECTS, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    end = tmp_path / "end"
+
+    class Ends(logging.Handler):
+        text = ""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if "py:10, and waits" in record.getMessage():
+                self.text = record.getMessage()
+                end.touch()
+
+    ends = Ends()
+    logger = logging.getLogger(slow_imports.__name__)
+    logger.addHandler(ends)
+    try:
+        with told_of_slow_imports(0.01):
+            importlib.import_module("waiting_agent").Desk(sys.executable, ["-S", "-c", WAITS, str(end)])
+    finally:
+        logger.removeHandler(ends)
+        sys.modules.pop("waiting_agent", None)
+    line = f"Desk.__init__() is at {tmp_path / 'waiting_agent.py'}:10, and waits for its server 'geo'"
+    assert ends.text.endswith(line)
 
 
 def test_nothing_is_said_of_what_is_quick(caplog: pytest.LogCaptureFixture) -> None:

@@ -41,15 +41,22 @@ def test_the_entry_chooses_the_transport(spec: ServerSpec, kind: str, transport:
 
 
 def test_an_entry_that_says_nothing_has_the_limits_of_all() -> None:
-    assert limits_for(LIMITS, ServerOptions()) == LIMITS
+    assert limits_for(LIMITS, StdioServerSpec("x", "server")) == LIMITS
+
+
+def test_a_launcher_has_the_time_for_a_download_unless_its_entry_says_how_long() -> None:
+    npx = StdioServerSpec("x", "npx", ("-y", "server"))
+    assert limits_for(LIMITS, npx).start_timeout == LIMITS.download_timeout > LIMITS.connect_timeout
+    own = StdioServerSpec("x", "npx", ("-y", "server"), options=ServerOptions(startup_timeout=5))
+    assert limits_for(LIMITS, own).start_timeout == 5
 
 
 def test_an_entry_may_have_limits_of_its_own_and_its_timeout_counts_though_it_is_long() -> None:
     options = ServerOptions(timeout=900, startup_timeout=5, idle_timeout=0, max_concurrency=1)
-    limits = limits_for(LIMITS, options)
+    limits = limits_for(LIMITS, StdioServerSpec("x", "server", options=options))
     assert (limits.call_timeout, limits.call_cap, limits.connect_timeout) == (900, 900, 5)
     assert (limits.idle_timeout, limits.max_concurrency) == (0, 1)
-    assert limits_for(LIMITS, ServerOptions(timeout=5)).call_cap == 600
+    assert limits_for(LIMITS, StdioServerSpec("x", "server", options=ServerOptions(timeout=5))).call_cap == 600
 
 
 @pytest.mark.requirement("S-36")

@@ -73,7 +73,7 @@ def test_a_setting_of_ours_that_the_server_does_not_see_explains_what_it_does_no
 
 def test_what_is_still_downloaded_when_its_time_is_over_is_given_more() -> None:
     silent = cause_of(Failure([], "npx", timed_out=True))
-    assert silent is not None and str(silent).startswith("npx may still be downloading it: --startup-timeout 300")
+    assert silent is not None and str(silent).startswith("npx may still be downloading it: --startup-timeout 1200")
     ended = cause_of(Failure(["npm error A complete log of this run can be found in: /x"], "npx", timed_out=True))
     assert ended == silent
     told = cause_of(Failure(["Downloading numpy (16.2MiB)"], "uvx", timed_out=True))

@@ -249,6 +249,16 @@ async def test_a_bridge_of_three_sources_is_a_target(era: Any, tmp_path: Path) -
     assert not bridge.is_open
 
 
+async def test_a_program_that_ends_says_why_in_the_exception() -> None:
+    code = "import sys; print('reading settings', file=sys.stderr); sys.exit('no database at /srv')"
+    with pytest.raises(ServerUnavailableError) as failure:
+        await Client([sys.executable, "-c", code]).__aenter__()
+    assert failure.value.problem == (
+        "it exited with code 1 before it completed the handshake; its last lines of error output:"
+        "\n  reading settings\n  no database at /srv"
+    )
+
+
 async def test_a_bridge_that_is_not_open_is_opened_for_the_client_again_and_again() -> None:
     bridge = Bridge(Desk())
     for _ in range(2):

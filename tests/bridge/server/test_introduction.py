@@ -179,7 +179,7 @@ async def test_another_bridge_is_given_all_instructions_and_cuts_them_itself(rev
             for hops, whole in (({}, False), ({HOPS_META_KEY: ["0123456789abcdef"]}, True)):
                 meta = {**hops, **({CLIENT_INFO_KEY: told["clientInfo"]} if client.modern else {})}
                 result = await client.result(method, {"_meta": meta} if client.modern else {**told, "_meta": meta})
-                assert (len(result["instructions"]) > 2_048) is whole
+                assert (len(result["instructions"]) > 4_096) is whole
                 assert ("resources" not in result["capabilities"]) is whole
 
 
@@ -189,7 +189,7 @@ async def test_instructions_of_three_sources_fit_claude_code_and_are_read_whole(
     async with running_bridge(saying("Short."), saying(LONG), saying(f"{LONG} The end.")) as running:
         async with known_as(running, CLAUDE, mode) as client:
             instructions = client.instructions or ""
-            assert 1_900 < len(instructions) <= 2_048
+            assert 3_900 < len(instructions) <= 4_096
             assert "## a0\n\nShort.\n\n## a1\n\nSentence number 0 of many." in instructions
             assert instructions.count("of many. […]") == 2
             assert "gaia-instructions://NAME" in instructions.splitlines()[0]
@@ -210,7 +210,7 @@ async def test_instructions_of_a_single_source_say_where_the_rest_is(mode: str) 
     async with running_bridge(saying("Short."), saying(LONG), saying(None)) as running:
         async with known_as(running, CLAUDE, mode, "agents/a1") as client:
             instructions = client.instructions or ""
-            assert len(instructions) <= 2_048
+            assert len(instructions) <= 4_096
             assert instructions.startswith("Sentence number 0 of many.")
             assert instructions.endswith("of many. [… all of it: resource gaia-instructions://a1]")
             (contents,) = (await client.read_resource("gaia-instructions://a1")).contents

@@ -47,18 +47,20 @@ RECORDED: Final[list[tuple[dict[str, Any], KnownClient]]] = [
         {
             "name": "claude-code",
             "title": "Claude Code",
-            "version": "2.1.197",
+            "version": "2.1.332",
             "description": "Anthropic's agentic coding tool",
             "websiteUrl": "https://claude.com/claude-code",
         },
-        KnownClient(instructions=2_048),
+        KnownClient(instructions=4_096, lists_again=True),
     ),
     (
-        {"name": "codex-mcp-client", "title": "Codex", "version": "0.169.0"},
+        {"name": "codex-mcp-client", "title": "Codex", "version": "0.171.0"},
         KnownClient(result=10_000, prefers_structured=True),
     ),
-    ({"name": "copilot-cli", "version": "1.0.102"}, KnownClient()),
-    ({"name": "opencode", "version": "1.18.33"}, KnownClient()),
+    ({"name": "copilot-cli", "version": "1.0.102"}, KnownClient(lists_again=True)),
+    ({"name": "opencode", "version": "1.18.33"}, KnownClient(lists_again=True)),
+    ({"name": "gemini-cli-mcp-client", "version": "0.61.0"}, KnownClient(lists_again=True)),
+    ({"name": "mcporter", "version": "0.12.3"}, KnownClient()),
     ({"name": "mcp-test-client", "version": "0.0.1"}, KnownClient()),  # Gemini CLI 0.61.0, for `gemini mcp list`
 ]
 """What programs said of themselves to a server that wrote it down, and what is known of them."""

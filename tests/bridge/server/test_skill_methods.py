@@ -121,7 +121,7 @@ def partial_catalog() -> tuple[Catalog, SkillMethods]:
     one = Partial("one", skill("hidden", "a/b.md"))
     for source in (named("desk", skill("desk")), Hanging("slow"), one, Partial("two", skill("hidden"))):
         catalog.add(source)
-    settings = Settings(upstream=UpstreamLimits(first_look=0.05))
+    settings = Settings(upstream=UpstreamLimits(first_look=0.05, first_list=0.05))
     return catalog, SkillMethods(catalog, settings)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.sources.public_names import (
-    MAX_NAME,
+    MAX_QUALIFIED,
     SourceName,
     assign_names,
     is_server_name,
@@ -82,6 +82,23 @@ def test_a_qualified_name_never_depends_on_what_else_is_published(item: SourceNa
     assert qualified_name(item, policy) == qualified_name(item, policy)
 
 
+@given(lists_of_items)
+def test_qualified_names_stay_apart_where_editors_cut_them(listed: list[SourceName]) -> None:
+    assigned, _ = assign_names(listed, NamingPolicy.DOUBLE)
+    copilot = [f"gaia-mcp-bridge-{name}"[:64] for name in assigned]
+    gemini = [f"mcp_gaia-mcp-bridge_{name}" for name in assigned]
+    assert len(set(copilot)) == len(assigned)
+    assert all(len(name) <= 64 for name in gemini)
+
+
+def test_of_a_name_that_is_too_long_the_tools_own_part_stays() -> None:
+    item = SourceName("io.github.example-company-documentation", SERVER, "search_pages")
+    name = qualified_name(item, NamingPolicy.DOUBLE)
+    assert name.startswith("io_github_example-com__search_pages_") and len(name) == MAX_QUALIFIED
+    long = SourceName("probe", SERVER, "create_a_new_pull_request_review_comment_on_a_file")
+    assert qualified_name(long, NamingPolicy.DOUBLE).startswith("probe__create_a_new_pull_request_re_")
+
+
 @given(items)
 @pytest.mark.requirement("S1-10")
 def test_one_source_alone_keeps_its_names(item: SourceName) -> None:
@@ -129,7 +146,7 @@ def test_a_name_that_was_made_up_to_be_taken_by_the_hash_of_another_hides_nothin
     names = ["run", "victim__run"]
     for _ in range(3):  # what a hostile server would declare that knows how names are made
         identity = f"victim\0run\0{names[-1]}".encode()
-        names.append(f"{names[-1][:55]}_{hashlib.sha256(identity).hexdigest()[:8]}")
+        names.append(f"{names[-1][:35]}_{hashlib.sha256(identity).hexdigest()[:8]}")
     hostile = [SourceName("hostile", AGENT, name) for name in names[1:]]
     assigned, _ = assign_names([own, *hostile, victim], NamingPolicy.DEFAULT)
     assert list(assigned.values()) == [own, *hostile, victim]
@@ -140,7 +157,7 @@ def test_a_name_with_a_lone_surrogate_can_be_qualified() -> None:
 
 
 def test_a_name_that_fits_exactly_is_not_cut() -> None:
-    item = SourceName("s", SERVER, "x" * (MAX_NAME - 3))
+    item = SourceName("s", SERVER, "x" * (MAX_QUALIFIED - 3))
     assert qualified_name(item, NamingPolicy.DOUBLE) == f"s__{item.name}"
     longer = SourceName("s", SERVER, item.name + "x")
     assert qualified_name(longer, NamingPolicy.DOUBLE) != f"s__{longer.name}"

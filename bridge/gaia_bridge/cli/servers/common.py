@@ -198,6 +198,11 @@ class Activity:
         self._display = display
         self._task = None if display is None else display.add_task(one_line(text), total=None)
 
+    @property
+    def is_live(self) -> bool:
+        """Whether what is waited for is shown on a terminal."""
+        return self._display is not None
+
     def doing(self, text: str) -> None:
         """Say what is waited for from now on."""
         if self._display is not None and self._task is not None:

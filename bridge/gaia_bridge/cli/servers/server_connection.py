@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from gaia_bridge.cli.servers.common import Activity, activity, era_note
+from gaia_bridge.cli.servers.launcher_progress import LauncherProgress
 from gaia_bridge.client.oauth.errors import LoginRequiredError
-from gaia_bridge.client.transport import Link, Receiver, StartTimeoutError, Transport, UpstreamError
+from gaia_bridge.client.transport import (
+    ConnectionLostError,
+    Link,
+    Receiver,
+    StartTimeoutError,
+    Transport,
+    UpstreamError,
+)
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
 from gaia_bridge.sanitize.escaping import printable
@@ -65,41 +73,36 @@ def reach(
     Raises:
         ServerUnavailableError: It cannot be reached, or does not answer as it should.
     """
-    bounds = limits_for(limits or UpstreamLimits(), spec.options)
+    bounds = limits_for(limits or UpstreamLimits(), spec)
     secretless = Redactor(secrets_of(spec))
-    is_new = False
 
     async def main() -> T:
         user = interaction(shown.say) if interaction else None
         transport = transport_for(spec, bounds, show, user) if agent is None else _published(spec.name, agent)
-        return await ask(_Announced(transport, begin), bounds, shown)
+        async with waiting.shown():
+            return await ask(_Announced(transport, begin), bounds, shown)
 
     def begin() -> None:
-        nonlocal is_new
-        is_new = True
+        starts.append(deque(maxlen=_HELD))
 
     def show(line: str) -> None:
-        nonlocal is_new
-        text = f"{spec.name}: {line}"
         said.append(line)
-        if is_new:  # it may have been started before, to find out its era
-            held.clear()
-            is_new = False
         if show_all or shown.is_connected:
-            shown.say(text)
+            shown.say(f"{spec.name}: {line}")
         else:
-            held.append(text)
-            shown.doing(text)
+            starts[-1].append(line)
+            waiting.heard(line)
 
-    held: deque[str] = deque(maxlen=_HELD)
+    starts: list[deque[str]] = [deque()]
     said: deque[str] = deque(maxlen=_HELD)
-    with _told_in_one_line(spec, secretless, held), activity(f"connecting to {spec.name}") as shown:
+    with _told_in_one_line(spec, secretless, starts), activity(f"connecting to {spec.name}") as shown:
+        waiting = LauncherProgress(spec, bounds, shown)
         try:
             found = anyio.run(main)
         except BaseException:
             if not shown.is_connected:
-                for line in held:
-                    shown.say(line)
+                for line in _told_once(starts):
+                    shown.say(f"{spec.name}: {line}")
             raise
         if show_all and (note := era_note(said)):
             shown.say(note)
@@ -124,8 +127,16 @@ class _Announced:
         return self._transport.connect(receiver)
 
 
+def _told_once(starts: Sequence[Sequence[str]]) -> list[str]:
+    """The error output of all starts: a server may be started twice, to find out its era. Without repetitions."""
+    told = list(starts[0])
+    for lines in starts[1:]:
+        told += () if list(lines) == told else lines
+    return told
+
+
 @contextmanager
-def _told_in_one_line(spec: ServerSpec, secretless: Redactor, held: Sequence[str]) -> Generator[None]:
+def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[Sequence[str]]) -> Generator[None]:
     """Make one line, without secrets, of what went wrong with a server to the end of the block."""
     try:
         yield
@@ -135,7 +146,7 @@ def _told_in_one_line(spec: ServerSpec, secretless: Redactor, held: Sequence[str
     except LoginRequiredError as error:
         raise LoginNeededError(spec.name, secretless(f"it {error}")) from None
     except UpstreamError as error:
-        problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, held))))
+        problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, _told_once(starts)))))
         raise ServerUnavailableError(spec.name, problem) from None
 
 
@@ -153,12 +164,15 @@ def _published(name: str, agent: Publishable) -> Transport:
     return PublishedAgent(name, lambda: agent)
 
 
-def _explanation(spec: ServerSpec, error: UpstreamError, held: Sequence[str]) -> str:
+def _explanation(spec: ServerSpec, error: UpstreamError, lines: Sequence[str]) -> str:
     """Why it went wrong, as far as its error output, which is redacted, says that."""
     from gaia_bridge.config.failure_causes import cause_for  # most servers do not fail
 
     late = isinstance(error, StartTimeoutError)
-    lines = [line.removeprefix(f"{spec.name}: ") for line in held]
     if (cause := cause_for(spec, lines, os.environ, timed_out=late)) is not None:
         return str(cause)
-    return f"it was still saying: {lines[-1]}" if late and lines else ""
+    if not lines:
+        return ""
+    if late:
+        return f"it was still saying: {lines[-1]}"
+    return f"its last line of error output: {lines[-1]}" if isinstance(error, ConnectionLostError) else ""

@@ -53,6 +53,8 @@ class ErrorOutput(asyncio.Protocol):
         self._lines: deque[str] = deque()
         self._bytes = 0
         self._begun = b""
+        self.heard: Callable[[str], object] = lambda line: None
+        """Told every line that is looked at, before anybody else."""
         self.ended = False
         """Whether nothing comes any more."""
 
@@ -120,5 +122,6 @@ class ErrorOutput(asyncio.Protocol):
         while self._bytes > self._kept:
             self._bytes -= len(self._lines.popleft())
         logger.debug("%s: %s", self._server, text)
+        self.heard(text)
         if self._on_line is not None:
             self._on_line(text)

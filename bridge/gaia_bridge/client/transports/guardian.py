@@ -1,7 +1,8 @@
 """Ends what a bridge leaves behind. Run as a program of its own, one for each bridge that has children.
 
 Usage: `python -I -S guardian.py`, with the parent's news on standard input, a line each: `watch ID`, `group ID PGID`,
-`leave ID`, `process PID`, `socket PATH IDENTITY` (the path in hexadecimal digits). ID is the value of the environment
+`leave ID`, `process PID`, `socket PATH IDENTITY` (the path in hexadecimal digits), `slow ID`, `asked ID`, `quick ID`.
+ID is the value of the environment
 variable that a child and its descendants are marked with: children by `process`, what agents start by `guarding`. A
 process that is known by its number alone is one that was forked, and has no environment of its own, or a descendant
 that was seen when the bridge ended.
@@ -10,6 +11,9 @@ A parent-death signal (`PR_SET_PDEATHSIG`) would not do: it reaches the child th
 serves where `npx` or a shell lies in between; it depends on the thread that launched it; and only Linux has it. This
 reaches every process of the child's group, and on Linux also those that left it, by the mark that they inherited, or by
 the session of the child.
+
+A child that is `slow` may be downloading: it is sent SIGTERM once, because npm stops to take back its work at the
+second one, and is killed much later. It was `asked` already where the bridge has sent that itself.
 
 It imports next to nothing, because it costs memory for as long as a bridge has children.
 """
@@ -37,6 +41,9 @@ __all__ = [
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
 
+ROLLBACK_GRACE = 30.0
+"""The same for children that may be downloading, as `UpstreamLimits.rollback_grace`."""
+
 MARK = "GAIA_BRIDGE_CHILD"
 """The environment variable that marks a child and its descendants."""
 
@@ -45,6 +52,9 @@ AGENTS_MARK = "GAIA_BRIDGE_AGENTS"
 
 _LOOK = 1000
 """Milliseconds between two looks whether the parent is there, where the system does not tell."""
+
+_PAUSE = 0.1
+"""Seconds between two looks whether such children are gone."""
 
 _PROCESS = "process"
 _MANY = 100
@@ -134,9 +144,17 @@ def main() -> None:
     children = follow_parent(os.getppid(), news)
     for path, identity in news.sockets:
         remove_socket(path, identity)
+    slow = {identity: children.pop(identity) for identity in news.slow if children.get(identity)}
+    for identity, group in slow.items():
+        if identity not in news.asked:
+            _quietly(os.killpg, group, signal.SIGTERM)
     if children and send(signal.SIGTERM, children):
         time.sleep(GRACE)
         send(signal.SIGKILL, children)
+    deadline = time.monotonic() + ROLLBACK_GRACE
+    while any(_quietly(os.killpg, group, 0) for group in slow.values()) and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+    send(signal.SIGKILL, slow)
 
 
 def socket_identity(path: str) -> str:
@@ -186,6 +204,10 @@ class News:
         self._rest = b""
         self.sockets: list[tuple[str, str]] = []
         """What is to be removed when the parent is gone: paths, and the files that are meant."""
+        self.slow: set[str] = set()
+        """Children that may be downloading."""
+        self.asked: set[str] = set()
+        """Those of them that were sent SIGTERM."""
 
     def read(self, children: dict[str, int]) -> bool:
         """Take in what is there right now; returns whether more may come."""
@@ -201,6 +223,12 @@ class News:
                 words = line.decode("ascii", "replace").split()
                 if words[:1] == ["socket"] and len(words) == 3:
                     self.sockets.append((os.fsdecode(bytes.fromhex(words[1])), words[2]))
+                elif words[:1] == ["slow"] and len(words) == 2:
+                    self.slow.add(words[1])
+                elif words[:1] == ["asked"] and len(words) == 2:
+                    self.asked.add(words[1])
+                elif words[:1] == ["quick"] and len(words) == 2:
+                    self.slow.discard(words[1])
                 else:
                     note(children, words)
 

@@ -32,6 +32,8 @@ class Guardian:
     _program: subprocess.Popen[bytes] | None
     _children: dict[str, int | None]
     _sockets: dict[str, str]
+    _paces: dict[str, str]
+    _spared: set[int]
 
     def __init__(self) -> None:
         self._reports: int | None = None
@@ -57,8 +59,13 @@ class Guardian:
         """This process is about to end: tell of all its descendants, whatever became of their environment."""
         with self._lock:
             if self._reports is not None and self._program is not None:
-                for pid in _descendants(os.getpid(), {self._program.pid, *self._children.values()}):
+                for pid in _descendants(os.getpid(), {self._program.pid, *self._children.values(), *self._spared}):
                     self._say(f"process {pid}")
+
+    def spare(self, pid: int) -> None:
+        """Let a process that we started live on: it is to outlive us."""
+        with self._lock:
+            self._spared.add(pid)
 
     def watch(self, identity: str) -> None:
         """A child is about to be launched with this mark; the program is started if it does not run."""
@@ -74,10 +81,23 @@ class Guardian:
                 self._children[identity] = pid
                 self._say(f"group {identity} {pid}")
 
+    def pace(self, identity: str, word: str) -> None:
+        """Say how a child is to be ended.
+
+        Args:
+            identity: Its mark.
+            word: `slow` where it may be downloading, `asked` once it was sent SIGTERM, `quick` when it serves.
+        """
+        with self._lock:
+            if identity in self._children:
+                self._paces[identity] = word if word != "quick" else ""
+                self._say(f"{word} {identity}")
+
     def leave(self, identity: str) -> None:
         """The child and its descendants are gone; the program ends with the last one."""
         with self._lock:
             self._children.pop(identity, None)
+            self._paces.pop(identity, None)
             self._say(f"leave {identity}")
             if not self._children:
                 self._stop()
@@ -103,6 +123,9 @@ class Guardian:
             self._reports = self._program.stdin.fileno()
         for identity, pid in self._children.items():
             self._say(f"watch {identity}" if pid is None else f"group {identity} {pid}")
+        for identity, word in self._paces.items():
+            for each in filter(None, ("slow" if word else "", word if word == "asked" else "")):
+                self._say(f"{each} {identity}")
         for path, about in self._sockets.items():
             self._say(_socket_news(path, about))
         with suppress(RuntimeError):  # no thread can be started
@@ -160,6 +183,8 @@ class Guardian:
         self._lock = threading.Lock()
         self._program = None
         self._children = {}
+        self._paces = {}
+        self._spared = set()
         self._sockets = {}
 
 

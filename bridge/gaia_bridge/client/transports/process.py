@@ -27,6 +27,7 @@ from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.child_environment import PARTS_OF, child_environment
 from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.fingerprints import digest, fingerprint
+from gaia_bridge.config.launchers import launcher_in
 from gaia_bridge.config.search_path import search_path
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.model import StdioServerSpec
@@ -147,7 +148,10 @@ class Child:
         environment = child_environment(spec, environ) | _lineage(spec) | {MARK: self._identity}
         self._loop = asyncio.get_running_loop()
         self._exited = anyio.Event()
+        self._is_asked = False
         self._on_exit: list[Callable[[int], None]] = []
+        self.may_download = launcher_in((spec.command, *spec.args)) != ""
+        """Whether it is a launcher, and nothing has shown yet that the server itself runs."""
         GUARDIAN.watch(self._identity)
         try:
             with _standard_pipes() as (theirs, self.pipes):
@@ -164,6 +168,8 @@ class Child:
             GUARDIAN.leave(self._identity)
             raise _launch_error(spec, error) from None
         GUARDIAN.group(self._identity, self._process.pid)
+        if self.may_download:
+            GUARDIAN.pace(self._identity, "slow")
         for pipe in self.pipes:
             FORKS.conceal(pipe.fileno())
         try:
@@ -191,11 +197,17 @@ class Child:
         else:
             self._on_exit.append(callback)
 
+    def serves(self) -> None:
+        """The server itself runs: what it is started by has downloaded what it needs."""
+        if self.may_download:
+            self.may_download = False
+            GUARDIAN.pace(self._identity, "quick")
+
     async def stop(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
         """See the child and its descendants to their end; its input was closed before. Cancelled only afterwards.
 
         Wait, then SIGTERM, wait, then SIGKILL; always for the whole group, because a child may end properly and leave
-        others behind.
+        others behind. What may be downloading is given longer before SIGKILL.
 
         Args:
             limits: How long to wait.
@@ -207,7 +219,8 @@ class Child:
         try:
             if not await self._ends_within(limits.stop_grace):
                 on_stubborn()
-            if self._signal_group(signal.SIGTERM) and not await self._group_ends_within(limits.terminate_grace):
+            grace = limits.rollback_grace if self.may_download else limits.terminate_grace
+            if self._terminate() and not await self._group_ends_within(grace):
                 logger.debug("process group %d is killed", self.pid)
                 self._signal_group(signal.SIGKILL)
             await self._end_strays()
@@ -216,11 +229,23 @@ class Child:
                 logger.warning("process %d cannot be ended", self.pid)
                 return
         except asyncio.CancelledError:  # the loop is being closed: there is no time for grace
-            self._kill()
+            if self.may_download:
+                self._terminate()  # the guardian sees to the rest
+            else:
+                self._kill()
             raise
         self._stop_watching()
         # Not in a `finally`: where the interpreter ends in the middle of this, the guardian has to see it through.
         GUARDIAN.leave(self._identity)
+
+    def _terminate(self) -> bool:
+        """Send SIGTERM to the group, once; whether anybody is left in it."""
+        if self._is_asked:
+            return self._signal_group(0)
+        self._is_asked = True
+        if self.may_download:
+            GUARDIAN.pace(self._identity, "asked")
+        return self._signal_group(signal.SIGTERM)
 
     def _kill(self) -> None:
         """End the child at once, without the loop."""

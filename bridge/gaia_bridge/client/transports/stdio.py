@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,8 @@ from gaia_bridge.client.transport import (
     Link,
     MisconfiguredError,
     Receiver,
+    StartTimeoutError,
+    UnheardError,
     UpstreamError,
 )
 from gaia_bridge.client.transports.budgets import Budget, FloodError, Share
@@ -27,6 +30,7 @@ from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_response
 from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
+from gaia_bridge.config.launchers import is_of_launcher
 from gaia_bridge.constants import KIB
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.peer.sent import SentRequests
@@ -83,6 +87,7 @@ class StdioTransport:
         errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line, now)
         garbage = Garbage(self._limits.garbage_lines, self._limits.garbage_window, now, secrets)
         link = StdioLink(Child(self._spec), receiver, errors, garbage, self._spec.name, self._limits)
+        errors.heard = link.heard
         try:
             await link.open()
             yield link
@@ -130,6 +135,7 @@ class StdioLink(asyncio.Protocol):
         self._input = _Input(limits.write_timeout, self._suspect)
         self._open: list[asyncio.BaseTransport] = []
         self._verdict: asyncio.TimerHandle | None = None
+        self._overdue: asyncio.TimerHandle | None = None
         self._output_ended = False
         self._complained = False
         self._reason: str | None = None
@@ -146,7 +152,27 @@ class StdioLink(asyncio.Protocol):
         return self._errors.lines
 
     def agree(self, revision: str) -> None:
-        """Nothing on this wire depends on the revision."""
+        """The server serves: nothing else on this wire depends on the revision."""
+        self.child.serves()
+        if self._overdue is not None:
+            self._overdue.cancel()
+
+    def heard(self, line: str) -> None:
+        """The child wrote a line to its error output."""
+        if self.child.may_download and not is_of_launcher(line):
+            self._begin_start()
+
+    def _begin_start(self) -> None:
+        """Nothing is downloaded any more: the server has as long as any other to complete the handshake."""
+        if self.child.may_download:
+            self.child.serves()
+            if self._limits.downloads:
+                self._overdue = self._loop.call_later(self._limits.connect_timeout, self._miss_start)
+
+    def _miss_start(self) -> None:
+        patience = self._limits.connect_timeout
+        problem = f"did not complete the handshake within {patience:g} s of its first line (startup_timeout)"
+        self._finish(problem, failure=StartTimeoutError(problem))
 
     async def open(self) -> None:
         """Connect the child's pipes to the event loop.
@@ -165,8 +191,8 @@ class StdioLink(asyncio.Protocol):
     async def close(self) -> None:
         """Close the child's input and see it to its end, whatever happens meanwhile."""
         self._finish("is no longer connected", tell=False)
-        if self._verdict is not None:
-            self._verdict.cancel()
+        for timer in filter(None, (self._verdict, self._overdue)):
+            timer.cancel()
         try:
             self._input.close()
             for pipe in self.child.pipes[len(self._open) :]:  # cancelled before they were connected
@@ -217,6 +243,7 @@ class StdioLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """The child wrote something to its standard output."""
+        self._begin_start()
         if self._reason is not None:
             return  # read on, so that the child does not block while it ends, and forget it
         if len(data) <= _UNTIMED:
@@ -320,8 +347,8 @@ class StdioLink(asyncio.Protocol):
         stream = "output" if self._output_ended else "input"
         self._finish(f"closed its standard {stream}" if code is None else exit_text(code))
 
-    def _finish(self, reason: str, *, tell: bool = True) -> None:
-        """The link is over."""
+    def _finish(self, reason: str, *, tell: bool = True, failure: UpstreamError | None = None) -> None:
+        """The link is over, and with it what is in flight: by what its end means, if there is no other failure."""
         if self._reason is not None:
             return
         self._reason = reason
@@ -329,8 +356,12 @@ class StdioLink(asyncio.Protocol):
         self._read_on()
         if tell:
             self._receiver.ended(reason)
-        kind = MisconfiguredError if self.child.exit_code == _MISCONFIGURED else ConnectionLostError
-        self._pending.fail(kind(f"{reason} before it answered; whether it did the work is unknown"))
+        kind = ConnectionLostError
+        if self.child.exit_code is not None and self._input.is_unread:
+            kind = UnheardError
+        if self.child.exit_code == _MISCONFIGURED:
+            kind = MisconfiguredError
+        self._pending.fail(failure or kind(f"{reason} before it answered; whether it did the work is unknown"))
         self._input.abandon(ConnectionLostError(reason))
 
 
@@ -350,10 +381,19 @@ class _Input(asyncio.BaseProtocol):
         self._readable = anyio.Event()
         """Set when it is full no longer."""
         self._lost: ConnectionLostError | None = None
+        self._posted = 0
+        self._left_unread = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The pipe is connected."""
         self._transport = cast("asyncio.WriteTransport", transport)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the child has read nothing of what was sent; `False` where that is not known."""
+        if self._transport is None:
+            return self._left_unread
+        return 0 < self._posted <= _unread(self._transport.get_extra_info("pipe").fileno())
 
     def pause_writing(self) -> None:
         """The child does not keep up."""
@@ -367,6 +407,8 @@ class _Input(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The child closed its input, or is gone."""
+        if isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):  # others have closed the descriptor by now
+            self._left_unread = self.is_unread
         self._transport = None
         self.abandon(ConnectionLostError("closed its standard input"))
         self._on_lost()
@@ -392,6 +434,7 @@ class _Input(asyncio.BaseProtocol):
         """Send one small message, at once or never."""
         if self._transport is not None and self._lost is None:
             self._transport.write(message + b"\n")
+            self._posted += len(message) + 1
 
     def abandon(self, error: ConnectionLostError) -> None:
         """Nothing can be sent any more."""
@@ -408,3 +451,14 @@ class _Input(asyncio.BaseProtocol):
         """Close the pipe now."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _unread(descriptor: int) -> int:
+    """Bytes that wait in a pipe for its reader, whose writing end this is; 0 where the system does not tell."""
+    import fcntl
+    import termios
+
+    try:
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0

@@ -218,7 +218,7 @@ class AgentSource:
         self._emit_differences(before)
         await self._tell_agent("on_mcp_published", self._publisher)
 
-    async def settle(self) -> None:
+    async def settle(self, *, listed_once: bool = False) -> None:
         """Do nothing: an agent is published when its definitions were read."""
 
     async def learn(self) -> None:

@@ -119,10 +119,10 @@ class DetachedConnection:
         Raises:
             UpstreamError: The server cannot be reached.
         """
-        with anyio.move_on_after(self._limits.connect_timeout):
+        with anyio.move_on_after(self._limits.start_timeout):
             await self._new_link()
             return
-        raise UpstreamError(f"could not be reached within {self._limits.connect_timeout:g} s")
+        raise UpstreamError(f"could not be reached within {self._limits.start_timeout:g} s")
 
     async def initialize(self, params: JSON) -> JSON:
         """Shake hands with the server, whatever its era.
@@ -277,7 +277,7 @@ class DetachedConnection:
         loop = asyncio.get_running_loop()
         agreed: asyncio.Future[ServerHandshake] = loop.create_future()
         owner = self._owner = asyncio.create_task(self._own(delegate, agreed), name=f"connection to {self.name}")
-        patience = self._limits.connect_timeout
+        patience = self._limits.start_timeout
 
         def expire() -> None:
             if not agreed.done():
@@ -295,7 +295,8 @@ class DetachedConnection:
 
     async def _own(self, delegate: _Delegate, agreed: asyncio.Future[ServerHandshake]) -> None:
         # The deadline is kept by whoever began this; that of `connect` comes too late to matter.
-        limits = replace(self._limits, connect_timeout=self._limits.connect_timeout + 1)
+        more = {name: getattr(self._limits, name) + 1 for name in ("connect_timeout", "download_timeout")}
+        limits = replace(self._limits, **more)
         try:
             links = _HeldLinks(self._link_for)
             async with connect(links, delegate, limits, era=self._era, numbers=self._ids) as connection:

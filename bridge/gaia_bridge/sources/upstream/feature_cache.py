@@ -20,16 +20,19 @@ from msgspec.structs import replace
 from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.loop_guard.bridge_hops import came_through
-from gaia_bridge.model import ListPage, ServerFeatures
+from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import server_info
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.feature_lists import LISTS, introduced, with_list
 from gaia_bridge.version import __version__
 
-__all__ = ["FeatureCache", "Remembered", "default_cache_folder"]
+__all__ = ["FeatureCache", "Remembered", "Unseen", "default_cache_folder"]
 
 logger = logging.getLogger(__name__)
+
+Unseen = tuple[ServerSpec, int | None, Path | None]
+"""A server that starts for the first time: its entry, its process, and the folder where its lists go."""
 
 _SUFFIX: Final = ".json"
 
@@ -62,7 +65,8 @@ class FeatureCache:
     """
 
     def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
-        self._folder = folder
+        self.folder = folder
+        """Where they are kept."""
         self._limits = limits or UpstreamLimits()
 
     async def load(self, fingerprint: str, name: str) -> Remembered | None:
@@ -72,9 +76,9 @@ class FeatureCache:
             fingerprint: Of the launch line; letters and digits.
             name: What the server is called here.
         """
-        if self._folder is None:
+        if self.folder is None:
             return None
-        document = await anyio.to_thread.run_sync(self._read, self._folder / (fingerprint + _SUFFIX))
+        document = await anyio.to_thread.run_sync(self._read, self.folder / (fingerprint + _SUFFIX))
         return None if document is None else _remembered(name, document)
 
     async def store(self, fingerprint: str, remembered: Remembered, secrets: tuple[str, ...] = ()) -> None:
@@ -86,7 +90,7 @@ class FeatureCache:
             secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept, and neither is
                 that of another bridge, of which only this run knows what came through whom.
         """
-        if self._folder is None:
+        if self.folder is None:
             return
         features = remembered.features
         if _of_bridge(features) or (
@@ -100,12 +104,12 @@ class FeatureCache:
             await self.forget(fingerprint)
             return
         data = content.encode(errors="surrogatepass")
-        await anyio.to_thread.run_sync(self._write, self._folder / (fingerprint + _SUFFIX), data)
+        await anyio.to_thread.run_sync(self._write, self.folder / (fingerprint + _SUFFIX), data)
 
     async def forget(self, fingerprint: str) -> None:
         """Remember nothing of a launch line."""
-        if self._folder is not None:
-            await anyio.to_thread.run_sync(_remove, self._folder / (fingerprint + _SUFFIX))
+        if self.folder is not None:
+            await anyio.to_thread.run_sync(_remove, self.folder / (fingerprint + _SUFFIX))
 
     def _read(self, path: Path) -> JSON | None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
@@ -114,6 +115,11 @@ class FeatureTracker:
     def features(self) -> ServerFeatures:
         """What is offered right now."""
         return self.published.features
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """Where the lists are kept for the next run; `None` if they are not."""
+        return None if self._cache is None else self._cache.folder
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""

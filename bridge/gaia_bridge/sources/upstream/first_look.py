@@ -21,15 +21,20 @@ class FirstLook:
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self._limits = limits
-        self._until = 0.0
+        self._first = 0.0
         self._met: set[Era] = set()
         self._began = self._took = 0.0
 
-    async def within(self, wait: Callable[[], Awaitable[None]]) -> None:
-        """Wait for something. All waits together last at most `first_look` seconds."""
-        with anyio.CancelScope() as patience:
-            self._until = self._until or anyio.current_time() + self._limits.first_look
-            patience.deadline = self._until
+    async def within(self, wait: Callable[[], Awaitable[None]], *, listed_once: bool) -> None:
+        """Wait for something. All waits together last at most `first_look` seconds, or `first_list`.
+
+        Args:
+            wait: Waits for it.
+            listed_once: Whether the client lists once, so that `first_list` counts.
+        """
+        self._first = self._first or anyio.current_time()
+        most = self._limits.first_list if listed_once else self._limits.first_look
+        with anyio.CancelScope(deadline=self._first + max(most, self._limits.first_look)):
             await wait()
 
     def begins(self) -> None:

@@ -249,9 +249,9 @@ class _Plain(AsksServer):
         """Be told of changes."""
         return self._upstream.listen(listener)
 
-    async def settle(self) -> None:
+    async def settle(self, *, listed_once: bool = False) -> None:
         """Wait briefly until it is known what it offers."""
-        await self._upstream.settle()
+        await self._upstream.settle(listed_once=listed_once)
 
     async def learn(self) -> None:
         """Wait until it is known what it offers."""

@@ -52,7 +52,7 @@ from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Unseen
 from gaia_bridge.sources.upstream.feature_lists import summary
 from gaia_bridge.sources.upstream.features import FeatureTracker
 from gaia_bridge.sources.upstream.first_look import FirstLook
@@ -104,7 +104,7 @@ class Upstream(AsksServer):
         alone: Era | None = None,
     ) -> None:
         self._spec = spec
-        self._limits = limits = limits_for(limits, spec.options)
+        self._limits = limits = limits_for(limits, spec)
         self._errors = ErrorLines(on_error_line)
         launches_child = transport is None and isinstance(spec, StdioServerSpec)
         self._transport = Watched(
@@ -211,6 +211,12 @@ class Upstream(AsksServer):
             "firstGarbage": [self._redacted(line) for line in lines],
         }
 
+    @property
+    def unseen(self) -> Unseen | None:
+        """What starts for the first time: its entry, its process, and where its lists go; `None` if it does not."""
+        starts = not self.features.settled and self.status.state is SourceState.STARTING
+        return (self._spec, self._transport.pid, self._tracker.cache_folder) if starts else None
+
     async def wait_settled(self) -> SourceStatus:
         """Wait for the first attempt to connect, if one is needed yet. Bounded once `run` was started."""
         await self._supervisor.settled.wait()
@@ -269,10 +275,10 @@ class Upstream(AsksServer):
         """Call `listener` after every change; returns an idempotent function that stops it."""
         return self._tracker.listen(listener)
 
-    async def settle(self) -> None:
-        """Wait until it is known what it offers, or that it fails: `first_look` seconds over all waits together."""
+    async def settle(self, *, listed_once: bool = False) -> None:
+        """Wait until it is known what it offers, or that it fails: `first_look` or `first_list` seconds in all."""
         if not self.features.settled and not self._supervisor.settled.is_set():
-            await self._look.within(self.learn)
+            await self._look.within(self.learn, listed_once=listed_once)
 
     async def meet(self, request: ClientRequest) -> None:
         """Connect in the era of a client, if the server was never connected in it. Only the first client waits.

@@ -162,7 +162,7 @@ def test_a_download_that_takes_longer_than_a_start_may_is_told_and_given_more(
     runner.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     code, _, err = run("add", "--startup-timeout", "0.2", "x", "npx", "-y", "server")
-    assert (code, "npx may still be downloading it: --startup-timeout 300" in err) == (69, True)
+    assert (code, "npx may still be downloading it: --startup-timeout 1200" in err) == (69, True)
     assert run("add", "--startup-timeout", "90", "x", COMMAND)[0] == 0
     assert entries()["x"]["startup_timeout"] == 90
 

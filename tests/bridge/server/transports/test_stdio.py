@@ -48,7 +48,7 @@ async def said_and_closed(bridge: Bridge, *messages: JSON) -> list[JSON]:
 @pytest.mark.parametrize("isolation", ["shared", "session"])
 async def test_who_asks_and_closes_is_answered_by_a_server_that_starts(isolation: Any) -> None:
     """It starts slower than clients are kept waiting, and than calls in flight are given in the end."""
-    settings = Settings(upstream=UpstreamLimits(first_look=0.05), stdio_grace=1)
+    settings = Settings(upstream=UpstreamLimits(first_look=0.05, first_list=0.05), stdio_grace=1)
     async with Bridge(settings=settings) as bridge:
         await bridge.add_agent(one_tool(lambda _: "worked"), "agent")
         spec = raw_server("slow", SLOW="1.5")
@@ -89,7 +89,7 @@ class FakeCatalog:
         self.awaited = awaited
         self.up = anyio.Event()
 
-    async def settle(self) -> None:
+    async def settle(self, *, listed_once: bool = False) -> None:
         pass
 
     async def started(self) -> None:

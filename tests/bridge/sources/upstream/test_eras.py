@@ -228,7 +228,7 @@ async def test_a_second_process_that_waits_for_the_first_holds_up_one_call_and_n
         assert state() == "starting"
 
 
-SHORT = replace(PATIENT, first_look=0.1, connect_timeout=600, backoff_start=0.01)
+SHORT = replace(PATIENT, first_look=0.1, first_list=0.1, connect_timeout=600, backoff_start=0.01)
 """For what hangs when it is started: nobody waits for all of that time."""
 
 

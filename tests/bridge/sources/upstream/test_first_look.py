@@ -14,7 +14,7 @@ from gaia_bridge.sources.upstream.source import Upstream
 from tests.bridge.sources.upstream.servant import MemoryCache, Servant
 from tests.interaction.results import wire
 from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
-from tests.support.on_demand import mcp
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +47,11 @@ async def tools_of(client: mcp.Client) -> set[str]:
     return {tool.name for tool in (await client.list_tools()).tools}
 
 
+def named(name: str) -> mcp_types.Implementation:
+    """How a client of that name introduces itself."""
+    return mcp_types.Implementation(name=name, version="1")
+
+
 class Clock:
     """How long something took."""
 
@@ -77,12 +82,12 @@ async def test_the_first_client_sees_all_that_starts_in_time(mode: str) -> None:
 
 @both_eras
 @pytest.mark.requirement("F-285", "F-072")
-async def test_a_server_that_hangs_costs_the_first_client_its_patience_and_nobody_else_anything(mode: str) -> None:
+async def test_a_server_that_hangs_costs_clients_that_list_again_a_short_wait_once(mode: str) -> None:
     async with running_bridge(settings=Settings(upstream=LIMITS)) as running:
         await publish(running, slow(20), slow(1))
         clock = Clock()
         for expected in (PATIENCE, 0, 0):
-            async with running.client(mode) as client:
+            async with running.client(mode, client_info=named("claude-code")) as client:
                 listed = await client.list_tools()
                 assert {tool.name for tool in listed.tools} == {"up1__echo"}
                 assert mode != "auto" or listed.ttl_ms == 0
@@ -91,6 +96,39 @@ async def test_a_server_that_hangs_costs_the_first_client_its_patience_and_nobod
 
 
 @pytest.mark.requirement("F-285", "P-5")
+@both_eras
+@pytest.mark.requirement("F-285", "F-072")
+async def test_a_server_that_hangs_costs_all_clients_that_may_list_once_a_longer_wait_once(mode: str) -> None:
+    """Each of their requests is held back for a bounded time, because some programs give up one after five seconds."""
+    held = Settings().clients.first_request
+    async with running_bridge(settings=Settings(upstream=LIMITS)) as running:
+        await publish(running, slow(20))
+        clock = Clock()
+        for expected in (held, LIMITS.first_list - 2 * held, 0):
+            async with running.client(mode) as client:
+                assert clock.seconds == expected
+                assert await tools_of(client) == set()
+            assert clock.seconds == (held if expected == held else 0)
+
+
+@both_eras
+async def test_who_may_list_once_sees_what_starts_within_two_of_its_requests(mode: str) -> None:
+    async with running_bridge(settings=Settings(upstream=LIMITS)) as running:
+        await publish(running, slow(6))
+        async with running.client(mode) as client:
+            assert await tools_of(client) == {"up0__echo"}
+
+
+@pytest.mark.parametrize("name", ["claude-code", "gemini-cli-mcp-client", "opencode", "Visual Studio Code"])
+async def test_who_lists_again_waits_no_longer_than_for_a_first_look(name: str) -> None:
+    async with running_bridge(settings=Settings(upstream=LIMITS)) as running:
+        await publish(running, slow(6))
+        clock = Clock()
+        async with running.client("legacy", client_info=named(name)) as client:
+            assert await tools_of(client) == set()
+        assert clock.seconds == PATIENCE
+
+
 async def test_what_comes_too_late_for_the_first_list_is_announced_as_whatever_it_is() -> None:
     heard: list[str] = []
 
@@ -99,7 +137,7 @@ async def test_what_comes_too_late_for_the_first_list_is_announced_as_whatever_i
 
     async with running_bridge(settings=Settings(upstream=LIMITS)) as running:
         await publish(running, slow(6, PROMPTING))
-        async with running.client("legacy", message_handler=hear) as client:
+        async with running.client("legacy", message_handler=hear, client_info=named("claude-code")) as client:
             assert await tools_of(client) == set()
             await anyio.sleep(10)
             assert {"ToolListChangedNotification", "PromptListChangedNotification"} <= set(heard)

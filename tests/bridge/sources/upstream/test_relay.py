@@ -578,7 +578,8 @@ async def test_an_error_that_is_nested_too_deep_is_told_without_what_nobody_coul
 
 
 async def test_a_log_message_of_a_modern_server_is_for_the_one_call_that_asked_for_some() -> None:
-    relays, connection = Relays("up", UpstreamLimits(call_timeout=60)), Connection(lambda report: anyio.sleep(1), modern=True)
+    relays = Relays("up", UpstreamLimits(call_timeout=60))
+    connection = Connection(lambda report: anyio.sleep(1), modern=True)
     quiet, curious = Client(), Client()
     quiet.client, curious.client = "quiet", "curious"
     curious.log_level = "info"

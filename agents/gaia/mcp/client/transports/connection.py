@@ -266,9 +266,9 @@ class ConnectionTransport(MCPTransport):
             logger.debug("%s: no bridge has it: %s", self.name, error)
             return None
         try:
-            lease.run(partial(lender.open, both, server), limits.connect_timeout)
+            lease.run(partial(lender.open, both, server), limits.start_timeout)
         except TimeoutError:
-            raise TimeoutError(f"could not be reached within {limits.connect_timeout:g} s") from None
+            raise TimeoutError(f"could not be reached within {limits.start_timeout:g} s") from None
         except (BridgeError, RuntimeError) as error:
             logger.debug("%s: the server of the bridge is not used: it %s", self.name, error)
             return None

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.config.command_lines import is_program, split_command
+from gaia_bridge.config.launchers import launcher_in
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
@@ -32,7 +33,8 @@ class StdioTransport(ConnectionTransport):
     Args:
         command: The program if `args` are given or there is one at that very path, else the whole command, such as
             `npx -y some-server "/my files"`.
-        timeout: Seconds for the handshake, and for each request.
+        timeout: Seconds for the handshake, and for each request. What a launcher (`npx`, `uvx`) downloads before the
+            handshake has longer.
         debug: Whether requests are logged at level DEBUG.
         args: The program's arguments; attributes of these names are `None` where none were given.
         env: Variables that are set over the environment of this process, which the server inherits.
@@ -132,6 +134,10 @@ class StdioTransport(ConnectionTransport):
 
     def _server(self) -> StdioServerSpec:
         return self._spec
+
+    def _limits(self) -> UpstreamLimits:
+        launched = launcher_in((self._spec.command, *self._spec.args)) != ""
+        return replace(super()._limits(), downloads=launched and self.startup_timeout is None)
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
         from gaia_bridge.client.transports.stdio import StdioTransport as Child

@@ -1,0 +1,73 @@
+"""Shows that a launcher downloads a server, for how long already, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+
+from gaia_bridge.cli.servers.common import Activity
+from gaia_bridge.config.launchers import is_of_launcher, launcher_in
+from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["LauncherProgress"]
+
+_FIRST: Final = 5
+"""Seconds before a download is told of: what is there already has mostly started by then."""
+
+_EVERY: Final = 30
+"""Seconds between two lines of it where there is no terminal."""
+
+
+class LauncherProgress:
+    """What one start of a server waits for, until the server is there.
+
+    Args:
+        spec: The server.
+        limits: How long its start may take.
+        shown: Where it is said.
+    """
+
+    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, shown: Activity) -> None:
+        self._name = spec.name
+        self._launcher = launcher_in((spec.command, *spec.args)) if isinstance(spec, StdioServerSpec) else ""
+        self._limits = limits
+        self._shown = shown
+        self._last = ""
+
+    def heard(self, line: str) -> None:
+        """A line of error output came."""
+        self._last = line
+        if not is_of_launcher(line):
+            self._launcher = ""
+        if not self._launcher:
+            self._shown.doing(f"{self._name}: {line}")
+
+    @asynccontextmanager
+    async def shown(self) -> AsyncGenerator[None]:
+        """Show it to the end of the block."""
+        failure: BaseException | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tick)
+            try:
+                yield
+            except (Exception, KeyboardInterrupt, SystemExit) as error:
+                failure = error  # raised again below, not in the task group, which would wrap it
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _tick(self) -> None:
+        began = anyio.current_time()
+        most = round(self._limits.start_timeout)
+        while self._launcher and not self._shown.is_connected:
+            seconds = round(anyio.current_time() - began)
+            if seconds >= _FIRST:
+                text = f"{self._launcher} is downloading {self._name} ({seconds} s)"
+                self._shown.doing(f"{text}: {self._last}" if self._last else text)
+                if not self._shown.is_live and seconds % _EVERY == _FIRST:
+                    self._shown.say(f"{text}; it has up to {most} s, Ctrl-C stops it")
+            await anyio.sleep(1)
