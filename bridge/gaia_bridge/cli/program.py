@@ -156,7 +156,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "connect": ("background:connect", "Serve an editor by the bridge that runs in the background."),
         "up": ("background:up", "Start the bridge for all editors, unless it runs."),
         "down": ("background:down", "End the bridge for all editors."),
-        "restart": ("background:restart", "Start that bridge anew; editors stay connected."),
+        "restart": ("background:restart", "Start a bridge that runs anew; editors stay connected."),
         "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
     },
     "Servers": {

@@ -66,6 +66,20 @@ def test_what_is_written_is_shown_first_and_what_was_there_is_kept(run: Run) -> 
     assert "nothing to do" in run("install", "cursor", "--yes")[2]
 
 
+def test_agents_stand_behind_the_editor_and_the_configured_servers_can_be_left_out(run: Run) -> None:
+    agent = write_agent(Path.cwd())
+    for words in ([agent.name], ["--agent", agent.name]):
+        _, out, _ = run("install", "cursor", *words, "--no-servers", "--print")
+        [entry] = json.loads(out)["mcpServers"].values()
+        assert entry["args"] == ["connect", "--no-servers", "--agent", str(agent)]
+    _, out, _ = run("install", "vscode", "--workspace", "--stdio", agent.name, "--no-servers", "--print")
+    assert json.loads(out)["servers"]["gaia-bridge"]["args"] == ["serve", "--stdio", "--no-servers", str(agent)]
+    code, _, err = run("install", agent.name)
+    assert code == 64 and f"the editor comes first: gaia-bridge install EDITOR {agent.name}" in err
+    code, _, err = run("install", "cursor", "--no-servers", "--config", agent.name)
+    assert code == 64 and "--no-servers leaves out what --config names" in err
+
+
 def test_secrets_beside_the_change_are_not_shown(run: Run) -> None:
     Path(".cursor").mkdir()
     secret = "ghp_0123456789abcdefghij"
