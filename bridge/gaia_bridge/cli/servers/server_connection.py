@@ -17,6 +17,7 @@ from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import Link, Receiver, StartTimeoutError, Transport, UpstreamError
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
+from gaia_bridge.model import AgentServerSpec
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
@@ -133,13 +134,16 @@ def _told_in_one_line(spec: ServerSpec, secretless: Redactor, held: Sequence[str
     try:
         yield
     except ProtocolError as error:
-        problem = f"it answered with an error: {printable(secretless(error.message))} ({error.code})"
-        raise ServerUnavailableError(spec.name, problem) from None
+        message = printable(secretless(error.message))
+        if isinstance(spec, AgentServerSpec):  # of which nobody has to know that it is spoken to in a protocol
+            raise ServerUnavailableError(spec.name, message, "agent") from None
+        raise ServerUnavailableError(spec.name, f"it answered with an error: {message} ({error.code})") from None
     except LoginRequiredError as error:
         raise LoginNeededError(spec.name, secretless(f"it {error}")) from None
     except UpstreamError as error:
         problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, held))))
-        raise ServerUnavailableError(spec.name, problem) from None
+        kind = "agent" if isinstance(spec, AgentServerSpec) else "server"
+        raise ServerUnavailableError(spec.name, problem, kind) from None
 
 
 def _published(name: str, agents: Mapping[str, Publishable], limits: UpstreamLimits) -> Transport:

@@ -123,7 +123,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
     except ServerUnavailableError as error:
         if asks or not _is_about_asking(error.problem):
             raise
-        raise ServerUnavailableError(name, f"{error.problem}; {_NOBODY_TO_ASK}") from None
+        raise ServerUnavailableError(name, f"{error.problem}; {_NOBODY_TO_ASK}", error.kind) from None
     if as_json:
         print_json(answer.result)
     else:

@@ -144,6 +144,19 @@ def test_all_agents_of_a_file_are_there_so_that_they_can_use_each_other(run: Run
         agent.disconnect_mcp_server("helper")  # for a command, the end of the process does that
 
 
+def test_an_agent_is_called_one_and_fails_without_a_number_of_the_protocol(run: Run) -> None:
+    Path("lists.py").write_text(
+        "class ListsAgent:\n"
+        "    def get_mcp_tool_definitions(self):\n        return []\n"
+        "    def execute_mcp_tool(self, tool_name, arguments):\n        pass\n"
+        "    def get_mcp_resources(self):\n        return [{'uri': 'book:1', 'name': 'Emma'}]\n",
+        "utf-8",
+    )
+    code, _, err = run("read", "lists.py", "book:1")
+    assert code == 69
+    assert err.endswith("agent 'lists': book:1 is listed, and the agent has no method read_mcp_resource\n")
+
+
 def test_a_file_that_cannot_be_used_says_why(run: Run) -> None:
     Path("broken.py").write_text("import no_such_module\n", "utf-8")
     for target, complaint in (("broken.py", "no_such_module"), ("missing.py", "missing.py")):
