@@ -253,11 +253,30 @@ def _list_editors() -> int:
 
 
 def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, yes: bool) -> None:
-    """Change the file of one editor, if the user agrees."""
+    """Change the files of one editor, if the user agrees."""
     place = usual_place(editor, scope)
     if place is None:
         _by_hand(editor, how, scope, remove)
         return
+    also = _also_read(editor, how, place, remove)
+    is_changed = _change(editor, how, place, remove=remove, yes=yes)
+    if also is not None and (read := usual_place(also, Scope.WORKSPACE)) is not None:
+        _change(also, how, read, remove=remove, yes=yes)
+    if is_changed and not remove:
+        for hint in _hints(editor, how, place):
+            click.echo(hint, err=True)
+
+
+def _also_read(editor: Editor, how: _How, place: Place, remove: bool) -> Editor | None:
+    """Whose file the agents in an editor read themselves, where it can lead to the bridge: it asks for no token."""
+    is_for_all = how.way in ("connect", "stdio") or (how.way == "http" and how.token_variable is None)
+    if editor.agents_read is None or place.scope is not Scope.WORKSPACE or not (remove or is_for_all):
+        return None
+    return editor_called(editor.agents_read)
+
+
+def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool) -> bool:
+    """Change one file, if the user agrees; whether it was."""
     path = file_of(place)
     own: set[str] = set()
     if remove:
@@ -269,21 +288,19 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
     if not change.is_one:
         state = "is not there" if remove else "is there already"
         click.echo(printable(f"nothing to do: {how.name} {state} in {path}", None), err=True)
-        return
+        return False
     for line in _diff(change, own):
         click.echo(line)
     if not yes and not _agreed(change):
         click.echo("nothing was changed", err=True)
-        return
+        return False
     backup = write(change, shared=place.scope is Scope.WORKSPACE)
     if not remove:
         remember_search_path(os.environ)  # which an editor that the desktop starts does not have
     done = "removed from" if remove else "installed in"
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)
-    if not remove:
-        for hint in _hints(editor, how, place):
-            click.echo(hint, err=True)
+    return True
 
 
 def _agreed(change: Change) -> bool:
@@ -415,9 +432,20 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
         )
     if how.way != "http" and not how.scope.agents and how.scope.servers and not _lists_servers(how.scope, place):
         yield f"no server is configured yet: gaia-bridge add NAME COMMAND, or gaia-bridge import. {_SHIPPED[how.way]}"
+    if editor.agents_read is not None:
+        yield from _of_agents(editor, how, place)
     if "/archive-v0/" in (program := own_program()[0]):
         yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
     yield f"next: {editor.then}"
+
+
+def _of_agents(editor: Editor, how: _How, place: Place) -> Iterator[str]:
+    """Which agents in an editor read which file."""
+    lent = f"{editor.title}'s own chat reads {file_of(place).name}, and agents in its Agent Host are lent what is in it"
+    if _also_read(editor, how, place, remove=False) is not None:
+        yield f"{lent}; .mcp.json is what these agents (Copilot, Claude, Codex) read themselves"
+    elif place.scope is not Scope.WORKSPACE and how.way == "connect":
+        yield f"{lent}; for a file that they read themselves, run this with --workspace in the folder of a project"
 
 
 def _diff(change: Change, own: set[str]) -> Iterator[str]:

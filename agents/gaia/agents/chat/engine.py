@@ -327,7 +327,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_short(error: ModelError) -> ModelError:
-    """The error as a program is told of it: with its sentence, and without the steps on the way, which are of no use."""
+    """The error as a program is told of it: its sentence, without the steps on the way, which are of no use."""
     logger.debug("the model gave no answer", exc_info=error)
     return error.with_traceback(None)
 
