@@ -22,7 +22,7 @@ from gaia_bridge.cli.output import counted
 from gaia_bridge.constants import STOP_DEADLINE
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.sanitize.escaping import one_line
-from gaia_bridge.server.dispatcher import calls_in_flight
+from gaia_bridge.server.dispatcher import Dispatcher
 
 __all__ = ["Shutdown"]
 
@@ -91,7 +91,7 @@ def _stopping(*, waits: bool) -> str:
     Args:
         waits: Whether calls that run are waited for.
     """
-    names = calls_in_flight() if waits else []
+    names = Dispatcher.calls_in_flight() if waits else []
     waiting = ""
     if names:
         more = len(names) - _NAMES

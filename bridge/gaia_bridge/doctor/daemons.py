@@ -172,7 +172,7 @@ def _missing(scope: dict[str, Any]) -> Iterator[str]:
 
 def _command(name: str, scope: dict[str, Any]) -> str:
     """The command that is meant for the bridge of a scope."""
-    usual = {"config": "", "agents": [], "folder": ""}
+    usual: dict[str, Any] = {"config": "", "agents": [], "folder": ""}
     words = Scope.from_json(usual | scope if is_array(scope.get("agents", [])) else usual).words
     folder = scope.get("folder")
     if not isinstance(folder, str) or not folder:

@@ -56,7 +56,7 @@ from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.server.tracing import request_span
 from gaia_bridge.settings import Settings
 
-__all__ = ["Answer", "Dispatcher", "calls_in_flight"]
+__all__ = ["Answer", "Dispatcher"]
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +156,20 @@ class Dispatcher:
     async def given_up(self) -> None:
         """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
         await self._subscriptions.given_up()
+
+    @staticmethod
+    def calls_in_flight() -> list[str]:
+        """The tools, prompts and resources that clients wait for, of all endpoints of this event loop, by their names.
+
+        They are looked up among the tasks of the loop: nobody has to keep a list of them while they run.
+        """
+        running = (task.get_coro() for task in asyncio.all_tasks())
+        calls: list[Call] = [
+            inspect.getcoroutinelocals(work)["call"]
+            for work in running
+            if inspect.iscoroutine(work) and work.cr_code is Dispatcher._run.__code__
+        ]
+        return [str(call.params[NAMED[call.method]]) for call in calls if NAMED.get(call.method) in call.params]
 
     # What transports hand over.
 
@@ -400,17 +414,3 @@ def _with_uri(data: Any, uri: Any) -> Any:
     if not isinstance(uri, str) or not (data is None or is_object(data)):
         return data
     return {"uri": uri, **(data or {})}
-
-
-def calls_in_flight() -> list[str]:
-    """The tools, prompts and resources that clients wait for, of all endpoints of this event loop, by their names.
-
-    They are looked up among the tasks of the loop: nobody has to keep a list of them while they run.
-    """
-    running = (task.get_coro() for task in asyncio.all_tasks())
-    calls: list[Call] = [
-        inspect.getcoroutinelocals(work)["call"]
-        for work in running
-        if inspect.iscoroutine(work) and work.cr_code is Dispatcher._run.__code__
-    ]
-    return [str(call.params[NAMED[call.method]]) for call in calls if NAMED.get(call.method) in call.params]

@@ -281,7 +281,7 @@ def test_a_program_knows_the_folder_that_it_was_installed_from(
     about.mkdir()
     (about / "METADATA").write_text("Name: gaia-mcp-bridge\nVersion: 1\n", "utf-8")
     (about / "direct_url.json").write_text(installed % folder.as_uri(), "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert installed_from() == (folder if found else None)
     (folder / "pyproject.toml").unlink()
     assert installed_from() is None
