@@ -16,6 +16,7 @@ __all__ = [
     "LOOP_SILENCE",
     "MAX_HOPS",
     "MIB",
+    "MODEL_CLASS",
     "OFFICIAL_REGISTRY",
     "OWN_PACKAGES",
     "SHIPPED_AGENTS",
@@ -35,6 +36,9 @@ DEFAULT_PORT = 8765
 
 SHIPPED_AGENTS = {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:ProjectAgent"}
 """The agents that ship with the bridge, by the names of their entry points. No others take these names."""
+
+MODEL_CLASS = "gaia.llm:OpenAIModel"
+"""What answers for the user's model, as docs/models.md says which that is."""
 
 WINDOW_AGENTS = {"code": "gaia_agents:CodeAgent.for_windows", "project": "gaia_agents:ProjectAgent.for_windows"}
 """The same, each working in the folder of the window that asks."""

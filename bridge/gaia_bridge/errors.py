@@ -128,17 +128,19 @@ class ListenError(BridgeError):
 
 
 class ServerUnavailableError(BridgeError):
-    """A configured server that cannot be reached, or breaks the protocol.
+    """A configured server that cannot be reached, or breaks the protocol; or an agent in the place of one.
 
     Args:
         name: The server.
         problem: What went wrong.
+        kind: What people call it: `server` or `agent`.
     """
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"server {name!r}: {problem}")
+    def __init__(self, name: str, problem: str, kind: str = "server") -> None:
+        super().__init__(f"{kind} {name!r}: {problem}")
         self.name = name
         self.problem = problem
+        self.kind = kind
 
 
 class RequestError(BridgeError):

@@ -151,7 +151,7 @@ def of_terminal() -> None:
     def call() -> None:
         _run("call", "hello", "greet", "name=Ada", home=home, folder=folder)
 
-    served = shown(serve.split(), folder, environ, {"mcp.json": call, " ms": lambda: None})
+    served = shown(serve.split(), folder, environ, {"asks for one": call, " ms": lambda: None})
     _draw("serve", _typed(serve) + served, home)
 
 

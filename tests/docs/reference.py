@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import click
 from msgspec import Struct
 
+import gaia_bridge.cli
 from gaia_bridge import constants, settings
 from gaia_bridge.cli.program import program
 from gaia_bridge.config.entries import KEYS_OF, OPTION_KEYS
@@ -105,7 +106,9 @@ def commands() -> str:
             command = program.get_command(context, name)
             assert command is not None
             text += _command(command, click.Context(command, info_name=name, parent=context))
-    return text + "## Exit codes\n\n" + _paragraphs((program.epilog or "").removeprefix("\b")) + _WRITTEN
+    codes = re.findall(r"^    (\d[\d, ]*?)   +(.+)$", gaia_bridge.cli.__doc__ or "", re.MULTILINE)
+    rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in codes)
+    return f"{text}## Exit codes\n\n| code | meaning |\n| --- | --- |\n{rows}{_WRITTEN}"
 
 
 def _sections(context: click.Context) -> Iterator[tuple[str, list[str]]]:

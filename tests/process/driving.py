@@ -173,7 +173,7 @@ class OpenRequest:
 def url_of(bridge: Running) -> str:
     """The base URL of a server over HTTP, once it is ready."""
     line = bridge.until_error("/mcp  everything")
-    bridge.until_error("VS Code")
+    bridge.until_error("Access: ")
     found = re.search(r"http://[^/]+", line)
     assert found is not None
     return found[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -578,8 +579,10 @@ def test_up_ps_restart_and_down_by_hand(me: User) -> None:
     shown = me.run("ps").stdout
     assert f"window 1: process {window.pid} in {me.folder}" in shown
     assert url in shown
-    again = me.run("restart", *words)
-    assert (again.returncode, again.stdout.strip()) == (0, url)
+    for chosen in (words, ()):  # the only one that runs
+        again = me.run("restart", *chosen)
+        assert again.returncode == 0, again.stderr
+        assert re.fullmatch(r"\S+ restarted: \d+ tools, [^;]*; 1 editor went on\n", again.stdout), again.stdout
     assert window.told("process")["pid"] != before["pid"]
     [after] = me.bridges()
     assert after["keep"] is None, "it stays, like the one before it"
@@ -588,7 +591,10 @@ def test_up_ps_restart_and_down_by_hand(me: User) -> None:
     assert me.run("down", "--all").returncode == 0
     assert me.files() == []
     eventually(me.nothing_is_left)
-    assert me.run("down", *words).stderr == "it does not run\n"
+    assert me.run("down", *words).stderr == "no bridge runs in the background\n"
+    gone = me.run("restart", *words)
+    assert (gone.returncode, gone.stderr) == (69, "no bridge runs in the background\n")
+    assert me.bridges() == [], "restart starts nothing that did not run"
 
 
 def test_a_restart_with_an_agent_that_cannot_be_loaded_leaves_the_bridge_that_runs(me: User) -> None:
@@ -604,7 +610,9 @@ def test_a_restart_with_an_agent_that_cannot_be_loaded_leaves_the_bridge_that_ru
     assert "no_such_module" in refused.stderr
     assert [bridge["pid"] for bridge in me.bridges()] == [before["pid"]]
     assert [tool["name"] for tool in window.result_of("tools/list")["tools"]] == ["one"]
-    assert f"it does not run; others do: {before['name']} (gaia-bridge ps); --agent" in me.run("down").stderr
+    assert me.run("down").stderr == (
+        f"the bridge of your configuration does not run; these do:\n  gaia-bridge down {agent}  (mine)\n"
+    )
 
 
 def test_a_bridge_that_was_meant_to_stay_stays_when_a_front_starts_it_again(me: User) -> None:

@@ -31,7 +31,7 @@ def serving(tmp_path: Path, *options: str) -> Generator[tuple[Running, str]]:
     """The server, and its base URL for OpenAI's client as the banner tells it."""
     with running("serve", "--port", "0", *options, str(AGENTS), cwd=tmp_path) as bridge:
         line = bridge.until_error("/v1  for clients of OpenAI's API")
-        bridge.until_error("VS Code")
+        bridge.until_error("Access: ")
         found = re.search(r"http://\S+", line)
         assert found is not None
         yield bridge, found[0]

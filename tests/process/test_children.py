@@ -59,7 +59,7 @@ def test_a_child_dies_with_the_bridge(tmp_path: Path, end: str) -> None:
                     expected = -signal.SIGKILL
                 case "SIGINT twice":
                     bridge.process.send_signal(signal.SIGINT)
-                    bridge.until_error("SIGINT: ending")
+                    bridge.until_error("Stopping. Ctrl-C again stops at once.")
                     bridge.process.send_signal(signal.SIGINT)
                     expected = 130
                 case _:

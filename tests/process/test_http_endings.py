@@ -42,6 +42,8 @@ def test_a_signal_ends_every_stream_and_answers_the_call_in_flight(tmp_path: Pat
         bridge.until_error("napping")
 
         bridge.process.send_signal(number)
+        if number == signal.SIGINT:
+            bridge.until_error("Stopping; waiting for 1 call (nap). Ctrl-C again stops at once.")
         assert b'"from":"nap"' in call.rest()
         for stream in (sse, standing, listening):
             stream.rest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import weakref
 from collections.abc import Callable
 from functools import cached_property, wraps
@@ -389,11 +388,8 @@ class MCPClientMixin:
             if (agent := this()) is not None:
                 agent.connect_mcp_server(name, config)
 
-        def start() -> None:
-            threading.Thread(target=connect, name=f"connects {name}", daemon=True).start()
-
         logger.info("MCP server '%s' is connected as soon as agent '%s' is published", name, config["agent"])
-        LOCAL_AGENTS.when_there(config["agent"], start)
+        LOCAL_AGENTS.when_there(config["agent"], connect)
 
     def _forget_loaded_servers(self) -> None:
         for name in tuple(self._mcp_loaded):

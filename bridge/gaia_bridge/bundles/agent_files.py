@@ -27,6 +27,8 @@ from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
 __all__ = ["AgentFiles", "agent_files", "skill_files"]
 
 _SKILLS: Final = "skills"
+_DESCRIPTION: Final = 300
+"""Characters of a description: editors show it in one line."""
 _MAX_FILES: Final = 1_000
 _MAX_BYTES: Final = 16 * MIB
 """Of one file. What is larger is data, and belongs where it is downloaded from."""
@@ -58,6 +60,7 @@ class AgentFiles(Struct, frozen=True):
         skills: The same of its skills, below `skills`.
         requirements: What its file says that it needs.
         imports: Other modules that it imports.
+        description: The first sentence of what its docstring says.
     """
 
     reference: str
@@ -65,6 +68,7 @@ class AgentFiles(Struct, frozen=True):
     skills: dict[str, bytes]
     requirements: tuple[str, ...]
     imports: frozenset[str]
+    description: str = ""
 
 
 def agent_files(reference: str, folder: Path) -> AgentFiles:
@@ -99,6 +103,7 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
         skill_files(path.parent),
         tuple(_script_requirements(found.files[name].decode("utf-8", "replace"), place)),
         frozenset(found.others),
+        _description(ast.parse(found.files[name]), attribute),
     )
 
 
@@ -134,6 +139,15 @@ def _expect_name(dotted: str, source: bytes, place: str) -> None:
     public = [name for name in defined if not name.startswith("_")]
     hint = did_you_mean(wanted, public) or (f"it defines {', '.join(public[:20])}" if public else "")
     raise ConfigError(place, f"there is no {one_line(wanted, 80)!r} in the file", hint)
+
+
+def _description(tree: ast.Module, attribute: str) -> str:
+    """The first paragraph of a docstring: of the class that is named, else of the first public one, or of the file."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    named = [node for node in classes if node.name == attribute] if attribute else classes
+    nodes: list[ast.ClassDef | ast.Module] = [*named[:1], tree]
+    texts = [ast.get_docstring(node) or "" for node in nodes]
+    return next((one_line(text.partition("\n\n")[0], _DESCRIPTION) for text in texts if text.strip()), "")
 
 
 def _root(path: Path) -> Path:

@@ -33,6 +33,7 @@ class Contents(Struct, frozen=True):
         requirements: What is to be installed: the bridge first.
         unknown: Modules that agents import, and nothing that is installed is known to bring.
         package: The package on PyPI that brings the agents, in its version, where no file of them is in the bundle.
+        description: What the first agent says of itself.
     """
 
     agents: tuple[str, ...]
@@ -43,6 +44,7 @@ class Contents(Struct, frozen=True):
     requirements: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     package: str | None = None
+    description: str = ""
 
     @property
     def config(self) -> str | None:
@@ -72,9 +74,7 @@ def gathered(
         ConfigError: Something cannot be taken, or would not work on another machine.
     """
     if not agents and not entries:
-        raise ConfigError(
-            "the bundle", "there is nothing in it", "name an agent with --agent, or servers with --config"
-        )
+        raise ConfigError("the bundle", "there is nothing in it", "name the file of an agent, or servers with --config")
     found = [agent_files(agent, folder) for agent in agents]
     files = _joined(each.files for each in found)
     skills = _joined(each.skills for each in found)
@@ -96,6 +96,7 @@ def gathered(
         tuple(asked[name] for name in sorted(asked)),
         needed,
         tuple(sorted(_unknown(found, needed))),
+        description=next((each.description for each in found if each.description), ""),
     )
 
 

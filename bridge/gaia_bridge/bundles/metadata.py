@@ -112,7 +112,12 @@ def read_project(folder: Path) -> Project | None:
 
 
 def described(
-    project: Project | None, fallback: str, given: Mapping[str, str | None], *, is_required: bool = True
+    project: Project | None,
+    fallback: str,
+    given: Mapping[str, str | None],
+    *,
+    docstring: str = "",
+    has_author: bool = False,
 ) -> Metadata:
     """What a bundle says of itself, with what somebody typed before what the project says.
 
@@ -120,7 +125,8 @@ def described(
         project: The project, if there is one.
         fallback: What the bundle is called after where nobody says it: the name of an agent's file.
         given: What was typed, by the names of `Metadata`.
-        is_required: Whether it needs a description.
+        docstring: What its agent says of itself, where nobody says more.
+        has_author: Whether it needs an author.
 
     Raises:
         ConfigError: Something is missing, or cannot be.
@@ -136,8 +142,14 @@ def described(
     if not _VERSION.fullmatch(found.version):
         hint = "" if "version" in typed else "; pyproject.toml says none"
         raise ConfigError("--version", f"{one_line(found.version, 80)!r} is no version{hint}", "such as 0.1.0")
-    if is_required and not found.description.strip():
-        raise ConfigError("--description", "the bundle says nothing of itself", "say in one sentence what it is for")
+    found = found if found.description.strip() else replace(found, description=docstring)
+    missing = {
+        "--description says in one sentence what it is for": not found.description,
+        "--author says who made it": has_author and found.author is None,
+    }
+    if any(missing.values()):
+        wanted = [text for text, is_missing in missing.items() if is_missing]
+        raise ConfigError(f"missing option{'s' * (len(wanted) > 1)}", "; ".join(wanted))
     return found
 
 

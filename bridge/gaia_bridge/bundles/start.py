@@ -85,4 +85,6 @@ def serve_arguments(agents: Sequence[str], config: str | None) -> list[str]:
     words = ["serve", "--stdio"]
     if config is not None:
         words += ["--config", config]
-    return [*words, *agents] if agents else [*words, "--no-agents"]
+    if not agents:
+        return [*words, "--no-agents"]
+    return [*words, *([] if config else ["--no-servers"]), *agents]  # whoever installs it has servers of their own

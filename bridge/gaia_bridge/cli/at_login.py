@@ -67,8 +67,7 @@ def at_login(scope: Scope, system: str = sys.platform) -> AtLogin:
         ConfigError: The system has no such files, or a path cannot be written in one.
     """
     name = _LABEL if scope.name == "default" else f"{_LABEL}-{scope.name}"
-    words = [*(["--config", scope.config] if scope.config else []), *(w for a in scope.agents for w in ("--agent", a))]
-    up, down = ([sys.executable, "-P", "-m", "gaia_bridge", command, *words] for command in ("up", "down"))
+    up, down = ([sys.executable, "-P", "-m", "gaia_bridge", command, *scope.words] for command in ("up", "down"))
     folder = scope.folder or os.path.expanduser("~")
     from gaia_bridge.config.child_environment import proxies_without_users  # for this alone
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,7 +16,15 @@ import click
 from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_good
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode
-from gaia_bridge.cli.options import log_options, set_up_logging
+from gaia_bridge.cli.options import (
+    agent_option,
+    agents_argument,
+    log_options,
+    no_servers_option,
+    refuse_both,
+    set_up_logging,
+)
+from gaia_bridge.cli.output import counted
 from gaia_bridge.cli.questions import can_ask
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.config.search_path import remember_search_path
@@ -25,7 +34,7 @@ from gaia_bridge.front.greeting import KEEP, STATUS, STOP
 from gaia_bridge.front.launching import FOR_EVER, START_PATIENCE, BridgeDownError, NoAnswerError, ask, connected, start
 from gaia_bridge.front.launching import restart as restarted
 from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, places, runtime_folder
-from gaia_bridge.front.program import FrontOptions, run
+from gaia_bridge.front.program import FrontOptions, is_agent, run
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import peer_process
@@ -52,9 +61,17 @@ def _scope_options(command: F) -> F:
     config = click.option(
         "--config", metavar="PATH", help="Publish the servers of this file.  [default: ~/.gaia/mcp_servers.json]"
     )
-    agents = click.option("--agent", "agents", metavar="AGENT", multiple=True, help="Publish this agent; repeatable.")
-    return config(agents(command))
+    return config(no_servers_option(agent_option(command)))
 
+
+def _scope(config: str | None, servers: bool, agents: Sequence[str], more: Sequence[str]) -> tuple[Place, Scope]:
+    """What the options say, and where that bridge is."""
+    refuse_both(config, servers)
+    scope = Scope.of(config, (*agents, *more), current_folder(), servers)
+    return Place(runtime_folder(), scope.name), scope
+
+
+_NONE: Final = "no bridge runs in the background"
 
 _keep_option = click.option(
     "--keep", type=click.FloatRange(0), metavar="MINUTES", help="How long it stays without a client.  [default: 10]"
@@ -62,21 +79,34 @@ _keep_option = click.option(
 
 
 @click.command()
-@click.argument("name", required=False, default="")
+@click.argument("words", nargs=-1, metavar="[NAME | AGENT]...")
 @click.option("--all", "everything", is_flag=True, help="Everything that is published, as without NAME.")
 @_scope_options
 @_keep_option
-def connect(name: str, everything: bool, config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
+def connect(
+    words: tuple[str, ...],
+    everything: bool,
+    config: str | None,
+    servers: bool,
+    more: tuple[str, ...],
+    keep: float | None,
+) -> int:
     """Serve an editor by the bridge that runs in the background.
 
     It is started if it does not run, and ends some minutes after its last client. All windows of all editors share its
-    servers. NAME is an agent or server of it that is wanted alone.
+    servers. AGENT is file.py[:Class], a folder or module:Class, and published as well; NAME is an agent or server of
+    the bridge that is wanted alone.
 
-    Without --config and --agent, it is the same one everywhere, but in a folder that lists servers of its own.
+    Without --config and AGENT, it is the same one everywhere, but in a folder that lists servers of its own.
     """
-    if name and everything:
-        raise click.UsageError(f"--all is everything, and {name} one of them: leave out one")
-    return run(FrontOptions(name, config, agents, keep))
+    refuse_both(config, servers)
+    names = [word for word in words if not is_agent(word)]
+    if len(names) > 1:
+        raise click.UsageError(f"one of them is wanted alone, and there are {len(names)}: {', '.join(names)}")
+    if names and everything:
+        raise click.UsageError(f"--all is everything, and {names[0]} one of them: leave out one")
+    agents = (*filter(is_agent, words), *more)
+    return run(FrontOptions("".join(names), config, agents, keep, servers))
 
 
 @click.command(hidden=True)
@@ -85,6 +115,7 @@ def connect(name: str, everything: bool, config: str | None, agents: tuple[str, 
 @click.option("--name", required=True)
 @click.option("--folder", required=True)
 @click.option("--config")
+@click.option("--no-servers", "servers", is_flag=True, flag_value=False, default=True)
 @click.option("--keep", type=float, help="In seconds.")
 @click.option("--lock", type=int)
 @log_options
@@ -96,6 +127,7 @@ def background(
     name: str,
     folder: str,
     config: str | None,
+    servers: bool,
     keep: float | None,
     lock: int | None,
     log_level: str | None,
@@ -136,26 +168,37 @@ def background(
         config=None if config is None else Path(config),
         names=NamingPolicy.DEFAULT,
         with_agents=bool(agents),
-        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds, held),
+        with_servers=servers,
+        background=Background(Place(place, name), Scope(config or "", agents, folder, servers), seconds, held),
     )
     return run(options, ctx.find_object(Deadline))
 
 
 @click.command()
+@agents_argument
 @_scope_options
 @_keep_option
 @click.option("--at-login", is_flag=True, help="Also whenever you log in: writes a file for systemd or launchd.")
 @click.option("--remove", is_flag=True, help="With --at-login: remove that file; the bridge is left as it is.")
 @click.option("--yes", is_flag=True, help="With --at-login: do not ask; what is written is shown all the same.")
-def up(config: str | None, agents: tuple[str, ...], keep: float | None, at_login: bool, remove: bool, yes: bool) -> int:
+def up(
+    agents: tuple[str, ...],
+    config: str | None,
+    servers: bool,
+    more: tuple[str, ...],
+    keep: float | None,
+    at_login: bool,
+    remove: bool,
+    yes: bool,
+) -> int:
     """Start the bridge for all editors, unless it runs.
 
-    Without --keep, it stays until it is ended by `down`.
+    It is the one with AGENT, if one is named. Without --keep, it stays until it is ended by `down`.
     """
     if (remove or yes) and not at_login:
         raise click.UsageError("--remove and --yes belong to --at-login")
     with _as_our_errors():
-        place, scope = _of(config, agents)
+        place, scope = _scope(config, servers, agents, more)
         if at_login and not _arranged(scope, remove, yes):
             return ExitCode.OK
         remember_search_path(os.environ)  # for the login, and for whoever starts it again
@@ -187,18 +230,19 @@ def _arranged(scope: Scope, remove: bool, yes: bool) -> bool:
 
 
 @click.command()
+@agents_argument
 @_scope_options
 @click.option("--all", "everything", is_flag=True, help="All bridges of this user.")
-def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
+def down(agents: tuple[str, ...], config: str | None, servers: bool, more: tuple[str, ...], everything: bool) -> int:
     """End the bridge for all editors.
 
-    Editors that are connected start it again when they want something of it. Its log goes with it, also that of one
-    that has failed.
+    It is the one with AGENT, if one is named. Editors that are connected start it again when they want something of it.
+    Its log goes with it, also that of one that has failed.
     """
     from gaia_bridge.background.leftovers import places_left, remove_left
 
     with _as_our_errors():
-        found = places_left(runtime_folder()) if everything else [_of(config, agents)[0]]
+        found = places_left(runtime_folder()) if everything else [_scope(config, servers, agents, more)[0]]
         ended: list[Place] = []
         for place in found:
             if _end(place):
@@ -207,34 +251,79 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
         for place in ended:
             click.echo(f"ended: {place.name}", err=True)
         if not ended:
-            nothing = "no bridge runs in the background" if everything else f"it does not run{_others(found[0])}"
-            click.echo(nothing, err=True)
+            click.echo(_NONE if everything else _not_running(found[0], _running(), "down"), err=True)
     return ExitCode.OK
 
 
-def _others(place: Place) -> str:
-    """What is said where another bridge may have been meant."""
-    names = ", ".join(each.name for each in places(runtime_folder()) if each.name != place.name and _status(each))
-    return f"; others do: {printable(names, 400)} (gaia-bridge ps); --agent and --config say which" if names else ""
+def _running() -> dict[str, tuple[Place, JSON]]:
+    """The bridges that run, by their names, with what they say of themselves."""
+    found = ((place, _status(place)) for place in places(runtime_folder()))
+    return {place.name: (place, told) for place, told in found if told is not None}
+
+
+def _not_running(place: Place, running: Mapping[str, tuple[Place, JSON]], command: str) -> str:
+    """What is said where the bridge that was meant does not run: one that does may have been meant."""
+    if not running:
+        return _NONE
+    which = "the bridge of your configuration" if place.name == "default" else f"the bridge {place.name}"
+    lines = [printable(_meant(command, *one), None) for one in running.values()]
+    return "\n  ".join([f"{which} does not run; these do:", *lines])
+
+
+def _meant(command: str, place: Place, told: JSON) -> str:
+    """The command line that means a bridge that runs, and what that publishes."""
+    if "report" not in told:
+        return f"{place.name}: {told['error']}"
+    scope = Scope.from_json(told["scope"])
+    line = shlex.join(["gaia-bridge", command, *scope.words])
+    where = f"cd {shlex.quote(scope.folder)} && " if scope.folder else ""
+    names = ", ".join(source["name"] for source in told["report"]["sources"])
+    return f"{where}{line}  ({names or 'nothing yet'})"
 
 
 @click.command()
+@agents_argument
 @_scope_options
 @_keep_option
-def restart(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
-    """Start that bridge anew; editors stay connected.
+def restart(
+    agents: tuple[str, ...], config: str | None, servers: bool, more: tuple[str, ...], keep: float | None
+) -> int:
+    """Start a bridge that runs anew; editors stay connected.
 
-    Calls in flight are answered by the old one. Without --keep, the new one stays as long as the old one would have.
-    With an agent that cannot be loaded, the old one goes on.
+    It is the one with AGENT, if one is named; else that of your configuration, or the only one that runs. Calls in
+    flight are answered by the old one. Without --keep, the new one stays as long as the old one would have. With an
+    agent that cannot be loaded, the old one goes on.
     """
     with _as_our_errors():
-        place, scope = _of(config, agents)
+        place, scope = _scope(config, servers, agents, more)
+        running = _running()
+        if place.name not in running and len(running) == 1 and servers and not (config or agents or more):
+            [(place, told)] = running.values()
+            scope = Scope.from_json(told.get("scope", scope.as_json()))
+        if place.name not in running:
+            click.echo(_not_running(place, running, "restart"), err=True)
+            return ExitCode.UNAVAILABLE
         _look_at(scope)
-        until = time.monotonic() + START_PATIENCE
-        if restarted(place, scope, None if keep is None else 60 * keep, until) is None:
-            click.echo(f"it did not run{_others(place)}", err=True)
-        click.echo(f"unix://{place.http}#/mcp")
+        restarted(place, scope, None if keep is None else 60 * keep, time.monotonic() + START_PATIENCE)
+        click.echo(printable(_goes_on(running[place.name][1], _status(place) or {}), None))
     return ExitCode.OK
+
+
+def _goes_on(old: JSON, new: JSON) -> str:
+    """What became of a bridge that was started anew.
+
+    Args:
+        old: What the old one said of itself.
+        new: What the new one says.
+    """
+    sources: list[Any] = new.get("report", {}).get("sources", [])
+    names = ", ".join(source["name"] for source in sources) or "it"
+    offer = (counted(sum(source[key] for source in sources), key[:-1]) for key in ("tools", "prompts", "resources"))
+    words = [f"{names} restarted: {', '.join(filter(None, offer)) or 'nothing is offered yet'}"]
+    if editors := len(old.get("fronts", ())):
+        words.append(f"{counted(editors, 'editor')} went on")
+    words += [f"{source['name']} is {source['state']}" for source in sources if source["state"] != "ready"]
+    return "; ".join(words)
 
 
 def _look_at(scope: Scope) -> None:
@@ -272,7 +361,7 @@ def ps(as_json: bool) -> int:
         print_json([{"name": place.name, "http": place.http, "log": place.log, **told} for place, told in found])
         return ExitCode.OK
     if not found:
-        click.echo("no bridge runs in the background", err=True)
+        click.echo(_NONE, err=True)
     for place, told in found:
         for line in _lines(place, told):
             click.echo(printable(line, None))
@@ -303,11 +392,6 @@ def _lines(place: Place, told: JSON) -> Iterator[str]:
 
 def _time(seconds: float) -> str:
     return time.strftime("%H:%M:%S" if time.time() - seconds < 86_400 else "%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-def _of(config: str | None, agents: tuple[str, ...]) -> tuple[Place, Scope]:
-    scope = Scope.of(config, agents, current_folder())
-    return Place(runtime_folder(), scope.name), scope
 
 
 def _end(place: Place) -> bool:

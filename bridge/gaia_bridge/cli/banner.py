@@ -1,22 +1,26 @@
-"""What `gaia-bridge serve` says when it is ready: what is published where, who may call, and what VS Code needs."""
+"""What `gaia-bridge serve` says when it is ready: what is published where, what to do next, and who may call."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import click
 from msgspec import Struct
 
+from gaia_bridge.cli.output import counted
 from gaia_bridge.config import current_folder
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
 from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
+from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.version import __version__
 
-__all__ = ["Access", "Published", "banner"]
+__all__ = ["Access", "Published", "Told", "banner"]
 
 _NAMES = 12
 """How many names of one kind are shown."""
@@ -87,21 +91,69 @@ class Access(Struct, frozen=True):
         return host if has_port else f"{host}:{self.port}"
 
 
-def banner(sources: Iterable[Published], access: Access, models: Iterable[str] = ()) -> str:
+class Told(Struct, frozen=True):
+    """What the banner says beside what is published.
+
+    Args:
+        models: The ids of the models of the OpenAI-compatible API.
+        installed: The words by which `gaia-bridge install` is told the same; `None` if it is to lead to this address.
+        has_auth: Whether clients need a token.
+        has_configured: Whether the servers are those of the user's configuration, which `--no-servers` leaves out.
+        verbose: Whether all is said.
+    """
+
+    models: Sequence[str] = ()
+    installed: Sequence[str] | None = ()
+    has_auth: bool = False
+    has_configured: bool = False
+    verbose: bool = False
+
+
+_NOTHING_MORE: Final = Told()
+
+
+def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_MORE) -> str:
     """The whole text. Colours in it are taken out again where nobody would see them.
 
     Args:
         sources: What is published.
         access: Who may call.
-        models: The ids of the models of the OpenAI-compatible API.
+        told: What else is said.
     """
-    return "\n".join(_lines(list(sources), access, [one_line(model) for model in models]))
+    found = list(sources)
+    return "\n".join(("", *_first_lines(found, access, told), *_lines(found, access, told)))
 
 
-def _lines(sources: Sequence[Published], access: Access, models: Sequence[str]) -> Iterator[str]:
-    url = access.base_url
-    yield ""
-    yield f"{_bold('gaia-bridge')} {__version__}"
+def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+    """Where what is, what to do next, and how to stop."""
+    agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
+    servers = [one_line(source.name) for source in sources if source.kind is SourceKind.SERVER]
+    beside = f"{'configured ' * told.has_configured}server{'s' * (len(servers) > 1)} {_joined(servers)}"
+    leaves_out = " (--no-servers leaves them out)" if told.has_configured and agents else ""
+    what = [*([_joined(agents)] if agents else []), *([beside + leaves_out] if servers else [])]
+    url = click.style(f"{access.base_url}/mcp", fg="cyan", bold=True)
+    yield f"{_bold('gaia-bridge')} {__version__} serves {' and '.join(what) or 'nothing yet'} at {url}"
+    if not what:
+        yield f"Add something:  {_command('gaia-bridge add NAME COMMAND')}, or name an agent"
+    words = ["gaia-bridge", "install", "vscode"]
+    if told.installed is not None:
+        words += told.installed
+    else:
+        usual = access.base_url == f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
+        words += ["--http", *(["--auth"] * told.has_auth), *([] if usual else ["--url", f"{access.base_url}/mcp"])]
+    yield f"Add to VS Code:  {_command(shlex.join(words))}"
+    yield f"Stop:  {_command('Ctrl-C')}"
+
+
+def _with_offer(source: Published) -> str:
+    features = source.features
+    kinds = {"tool": features.tools, "prompt": features.prompts, "resource": features.resources}
+    offer = ", ".join(filter(None, (counted(len(items), kind) for kind, items in kinds.items())))
+    return f"{one_line(source.name)}{f' ({offer})' if offer else ''}"
+
+
+def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+    url, models = access.base_url, [one_line(model) for model in told.models]
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
     yield f"  {url}/sse  the same, for older editors"
@@ -112,10 +164,11 @@ def _lines(sources: Sequence[Published], access: Access, models: Sequence[str]) 
         yield ""
         yield from _source_lines(source, url)
     yield ""
-    yield from _access_lines(access)
-    yield ""
-    yield f"{_bold('VS Code')}: save this as .vscode/mcp.json"
-    yield to_text(document(http_server(f"{url}/mcp", token_variable=TOKEN_VARIABLE if access.token_file else None)))
+    yield from _access_lines(access, told.verbose)
+    if told.verbose:
+        yield ""
+        yield f"{_bold('VS Code')}: save this as .vscode/mcp.json"
+        yield to_text(document(http_server(f"{url}/mcp", token_variable=TOKEN_VARIABLE if access.token_file else None)))
 
 
 def _source_lines(source: Published, url: str) -> Iterator[str]:
@@ -150,14 +203,20 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _access_lines(access: Access) -> Iterator[str]:
-    yield f"{_bold('Access')}: as {', '.join(sorted(access.hosts))}"
+def _access_lines(access: Access, verbose: bool) -> Iterator[str]:
+    if access.token_file is None:
+        who = "programs on this machine" if is_loopback_host(access.host) else "whoever reaches this address"
+        yield f"{_bold('Access')}: {who}, without a token (--auth asks for one)"
+    else:
+        yield f"{_bold('Access')}: with the token in {access.token_file}, for VS Code in the variable {TOKEN_VARIABLE}"
     if access.public is not None:
         yield f"  behind a proxy, which passes requests on to {access.address}"
-    if access.token_file is None:
-        yield "  without a token; --auth asks for one"
-    else:
-        yield f"  with the token in {access.token_file}; VS Code takes it from the variable {TOKEN_VARIABLE}"
+    if verbose:
+        yield f"  under the names {', '.join(sorted(access.hosts))}"
+
+
+def _command(text: str) -> str:
+    return click.style(text, fg="green")
 
 
 def _bold(text: str) -> str:

@@ -51,6 +51,7 @@ from gaia_bridge.settings import Settings
 
 if TYPE_CHECKING:
     from gaia_bridge.background.serving import Background
+    from gaia_bridge.cli.banner import Told
     from gaia_bridge.server.http.access_policy import LiveToken
 
 __all__ = ["ServeOptions", "run"]
@@ -93,6 +94,8 @@ class ServeOptions(Struct, frozen=True):
     """Whether agents have a tool that asks them; `None`: what they say."""
     background: Background | None = None
     """Where it is served in the background, instead of over HTTP or stdio."""
+    verbose: bool = False
+    """Whether the banner says all that it can."""
     bridge: Bridge | None = None
     """What is served instead of agents and a configuration: it says itself what it publishes."""
     to_editor: Callable[[Bridge, ClaimedStdio], Awaitable[None]] | None = None
@@ -191,12 +194,28 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(server.run)
                     shutdown.stop = server.stop
-                    click.echo(banner(bridge.sources, access, bridge.models), err=True)
+                    click.echo(banner(bridge.sources, access, _told(options, bridge)), err=True)
                     if options.inspector:
                         beside.start_soon(_inspector(), f"{access.base_url}/mcp")
                 beside.cancel_scope.cancel()
 
         _run(options, content, deadline, limits.shutdown_grace, serve)
+
+
+def _told(options: ServeOptions, bridge: Bridge) -> Told:
+    """What the command line has to do with the banner."""
+    from gaia_bridge.cli.banner import Told
+
+    config = [] if options.config is None else ["--config", str(options.config)]
+    no_servers = [] if options.with_servers else ["--no-servers"]
+    is_ours = options.bridge is None and not options.auth and not options.allow_hosts
+    return Told(
+        models=tuple(bridge.models),
+        installed=(*options.agents, *config, *no_servers) if is_ours else None,
+        has_auth=options.auth,
+        has_configured=options.with_servers and options.bridge is None and options.config is None,
+        verbose=options.verbose,
+    )
 
 
 def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
@@ -336,24 +355,21 @@ def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
         _announce([sys.argv, os.getcwd()])
         _hidden((), token)
         return _Content((), (), None, token, options.bridge)
-    if options.reload and not options.with_servers:
-        _announce([options.agents, os.getcwd()])
-        _hidden((), token)
-        return _reloading(options, _Content((), (), None, token))
-    if options.to_editor is not None:
-        _announce([options.agents, os.getcwd()])
-        return _Content([_only_agent(options)], (), None)
-    configured = ConfiguredServers(options.config)
+    configured = ConfiguredServers(options.config) if options.with_servers else None
+    files = [] if configured is None else [str(file.resolve()) for file in configured.files]
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
-        _announce([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()])
-    servers = _hidden(configured.first(), token)
+        _announce([*([files] if options.with_servers else []), options.agents, os.getcwd()])
+    if options.to_editor is not None:
+        return _Content([_only_agent(options)], (), None)
+    servers = _hidden(() if configured is None else configured.first(), token)
     beyond = not options.stdio and _reaches_beyond(options)
     if options.reload:
         return _reloading(options, _Content((), servers, configured, token))
     in_windows = options.background is not None
     wanted = options.with_agents or (in_windows and not servers)  # else editors would be shown nothing at all
     choice = AgentChoice(options.agents, wanted, beyond, options.config is not None, in_windows)
-    agents = choice.load(others=bool(servers))
+    may_come = configured is not None and not options.stdio  # to an editor, an error says more than an empty list
+    agents = choice.load(others=bool(servers) or may_come)
     made = [agent for agent in agents if isinstance(agent.agent, Bridge)]
     if not made:
         return _Content(agents, servers, configured, token)
@@ -362,10 +378,17 @@ def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
     if len(made) > 1:
         problem = f"one process serves one Bridge, and {made[0].reference} is one"
         raise AgentLoadError(made[1].reference, problem, _ALONE)
-    given = {"--config": options.config, "--agent-tools": options.agent_tools, "--ask": options.ask}
+    no_servers = None if options.with_servers else True
+    given = {
+        "--config": options.config,
+        "--no-servers": no_servers,
+        "--agent-tools": options.agent_tools,
+        "--ask": options.ask,
+    }
     if option := next((name for name, value in given.items() if value is not None), None):
         problem = f"{made[0].reference} is a Bridge, which says itself what it publishes"
-        raise ConfigError(option, problem, f"leave it out, or write Bridge({_WRITTEN[option]})")
+        written = f", or write Bridge({_WRITTEN[option]})" if option in _WRITTEN else ""
+        raise ConfigError(option, problem, f"leave it out{written}")
     return _Content([agent for agent in agents if agent is not made[0]], (), None, token, bridge)
 
 

@@ -35,6 +35,7 @@ from gaia_bridge.bundles import (
     written,
 )
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.options import agent_option
 from gaia_bridge.config import current_folder
 from gaia_bridge.config.documents import servers_of, to_text
 from gaia_bridge.config.file_reader import read_json_file
@@ -81,7 +82,11 @@ def _about_options(command: F) -> F:
     """What it says of itself."""
     for option in (
         click.option("--author", metavar="NAME", help="Who made it.  [default: as pyproject.toml says]"),
-        click.option("--description", metavar="TEXT", help="What it is for, in one sentence.  [default: the same]"),
+        click.option(
+            "--description",
+            metavar="TEXT",
+            help="What it is for.  [default: the same, or the agent's docstring]",
+        ),
         click.option("--version", metavar="VERSION", help="Its version.  [default: the same, or 0.1.0]"),
     ):
         command = option(command)
@@ -98,13 +103,13 @@ def _content_options(command: F) -> F:
             "--config", type=click.Path(path_type=Path, dir_okay=False), help="With the servers of this configuration."
         ),
         click.option("--package", is_flag=True, help="With the agents of the project here, by its package on PyPI."),
-        click.option("--agent", "agents", metavar="FILE", multiple=True, help="With this agent: FILE.py[:NAME]"),
+        agent_option,
         click.option(
             "--name", metavar="NAME", help="What it is called.  [default: as the project, or the first agent]"
         ),
     ):
         command = option(command)
-    return command
+    return click.argument("agents", nargs=-1, metavar="[FILE.py[:NAME]]...")(command)
 
 
 def _target_options(command: F) -> F:
@@ -153,7 +158,7 @@ def _mcpb(output: Path | None, only_print: bool, check: bool, force: bool, **opt
 
     What the configuration takes from variables is what Claude Desktop asks for, and keeps as a secret.
     """
-    about, contents = _wanted(**options)
+    about, contents = _wanted(has_author=True, **options)
     files = mcpb_files(about, contents)
     target = _Target(output or Path(f"{about.name}.mcpb"), only_print, check, force)
     if only_print:
@@ -222,7 +227,7 @@ def _link(editors: tuple[str, ...], folder: Path, version: str | None, markdown:
     return ExitCode.OK
 
 
-def _project(folder: Path, **given: str | None) -> tuple[Project, Metadata]:
+def _project(folder: Path, has_author: bool = False, **given: str | None) -> tuple[Project, Metadata]:
     """A project, and what it says of itself.
 
     Raises:
@@ -231,12 +236,13 @@ def _project(folder: Path, **given: str | None) -> tuple[Project, Metadata]:
     project = read_project(folder)
     if project is None:
         raise ConfigError(str(folder), "there is no pyproject.toml with a [project]", "name its folder with --project")
-    return project, described(project, project.distribution, given)
+    return project, described(project, project.distribution, given, has_author=has_author)
 
 
 def _wanted(
     name: str | None,
     agents: tuple[str, ...],
+    more: tuple[str, ...],
     package: bool,
     config: Path | None,
     only: tuple[str, ...],
@@ -245,21 +251,24 @@ def _wanted(
     author: str | None,
     description: str | None,
     version: str | None,
+    has_author: bool = False,
 ) -> tuple[Metadata, Contents]:
     """What is to be in a bundle, and what it says of itself."""
+    agents = (*agents, *more)
     folder = Path(current_folder())
     given = {"name": name, "author": author, "description": description, "version": version}
     if package:
         if agents or config or requirements:
-            raise click.UsageError("--package brings its own agents: leave out --agent, --config and --with")
-        project, about = _project(Path(), **given)
+            raise click.UsageError("--package brings its own agents: leave out files, --config and --with")
+        project, about = _project(Path(), has_author, **given)
         expect_program(project)
         return about, of_package(project.distribution, about.version, project.agents, folder, _checked(variables))
     entries = _entries(config, only)
     contents = gathered(agents, folder, entries, config or Path("--config"), requirements, _checked(variables))
     beside = folder / expanded(Path((agents[0].partition(":")[0]) if agents else config or "")).parent
     first = Path(contents.agents[0].partition(":")[0]).stem if contents.agents else next(iter(entries))
-    return described(read_project(beside), first, given), contents
+    around = read_project(beside)
+    return described(around, first, given, docstring=contents.description, has_author=has_author), contents
 
 
 def _entries(config: Path | None, only: tuple[str, ...]) -> dict[str, Any]:

@@ -11,7 +11,15 @@ import click
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.options import Port, log_options, offer_options, set_up_logging
+from gaia_bridge.cli.options import (
+    Port,
+    log_options,
+    no_servers_option,
+    offer_options,
+    refuse_both,
+    set_up_logging,
+    verbose_option,
+)
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.model import NamingPolicy
@@ -26,8 +34,12 @@ _SHORT_LINES = "gaia_bridge.calls.call_log"
 @click.argument("agents", nargs=-1, required=True, metavar="FILE...")
 @click.option("--port", default=DEFAULT_PORT, show_default=True, type=Port(0), help="0: any free port.")
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="Publish the servers of this file too.  [default: no servers]"
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Publish the servers of this file too.  [default: ~/.gaia/mcp_servers.json, if it exists]",
 )
+@no_servers_option
+@verbose_option
 @offer_options
 @click.option("--inspector", is_flag=True, help="Open the MCP Inspector too, a page for what is published; needs npx.")
 @log_options
@@ -38,6 +50,8 @@ def dev(
     agents: tuple[str, ...],
     port: int,
     config: Path | None,
+    servers: bool,
+    verbose: bool,
     inspector: bool,
     log_level: str | None,
     debug: bool,
@@ -48,6 +62,7 @@ def dev(
     FILE is what `serve` takes. What is saved is published at once, clients stay connected, and each call is shown with
     its arguments and its result. A file that cannot be imported keeps the last good agent.
     """
+    refuse_both(config, servers)
     ctx.call_on_close(queue_standard_streams())
     set_up_logging(ctx, log_level, debug, default="info")
     short_lines = logging.getLogger(_SHORT_LINES)
@@ -69,7 +84,8 @@ def dev(
         reload=True,
         shows_calls=True,
         inspector=inspector,
-        with_servers=config is not None,
+        with_servers=servers,
+        verbose=verbose,
         **offer,
     )
     return run(options, ctx.find_object(Deadline))

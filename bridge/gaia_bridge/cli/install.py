@@ -12,6 +12,7 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
+from gaia_bridge.cli.options import agent_option, agents_argument, no_servers_option, refuse_both
 from gaia_bridge.cli.questions import NobodyToAskError, can_ask
 from gaia_bridge.config import ServersConfig, current_folder
 from gaia_bridge.config.paths import default_servers_path
@@ -27,6 +28,7 @@ from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.front.place import Place as SocketPlace
 from gaia_bridge.front.place import PlaceError, runtime_folder
 from gaia_bridge.front.place import Scope as BridgeScope
+from gaia_bridge.front.program import is_agent
 from gaia_bridge.sanitize.escaping import one_line, printable
 from gaia_bridge.sanitize.redaction import Redactor
 
@@ -43,7 +45,7 @@ _SHIPPED = {
     "connect": "Until then it has the agents that ship, code and project: they work in the folder open in each window",
     "unix": (
         "Until then it has agents that work in the folder of a window, of which a socket tells nothing: leave out "
-        "--unix, or name an --agent"
+        "--unix, or name an agent"
     ),
     "stdio": (
         "Until then it has the agents that ship, code and project, which work in the folder where the editor starts "
@@ -106,14 +108,16 @@ def known_editor(name: str) -> Editor:
 
 @click.command(short_help="Put the bridge into the configuration of an editor.")
 @click.argument("editor", required=False, shell_complete=complete_editor)
+@agents_argument
 @click.option("--user", "scope", flag_value="user", help="For all folders.  [default, where the editor has that]")
 @click.option("--workspace", "scope", flag_value="workspace", help="For the current folder.")
 @click.option("--remote", "scope", flag_value="remote", help="For VS Code that works on this machine from another one.")
 @click.option("--stdio", "way", flag_value="stdio", help="A bridge of its own for each window.")
 @click.option("--http", "way", flag_value="http", help="A bridge that you have started: gaia-bridge serve")
 @click.option("--unix", "way", flag_value="unix", help="The socket of `gaia-bridge up`, without a front.")
-@click.option("--agent", "agents", metavar="AGENT", multiple=True, help="Publish this agent; repeatable.")
+@agent_option
 @click.option("--config", metavar="PATH", help="Publish the servers of this file.  [default: ~/.gaia/mcp_servers.json]")
+@no_servers_option
 @click.option("--url", metavar="URL", help=f"With --http: where.  [default: http://{DEFAULT_HOST}:{DEFAULT_PORT}/mcp]")
 @click.option("--auth", is_flag=True, help="With --http: it asks for a token (serve --auth).")
 @click.option("--token-variable", metavar="NAME", help="The same; the token is in this variable, and nobody is asked.")
@@ -125,10 +129,12 @@ def known_editor(name: str) -> Editor:
 @click.option("--yes", is_flag=True, help="Do not ask; the change is shown all the same.")
 def install(
     editor: str | None,
+    agents: tuple[str, ...],
     scope: str | None,
     way: str | None,
-    agents: tuple[str, ...],
+    more: tuple[str, ...],
     config: str | None,
+    servers: bool,
     url: str | None,
     auth: bool,
     token_variable: str | None,
@@ -142,19 +148,20 @@ def install(
     """Put the bridge into the configuration of an editor.
 
     The editor is given `gaia-bridge connect`, by its whole path: one bridge in the background for all windows of all
-    editors. What becomes of the file is shown before it is written, and what was there is kept in ~/.gaia/backups.
+    editors. It publishes AGENT (file.py[:Class], a folder, module:Class or an installed agent) and the configured
+    servers. What becomes of the file is shown before it is written, and what was there is kept in ~/.gaia/backups.
 
     Without EDITOR, the editors are listed.
     """
-    if editor is not None and everywhere:
-        raise click.UsageError(f"--all is every editor, and {editor} one of them: leave out one")
+    refuse_both(config, servers)
+    editor, agents = _told_apart(editor, (*agents, *more), everywhere)
     if link and everywhere:
         raise click.UsageError("--link is for one editor: name it, and leave out --all")
     _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
     wanted_scope = None if scope is None else Scope(scope)
-    if way == "http" and (agents or config):
+    if way == "http" and (agents or config or not servers):
         raise click.UsageError("what is published is said to the bridge that you start: gaia-bridge serve AGENT...")
-    how = _How(way or "connect", name, _published(agents, config), url or _usual_url(), auth, token_variable)
+    how = _How(way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable)
     if editor is None and not everywhere:
         return _list_editors()
     chosen = [known_editor(editor)] if editor is not None else _found(wanted_scope)
@@ -172,6 +179,22 @@ def install(
             click.echo(printable(f"error: {one_line(str(error), 2_000)}", None), err=True)
             failed = failed or error
     return ExitCode.OK if failed is None else exit_code_of(failed)
+
+
+def _told_apart(editor: str | None, agents: tuple[str, ...], everywhere: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The editor, if one is named, and the agents.
+
+    Raises:
+        click.UsageError: Another order, or other words, are expected.
+    """
+    if editor is not None and is_agent(editor):
+        agents = (editor, *agents)
+        if not everywhere:
+            raise click.UsageError(f"the editor comes first: gaia-bridge install EDITOR {shlex.join(agents)}")
+        return None, agents
+    if editor is not None and everywhere:
+        raise click.UsageError(f"--all is every editor, and {editor} one of them: leave out one")
+    return editor, agents
 
 
 def _refuse_odd(name: str, url: str | None, auth: bool, token_variable: str | None, *, with_address: bool) -> None:
@@ -192,7 +215,7 @@ def _usual_url() -> str:
     return f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/mcp"
 
 
-def _published(agents: tuple[str, ...], config: str | None) -> BridgeScope:
+def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> BridgeScope:
     """What the bridge publishes, with whole paths.
 
     Raises:
@@ -202,10 +225,10 @@ def _published(agents: tuple[str, ...], config: str | None) -> BridgeScope:
     for agent in agents:
         path = agent.partition(":")[0]
         if (path.endswith(".py") or "/" in path) and not os.path.exists(Path(folder, path).expanduser()):
-            raise click.UsageError(f"--agent {one_line(agent, 200)!r}: there is no such file")
+            raise click.UsageError(f"{one_line(agent, 200)!r}: there is no such file")
     if config is not None and not os.path.isfile(Path(folder, config)):
         raise click.UsageError(f"--config {one_line(config, 200)!r}: there is no such file")
-    return BridgeScope.of(config, agents, folder)
+    return BridgeScope.of(config, agents, folder, servers)
 
 
 def _found(scope: Scope | None) -> list[Editor]:
@@ -230,11 +253,30 @@ def _list_editors() -> int:
 
 
 def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, yes: bool) -> None:
-    """Change the file of one editor, if the user agrees."""
+    """Change the files of one editor, if the user agrees."""
     place = usual_place(editor, scope)
     if place is None:
         _by_hand(editor, how, scope, remove)
         return
+    also = _also_read(editor, how, place, remove)
+    is_changed = _change(editor, how, place, remove=remove, yes=yes)
+    if also is not None and (read := usual_place(also, Scope.WORKSPACE)) is not None:
+        _change(also, how, read, remove=remove, yes=yes)
+    if is_changed and not remove:
+        for hint in _hints(editor, how, place):
+            click.echo(hint, err=True)
+
+
+def _also_read(editor: Editor, how: _How, place: Place, remove: bool) -> Editor | None:
+    """Whose file the agents in an editor read themselves, where it can lead to the bridge: it asks for no token."""
+    is_for_all = how.way in ("connect", "stdio") or (how.way == "http" and how.token_variable is None)
+    if editor.agents_read is None or place.scope is not Scope.WORKSPACE or not (remove or is_for_all):
+        return None
+    return editor_called(editor.agents_read)
+
+
+def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool) -> bool:
+    """Change one file, if the user agrees; whether it was."""
     path = file_of(place)
     own: set[str] = set()
     if remove:
@@ -246,21 +288,19 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
     if not change.is_one:
         state = "is not there" if remove else "is there already"
         click.echo(printable(f"nothing to do: {how.name} {state} in {path}", None), err=True)
-        return
+        return False
     for line in _diff(change, own):
         click.echo(line)
     if not yes and not _agreed(change):
         click.echo("nothing was changed", err=True)
-        return
+        return False
     backup = write(change, shared=place.scope is Scope.WORKSPACE)
     if not remove:
         remember_search_path(os.environ)  # which an editor that the desktop starts does not have
     done = "removed from" if remove else "installed in"
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)
-    if not remove:
-        for hint in _hints(editor, how, place):
-            click.echo(hint, err=True)
+    return True
 
 
 def _agreed(change: Change) -> bool:
@@ -326,6 +366,7 @@ def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
         command, *begin = own_program()
         words = ["connect"] if how.way == "connect" else ["serve", "--stdio"]
         config = ["--config", how.scope.config] if how.scope.config else []
+        config += [] if how.scope.servers else ["--no-servers"]
         agents = how.scope.agents
         named = list(agents) if how.way == "stdio" else [word for agent in agents for word in ("--agent", agent)]
         in_folder = place is not None and place.scope is Scope.WORKSPACE
@@ -386,14 +427,25 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
         elif variable is not None:
             yield f"start {editor.title} with the token in {variable}; without --http, none is needed"
     if how.way == "unix":
-        options = [*(["--config", how.scope.config] if how.scope.config else [])]
-        options += [word for agent in how.scope.agents for word in ("--agent", agent)]
-        yield printable(f"it is reached while the bridge runs: {shlex.join(['gaia-bridge', 'up', *options])}", None)
-    if how.way != "http" and not how.scope.agents and not _lists_servers(how.scope, place):
+        yield printable(
+            f"it is reached while the bridge runs: {shlex.join(['gaia-bridge', 'up', *how.scope.words])}", None
+        )
+    if how.way != "http" and not how.scope.agents and how.scope.servers and not _lists_servers(how.scope, place):
         yield f"no server is configured yet: gaia-bridge add NAME COMMAND, or gaia-bridge import. {_SHIPPED[how.way]}"
+    if editor.agents_read is not None:
+        yield from _of_agents(editor, how, place)
     if "/archive-v0/" in (program := own_program()[0]):
         yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
     yield f"next: {editor.then}"
+
+
+def _of_agents(editor: Editor, how: _How, place: Place) -> Iterator[str]:
+    """Which agents in an editor read which file."""
+    lent = f"{editor.title}'s own chat reads {file_of(place).name}, and agents in its Agent Host are lent what is in it"
+    if _also_read(editor, how, place, remove=False) is not None:
+        yield f"{lent}; .mcp.json is what these agents (Copilot, Claude, Codex) read themselves"
+    elif place.scope is not Scope.WORKSPACE and how.way == "connect":
+        yield f"{lent}; for a file that they read themselves, run this with --workspace in the folder of a project"
 
 
 def _diff(change: Change, own: set[str]) -> Iterator[str]:

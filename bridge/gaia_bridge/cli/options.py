@@ -14,13 +14,17 @@ from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 __all__ = [
     "AgentTools",
     "Port",
+    "agent_option",
     "agents_argument",
     "bridge_options",
     "bridge_url",
     "is_debug",
     "log_options",
+    "no_servers_option",
     "offer_options",
+    "refuse_both",
     "set_up_logging",
+    "verbose_option",
 ]
 
 _DEBUG = "gaia_bridge.debug"
@@ -32,6 +36,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 def agents_argument(command: F) -> F:
     """`[AGENT]...`: which agents."""
     return click.argument("agents", nargs=-1, metavar="[AGENT]...")(command)
+
+
+def agent_option(command: F) -> F:
+    """`--agent AGENT`, as it was written before agents had a place of their own on the command line."""
+    return click.option("--agent", "more", metavar="AGENT", multiple=True, help="The same as AGENT; repeatable.")(
+        command
+    )
+
+
+def no_servers_option(command: F) -> F:
+    """`--no-servers`: agents alone."""
+    return click.option(
+        "--no-servers",
+        "servers",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="Leave out the configured servers.",
+    )(command)
+
+
+def verbose_option(command: F) -> F:
+    """`--verbose`: all that the banner can say."""
+    return click.option(
+        "--verbose", is_flag=True, help="Also show who may call, and what VS Code needs without `install`."
+    )(command)
+
+
+def refuse_both(config: object | None, servers: bool) -> None:
+    """Refuse a configuration whose servers are to be left out.
+
+    Raises:
+        click.UsageError: Both were said.
+    """
+    if config is not None and not servers:
+        raise click.UsageError("--no-servers leaves out what --config names: leave out one of them")
 
 
 class Port(click.IntRange):

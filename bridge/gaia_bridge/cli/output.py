@@ -1,4 +1,4 @@
-"""Keeps standard output for results: what agents print while they load goes to standard error."""
+"""What is printed: results alone on standard output, and numbers as people write them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 
-__all__ = ["stdout_to_stderr"]
+__all__ = ["counted", "stdout_to_stderr"]
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of something, such as `2 tools`; nothing if there is none."""
+    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
 
 
 @contextmanager

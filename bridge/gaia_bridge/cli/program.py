@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from traceback import walk_tb
@@ -13,6 +14,7 @@ from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, is_of_output
 from gaia_bridge.cli.options import is_debug
+from gaia_bridge.cli.origin import installed_from
 from gaia_bridge.cli.streams import queue_stderr
 from gaia_bridge.config.approvals import approvals_needed
 from gaia_bridge.errors import BridgeError
@@ -106,6 +108,15 @@ class _Program(click.Group):
                 told = ((name.ljust(width), click.Command(name, help=text)) for name, (_, text) in commands.items())
                 formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in told])
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Give an example, and say where the documentation is."""
+        folder = installed_from()
+        begin, reference = (str(folder / page) if folder and (folder / page).is_file() else page for page in _PAGES)
+        with formatter.section("Example"):
+            formatter.write_text("gaia-bridge serve hello_agent.py")
+        with formatter.section("Documentation"):
+            formatter.write_dl([("first steps", begin), ("commands, exit codes", reference)])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -126,12 +137,8 @@ class _Program(click.Group):
         return ""
 
 
-_EPILOG = """\b
-Exit codes: 0 done, 1 tool failed, 64 wrong command line,
-66 agent cannot be loaded, 69 address cannot be listened on or server not
-reached, 70 error of the bridge itself, 74 output cannot be written,
-78 configuration cannot be used,
-130 ended by Ctrl-C, 143 by a second SIGTERM."""
+_PAGES = ("docs/five-minutes.md", "docs/reference/commands.md")
+"""Where a newcomer begins, and where each option and exit code is."""
 
 
 _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -156,7 +163,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "connect": ("background:connect", "Serve an editor by the bridge that runs in the background."),
         "up": ("background:up", "Start the bridge for all editors, unless it runs."),
         "down": ("background:down", "End the bridge for all editors."),
-        "restart": ("background:restart", "Start that bridge anew; editors stay connected."),
+        "restart": ("background:restart", "Start a bridge that runs anew; editors stay connected."),
         "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
     },
     "Servers": {
@@ -213,7 +220,9 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("pause", "stop"), "disable"),
     **dict.fromkeys(("resume", "unpause"), "enable"),
     **dict.fromkeys(("log", "tail"), "logs"),
+    **dict.fromkeys(("config", "configuration", "settings"), "list"),
     "list-tools": "tools",
+    "version": "--version",
     "help": "--help",
 }
 """What people know from other programs, and what does it here."""
@@ -221,15 +230,17 @@ _CALLED_ELSEWHERE = {
 
 @click.group(
     cls=_Program,
-    epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     commands=_Commands(
         [*((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()), *_HIDDEN]
     ),
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
-def program() -> None:
+@click.pass_context
+def program(ctx: click.Context) -> None:
     """Publish Python agents and MCP servers to editors, and use MCP servers."""
+    if os.environ.get("NO_COLOR"):  # https://no-color.org
+        ctx.color = False
 
 
 def _report(ctx: click.Context, error: BaseException) -> ExitCode:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.origin import installed_from
 from gaia_bridge.config import current_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.projects import (
@@ -41,9 +42,13 @@ def init(name: str) -> int:
     _tell(f"wrote {printable(name)}, with the agent {names.published} in {names.module}.py and its test")
     # The folder's name may begin with a hyphen, or hold a space.
     _tell(f"next: cd -- {shlex.quote(name)} && {_test()} && gaia-bridge dev {names.module}.py")
-    _tell(
-        "for VS Code: make the environment .venv in it, as its README.md says; .vscode/mcp.json starts the bridge there"
-    )
+    if (clone := installed_from()) is None:
+        make = "make the environment .venv in it, as its README.md says"
+    else:  # which may be in no package index
+        pip = ".venv/bin/pip install"
+        packages = f"{shlex.quote(str(clone))} --editable . --group test"
+        make = f"in it, run: python3 -m venv .venv && {pip} --upgrade pip && {pip} {packages}"
+    _tell(f"for VS Code: {make}; .vscode/mcp.json starts the bridge there")
     return ExitCode.OK
 
 

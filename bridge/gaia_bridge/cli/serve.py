@@ -12,7 +12,16 @@ from click.core import ParameterSource
 
 from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_good
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.options import Port, agents_argument, log_options, offer_options, set_up_logging
+from gaia_bridge.cli.options import (
+    Port,
+    agents_argument,
+    log_options,
+    no_servers_option,
+    offer_options,
+    refuse_both,
+    set_up_logging,
+    verbose_option,
+)
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
@@ -108,6 +117,8 @@ _HTTP_ONLY = {
 @click.option("--reload", is_flag=True, help="Follow the files of the agents: what is saved is published at once.")
 @offer_options
 @click.option("--no-agents", is_flag=True, help="Publish the servers of the configuration alone.")
+@no_servers_option
+@verbose_option
 @click.option(
     "--log-json", type=click.Path(path_type=Path, dir_okay=False), help="Log to this file too, as JSON lines, rotated."
 )
@@ -130,8 +141,11 @@ def serve(
     """Publish agents, over HTTP or over stdio.
 
     AGENT is module:Class, file.py[:Class], a folder, or the name of an installed agent. Without any, the agents that
-    ship with the bridge are served: they work on the current folder.
+    ship with the bridge are served: they work on the current folder. The configured servers join, but for --no-servers.
     """
+    refuse_both(options["config"], options["servers"])
+    if no_agents and not options["servers"]:
+        raise click.UsageError("--no-agents and --no-servers leave nothing to publish: leave out one of them", ctx)
     if no_agents and options["agents"]:
         raise click.UsageError("--no-agents publishes no agents: leave it out, or the agents", ctx)
     if no_agents and (options["agent_tools"] is not None or options["ask"] is not None):
@@ -158,6 +172,7 @@ def serve(
     if draft:
         settings = _with_drafts(settings)
     options |= {"names": NamingPolicy(names), "with_agents": not no_agents, "settings": settings}
+    options["with_servers"] = options.pop("servers")
     return run(ServeOptions(**options), ctx.find_object(Deadline))
 
 

@@ -8,22 +8,30 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType
 
 import anyio
+import click
 from anyio.abc import TaskStatus
 
 from gaia_bridge.cli.deadline import Deadline
+from gaia_bridge.cli.output import counted
 from gaia_bridge.constants import STOP_DEADLINE
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.server.dispatcher import Dispatcher
 
 __all__ = ["Shutdown"]
 
 logger = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_NAMES = 5
+"""How many calls that are waited for are named."""
 
 _TEARDOWN = 2.0
 """Seconds beyond the grace of open requests to put everything away, where no upstream servers run."""
@@ -60,7 +68,10 @@ class Shutdown:
                 signal.signal(number, self._note)
             task_status.started()
             async for number in signals:
-                logger.info("%s: ending; once more ends at once", signal.Signals(number).name)
+                if number == signal.SIGINT:
+                    click.echo(_stopping(waits=self.stop != self.scope.cancel), err=True)
+                else:
+                    logger.info("%s: ending; once more ends at once", signal.Signals(number).name)
                 self.stop()
 
     def begin(self) -> None:
@@ -72,6 +83,22 @@ class Shutdown:
             os._exit(128 + number)
         self._signalled = True
         self._deadline.begin(STOP_DEADLINE if self._has_children() else min(STOP_DEADLINE, self._grace + _TEARDOWN))
+
+
+def _stopping(*, waits: bool) -> str:
+    """What is said to somebody who has pressed Ctrl-C.
+
+    Args:
+        waits: Whether calls that run are waited for.
+    """
+    names = Dispatcher.calls_in_flight() if waits else []
+    waiting = ""
+    if names:
+        more = len(names) - _NAMES
+        shown = ", ".join(one_line(name, 60) for name in names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+        waiting = f"; waiting for {counted(len(names), 'call')} ({shown})"
+    line = f"Stopping{waiting}. Ctrl-C again stops at once."
+    return f"\r{line}" if sys.stderr.isatty() else line  # over the ^C of the terminal
 
 
 def _handle_no_signals() -> None:

@@ -17,7 +17,7 @@ from gaia_bridge.doctor.login_files import GONE_AT_LOGIN, gone_at_login
 from gaia_bridge.doctor.sockets import is_listened_at
 from gaia_bridge.doctor.surroundings import Surroundings
 from gaia_bridge.front.greeting import STATUS, STATUS_BYTES, GreetingError, is_newer, read_greeting, written
-from gaia_bridge.front.place import Place, is_private, places, runtime_path
+from gaia_bridge.front.place import Place, Scope, is_private, places, runtime_path
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.version import __version__
@@ -168,12 +168,8 @@ def _missing(scope: dict[str, Any]) -> Iterator[str]:
 
 def _command(name: str, scope: dict[str, Any]) -> str:
     """The command that is meant for the bridge of a scope."""
-    words: list[str] = []
-    if config := scope.get("config"):
-        words += ["--config", str(config)]
-    agents = scope.get("agents")
-    for agent in agents if is_array(agents) else ():
-        words += ["--agent", str(agent)]
+    usual: dict[str, Any] = {"config": "", "agents": [], "folder": ""}
+    words = Scope.from_json(usual | scope if is_array(scope.get("agents", [])) else usual).words
     folder = scope.get("folder")
     if not isinstance(folder, str) or not folder:
         return shlex.join(["gaia-bridge", name, *words])

@@ -23,6 +23,7 @@ from gaia_bridge.editors.installed import InstalledFiles
 from gaia_bridge.editors.installing import Wanted, plan_install, write
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.front.greeting import is_newer
+from gaia_bridge.front.program import is_agent
 from gaia_bridge.version import __version__
 
 __all__ = ["EDITOR_FILES"]
@@ -218,7 +219,7 @@ def _named(entry: EditorEntry) -> tuple[str, list[str]]:
             config = next(rest, "")
         elif word == "--agent":
             agents.append(next(rest, ""))
-        elif not word.startswith("-") and entry.arguments[0] == "serve":
+        elif not word.startswith("-") and (entry.arguments[0] == "serve" or is_agent(word)):
             agents.append(word)
     return config, agents
 
@@ -261,6 +262,7 @@ def _install(entry: EditorEntry) -> str:
     config, agents = _named(entry)
     config, agents = config if _is_there(config) else "", [agent for agent in agents if _is_there(_file(agent))]
     words = ["--stdio"] if entry.arguments[:1] == ["serve"] else []
+    words += [word for word in entry.arguments if word == "--no-servers"]
     words += ["--config", config] if config else []
     words += [word for agent in agents for word in ("--agent", agent)]
     options = f" {shlex.join(words)}" if words else ""

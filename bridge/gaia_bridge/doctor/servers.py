@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from importlib.metadata import entry_points
 from typing import Final
 
 import anyio
@@ -16,6 +19,8 @@ from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.config.failure_causes import cause_for
+from gaia_bridge.constants import SHIPPED_AGENTS
+from gaia_bridge.discovery import ENTRY_POINT_GROUP
 from gaia_bridge.doctor.checks import Subject, in_thread, is_missing, looked_up
 from gaia_bridge.doctor.crossing import CLIENTS, FEATURES, features_of
 from gaia_bridge.doctor.findings import Finding, Kind, Level
@@ -24,6 +29,9 @@ from gaia_bridge.editors.finding import is_here
 from gaia_bridge.editors.formats import EDITORS, Editor
 from gaia_bridge.editors.vscode import SERVER_NAME
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.front.greeting import STATUS
+from gaia_bridge.front.launching import BridgeDownError, ask
+from gaia_bridge.front.place import is_private, places, runtime_path
 from gaia_bridge.model import AgentServerSpec, NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
@@ -71,6 +79,13 @@ _AGENT = Kind(
     "an entry names an agent of the bridge itself",
     "it is there while the bridge publishes that agent",
     "gaia-bridge tools NAME shows its tools",
+)
+_NO_AGENT = Kind(
+    "server.no-agent",
+    Level.WARNING,
+    "an entry names an agent that nothing publishes",
+    "every bridge lists the server as failed, but for one that is started with that agent",
+    "gaia-bridge remove NAME, unless you serve the agent by a file of your own",
 )
 _LONG = Kind(
     "server.long-name",
@@ -137,7 +152,7 @@ async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) 
     spec = entry.spec
     assert spec is not None
     if isinstance(spec, AgentServerSpec):
-        return [_AGENT.found(f"{entry.name} is an agent of the bridge", entry.name)]
+        return [await in_thread(partial(_of_agent, at, entry.name, spec.agent))]
     report: JSON = {"name": entry.name, "transport": kind_of(spec), "state": "fails"}
     at.reports.append(report)
     said: deque[str] = deque(maxlen=_KEPT)
@@ -164,6 +179,22 @@ async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) 
         report["state"] = "wants a login"
     report["problem"] = finding.message
     return [finding]
+
+
+def _of_agent(at: Surroundings, name: str, agent: str) -> Finding:
+    if agent in SHIPPED_AGENTS or entry_points(group=ENTRY_POINT_GROUP, name=agent) or agent in _running_agents():
+        return _AGENT.found(f"{name} is an agent of the bridge", name)
+    message = f"{name} is agent {agent!r}, which is neither installed nor published by a bridge in the background"
+    return _NO_AGENT.found(message, name, f"gaia-bridge remove {shlex.quote(name)}{at.config_words}")
+
+
+def _running_agents() -> Iterator[str]:
+    """The agents that bridges in the background publish, as far as they tell."""
+    folder = runtime_path()
+    for place in places(folder) if os.path.isdir(folder) and is_private(folder) else ():
+        with suppress(BridgeDownError, OSError):
+            told = ask(place, STATUS) or {}
+            yield from (item["name"] for item in told.get("report", {}).get("sources", ()) if item["kind"] == "agent")
 
 
 def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence[str], again: str) -> Finding:
@@ -283,7 +314,7 @@ def _of_features(at: Surroundings, editors: Sequence[Editor]) -> Iterator[Findin
 
 SERVERS = Subject(
     "Servers",
-    (_WORKS, _FAILS, _LOGIN, _INCOMPLETE, _NOT_STARTED, _AGENT, _LONG, _MANY, _LOST),
+    (_WORKS, _FAILS, _LOGIN, _INCOMPLETE, _NOT_STARTED, _AGENT, _NO_AGENT, _LONG, _MANY, _LOST),
     _check,
     "servers_timeout",
 )

@@ -74,6 +74,7 @@ class Editor(Struct, frozen=True, kw_only=True):
         sockets: Whether it reaches `unix:///...`.
         then: What people do afterwards.
         http_by_hand: What to do for an address, where the file takes none.
+        agents_read: Whose file agents in the editor read themselves, beside its own; a name of this table.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Editor(Struct, frozen=True, kw_only=True):
     sockets: bool = False
     then: str
     http_by_hand: str | None = None
+    agents_read: str | None = None
 
     def shape_in(self, place: Place | None) -> Shape:
         """How a server is written in one of the files."""
@@ -117,7 +119,10 @@ _GLOBAL_STORAGE: Final = "{support}/Code/User/globalStorage"
 def _vscode(name: str, title: str, support: str, remote: str | None, program: str) -> Editor:
     """VS Code and those that are built from it. The file for machines that are worked on from others is
     `data/User/mcp.json`: https://github.com/microsoft/vscode/issues/269340. Whether inputs of that one are asked for
-    is open (https://github.com/microsoft/vscode/pull/324124)."""
+    is open (https://github.com/microsoft/vscode/pull/324124).
+
+    Agents in its Agent Host are lent what stands in these files; `.mcp.json` they read themselves:
+    https://code.visualstudio.com/docs/agents/reference/mcp-configuration."""
     places = [Place(Scope.USER, support, ("mcp.json",)), Place(Scope.WORKSPACE, "./.vscode", ("mcp.json",))]
     if remote is not None:
         places.append(Place(Scope.REMOTE, remote, ("mcp.json",)))
@@ -132,6 +137,7 @@ def _vscode(name: str, title: str, support: str, remote: str | None, program: st
         prompts=True,
         sockets=True,
         then=_START_IN_VSCODE,
+        agents_read="mcp-json",
     )
 
 

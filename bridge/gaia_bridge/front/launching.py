@@ -290,6 +290,8 @@ def command(place: Place, scope: Scope, keep: float | None, lock: int | None = N
     words += ["--name", place.name, "--folder", scope.folder]
     if scope.config:
         words += ["--config", scope.config]
+    if not scope.servers:
+        words.append("--no-servers")
     if keep is not None:
         words += ["--keep", f"{keep:.10g}"]
     if lock is not None:

@@ -11,6 +11,7 @@ import zlib
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 __all__ = [
     "Place",
@@ -69,45 +70,61 @@ class Scope:
         config: The absolute path of a file of servers; empty for the user's own.
         agents: References of agents, files among them by their absolute paths.
         folder: The folder that it runs in, absolute; empty where nothing depends on it.
+        servers: Whether it publishes configured servers, too.
     """
 
-    def __init__(self, config: str = "", agents: Sequence[str] = (), folder: str = "") -> None:
+    def __init__(self, config: str = "", agents: Sequence[str] = (), folder: str = "", servers: bool = True) -> None:
         self.config = config
         self.agents = tuple(agents)
         self.folder = folder
+        self.servers = servers
 
     @classmethod
-    def of(cls, config: str | None, agents: Sequence[str], folder: str) -> Scope:
+    def of(cls, config: str | None, agents: Sequence[str], folder: str, servers: bool = True) -> Scope:
         """The scope of what is written on a command line.
 
         Args:
             config: A file of servers, if one is named.
             agents: References of agents.
             folder: The current folder.
+            servers: Whether configured servers are wanted.
 
         It depends on the folder if an agent is named that is no file and does not ship with us, or if the folder lists
         servers of its own.
         """
         found = [_absolute(agent, folder) for agent in agents]
-        local = config is None and os.path.isfile(os.path.join(folder, _SERVERS_FILE))
+        local = servers and config is None and os.path.isfile(os.path.join(folder, _SERVERS_FILE))
         local = local and os.path.realpath(folder) != os.path.realpath(os.path.expanduser("~/.gaia"))
         here = local or not all(_is_file(agent) or agent in _SHIPPED for agent in found)
         file = "" if config is None else os.path.normpath(os.path.join(folder, os.path.expanduser(config)))
-        return cls(file, found, folder if here else "")
+        return cls(file, found, folder if here else "", servers)
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Scope:
+        """The scope that a bridge says that it has."""
+        return cls(told["config"], told["agents"], told["folder"], told.get("servers", True))
+
+    @property
+    def words(self) -> list[str]:
+        """The command line that means it, in its folder."""
+        config = ["--config", self.config] if self.config else []
+        return [*config, *([] if self.servers else ["--no-servers"]), *self.agents]
 
     @property
     def name(self) -> str:
         """A name for it, as a part of a file's name: `default`, or the beginning of what it is, and a check sum."""
-        if not (self.config or self.agents or self.folder):
+        if not (self.config or self.agents or self.folder) and self.servers:
             return "default"
-        told = os.path.basename(self.folder or self.config or self.agents[0].partition(":")[0])
+        told = os.path.basename(self.folder or self.config or "".join(self.agents[:1]).partition(":")[0])
         word = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in told)[:20].strip("-")
-        number = zlib.crc32("\0".join((self.config, self.folder, *self.agents)).encode(errors="surrogateescape"))
+        parts = (self.config, self.folder, *self.agents, *(() if self.servers else ("--no-servers",)))
+        number = zlib.crc32("\0".join(parts).encode(errors="surrogateescape"))
         return f"{word or 'bridge'}-{number:08x}"
 
     def as_json(self) -> dict[str, object]:
         """As two programs tell each other."""
-        return {"config": self.config, "agents": list(self.agents), "folder": self.folder}
+        told: dict[str, object] = {"config": self.config, "agents": list(self.agents), "folder": self.folder}
+        return told if self.servers else {**told, "servers": False}  # which older bridges do not know
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scope) and self.as_json() == other.as_json()

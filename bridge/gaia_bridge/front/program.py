@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-__all__ = ["FrontOptions", "Reaching", "options_of", "run"]
+__all__ = ["FrontOptions", "Reaching", "is_agent", "options_of", "run"]
 
 _UNAVAILABLE = 69
 """As `gaia_bridge.cli.exit_codes` has it, which takes longer to import."""
@@ -33,15 +33,22 @@ class FrontOptions:
         config: A file of servers, if one is named.
         agents: References of agents.
         keep: Minutes that a bridge stays without a client, where it is started.
+        servers: Whether configured servers are published, too.
     """
 
     def __init__(
-        self, source: str = "", config: str | None = None, agents: Sequence[str] = (), keep: float | None = None
+        self,
+        source: str = "",
+        config: str | None = None,
+        agents: Sequence[str] = (),
+        keep: float | None = None,
+        servers: bool = True,
     ) -> None:
         self.source = source
         self.config = config
         self.agents = tuple(agents)
         self.keep = keep
+        self.servers = servers
 
 
 def options_of(words: Sequence[str]) -> FrontOptions | None:
@@ -59,14 +66,31 @@ def options_of(words: Sequence[str]) -> FrontOptions | None:
     for word in rest:
         if word == "--all":
             everything = True
+        elif word == "--no-servers":
+            found.servers = False
         elif word in ("--config", "--agent", "--keep"):
             if not _is_taken(found, word, next(rest, "")):
                 return None
-        elif word.startswith("-") or found.source or not word:
+        elif word.startswith("-") or not word:
+            return None
+        elif is_agent(word):
+            found.agents = (*found.agents, word)
+        elif found.source:
             return None
         else:
             found.source = word
-    return None if everything and found.source else found
+    is_odd = (everything and found.source) or (found.config and not found.servers)
+    return None if is_odd else found
+
+
+def is_agent(word: str) -> bool:
+    """Whether a word of the command line is an agent to publish, not the name of what is published already."""
+    path, colon, name = word.partition(":")
+    if path.endswith(".py") or path in (".", ".."):
+        return True
+    if colon:
+        return path.replace(".", "").isidentifier() and name.isidentifier()
+    return "/" in path and os.path.exists(os.path.expanduser(path))  # what is published may be called "a/b"
 
 
 def _is_taken(found: FrontOptions, option: str, value: str) -> bool:
@@ -115,7 +139,7 @@ class Reaching:
     def __init__(self, options: FrontOptions) -> None:
         self._source = options.source
         self._folder = current_folder()
-        self._scope = Scope.of(options.config, options.agents, self._folder)
+        self._scope = Scope.of(options.config, options.agents, self._folder, options.servers)
         self._keep = None if options.keep is None else 60 * options.keep
 
     def heard(self, news: dict[str, Any]) -> None:

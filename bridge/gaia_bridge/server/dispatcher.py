@@ -7,6 +7,7 @@ error in one place; nothing unforeseen reaches a client as text.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -157,6 +158,20 @@ class Dispatcher:
     async def given_up(self) -> None:
         """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
         await self._subscriptions.given_up()
+
+    @staticmethod
+    def calls_in_flight() -> list[str]:
+        """The tools, prompts and resources that clients wait for, of all endpoints of this event loop, by their names.
+
+        They are looked up among the tasks of the loop: nobody has to keep a list of them while they run.
+        """
+        running = (task.get_coro() for task in asyncio.all_tasks())
+        calls: list[Call] = [
+            inspect.getcoroutinelocals(work)["call"]
+            for work in running
+            if inspect.iscoroutine(work) and work.cr_code is Dispatcher._run.__code__
+        ]
+        return [str(call.params[NAMED[call.method]]) for call in calls if NAMED.get(call.method) in call.params]
 
     # What transports hand over.
 

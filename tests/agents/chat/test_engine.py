@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -485,3 +486,18 @@ def test_hooks_of_the_agent_see_the_context_variables_of_whoever_asks() -> None:
     model = FakeModel(call("look"), say("ok"))
     Personal(silent_mode=True, model=model, tools=[look]).run("go")
     assert (seen, model.asked[-1].results()) == (["Ann"], ["Ann"])
+
+
+@pytest.mark.parametrize("way", ["run", "stream", "chat"])
+def test_a_model_that_gives_no_answer_is_told_at_the_end_of_a_short_traceback(way: str) -> None:
+    agent = Agent(base_url="http://127.0.0.1:1/v1", silent_mode=True)
+    ask: dict[str, Callable[[], object]] = {
+        "run": lambda: agent.process_query("hi"),
+        "stream": lambda: list(agent.stream("hi")),
+        "chat": lambda: asyncio.run(agent.chat("hi")),
+    }
+    with pytest.raises(ModelUnreachableError, match="No model server answers at") as caught:
+        ask[way]()
+    ours = [line for line in traceback.format_exception(caught.value) if "/gaia" in line and "File" in line]
+    assert len(ours) <= 3, "".join(ours)
+    assert caught.value.__cause__ is None

@@ -116,10 +116,11 @@ def test_the_bundle_of_a_package_has_no_file_of_its_agents(tmp_path: Path) -> No
         "skills/greet/references/names.md",
     ]
     [server] = document(files["mcp.json"])["mcpServers"].values()
-    assert server["args"] == ["weather-agent==1.2.0", "serve", "--stdio", "weather"]
+    assert server["args"] == ["weather-agent==1.2.0", "serve", "--stdio", "--no-servers", "weather"]
     files = mcpb_files(ABOUT, found)
     assert problems("mcpb-manifest-0.4", document(files["manifest.json"])) == []
-    assert b'"weather-agent==1.2.0",' in files["pyproject.toml"] and b"'--stdio', 'weather'])" in files["server.py"]
+    assert b'"weather-agent==1.2.0",' in files["pyproject.toml"]
+    assert b"'--stdio', '--no-servers', 'weather'])" in files["server.py"]
     with pytest.raises(ConfigError, match="announces no agents"):
         of_package("weather-agent", "1.2.0", [], tmp_path)
 

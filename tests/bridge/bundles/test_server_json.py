@@ -67,7 +67,7 @@ def test_a_project_is_listed_as_the_registry_wants_it(tmp_path: Path) -> None:
     [package] = made["packages"]
     assert (package["registryType"], package["identifier"], package["version"]) == ("pypi", "Weather_Agent", "1.2.0")
     words = [argument["value"] for argument in package["packageArguments"]]
-    assert words == ["serve", "--stdio", "weather", "tides"]
+    assert words == ["serve", "--stdio", "--no-servers", "weather", "tides"]
     assert [(each["name"], each["isSecret"]) for each in package["environmentVariables"]] == [("API_KEY", True)]
 
 
@@ -111,7 +111,7 @@ def test_a_program_of_its_own_is_given_what_somebody_says(tmp_path: Path) -> Non
         ('[project.entry-points."gaia.agents"]', "[project.optional]", "it announces no agents"),
         ('version = "1.2.0"', 'dynamic = ["version"]', "is no version"),
         ('version = "1.2.0"', 'version = ">=1.2"', "is no version"),
-        ('description = "Knows the weather."', "", "says nothing of itself"),
+        ('description = "Knows the weather."', "", "missing option: --description"),
     ],
 )
 def test_what_the_registry_or_clients_would_refuse_is_refused_here(

@@ -76,7 +76,7 @@ def test_the_unit_says_what_is_published_and_where() -> None:
     text = at_login(ODD, "linux").text
     python = sys.executable
     assert f'ExecStart="{python}" "-P" "-m" "gaia_bridge" "up" "--config" "/a b/50%%.json"' in text
-    assert '"--agent" "/x/\\"q\\"$$HOME\\\\.py:Agent"' in text
+    assert '"/x/\\"q\\"$$HOME\\\\.py:Agent"' in text
     assert "WorkingDirectory=/folder with 100%%\n" in text
     assert f'Environment="PATH={os.environ["PATH"].replace("%", "%%")}"' in text
 
@@ -86,7 +86,7 @@ def test_launchd_is_told_the_same() -> None:
     assert wanted.path == Path.home() / "Library" / "LaunchAgents" / f"gaia-bridge-{ODD.name}.plist"
     found = plistlib.loads(wanted.text.encode())
     assert found["Label"] == wanted.path.stem
-    assert found["ProgramArguments"][4:] == ["up", "--config", ODD.config, "--agent", ODD.agents[0]]
+    assert found["ProgramArguments"][4:] == ["up", "--config", ODD.config, ODD.agents[0]]
     assert found["WorkingDirectory"] == ODD.folder
     assert found["EnvironmentVariables"]["PATH"] == os.environ["PATH"]
     assert found["RunAtLoad"]

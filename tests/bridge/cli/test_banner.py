@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from gaia_bridge.cli.banner import Access, banner
+from gaia_bridge.cli.banner import Access, Told, banner
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.version import __version__
 
 TOKEN = "t" * 43
 
@@ -38,8 +39,8 @@ def access_for(
     return Access(host, port, allow_hosts, policy.hosts, token_file)
 
 
-def text_of(*sources: FixedSource, access: Access) -> str:
-    return click.unstyle(banner(sources, access))
+def text_of(*sources: FixedSource, access: Access, told: Told | None = None) -> str:
+    return click.unstyle(banner(sources, access, told or Told()))
 
 
 CODE = FixedSource(
@@ -76,9 +77,44 @@ def test_what_a_server_that_is_starting_offers_is_said_to_follow() -> None:
     assert "    starting: what it offers follows\n" in text_of(starting, access=access_for("127.0.0.1"))
 
 
+def first_lines(*sources: FixedSource, told: Told, access: Access | None = None) -> list[str]:
+    text = text_of(*sources, access=access or access_for("127.0.0.1"), told=told)
+    return text.partition("\n\n")[0].splitlines()[1:]
+
+
+def test_the_first_lines_say_what_is_served_where_what_is_next_and_how_to_stop() -> None:
+    assert first_lines(CODE, told=Told(installed=("my agents/code.py",))) == [
+        f"gaia-bridge {__version__} serves code (2 tools, 1 prompt, 1 resource) at http://127.0.0.1:8765/mcp",
+        "Add to VS Code:  gaia-bridge install vscode 'my agents/code.py'",
+        "Stop:  Ctrl-C",
+    ]
+
+
+def test_servers_of_the_configuration_are_named_with_the_option_that_leaves_them_out() -> None:
+    [first, *_] = first_lines(CODE, FILES, told=Told(has_configured=True))
+    assert " and configured server files (--no-servers leaves them out) at http" in first
+    [first, *_] = first_lines(FILES, FILES, told=Told())
+    assert "serves servers files, files at http" in first
+
+
+def test_where_nothing_is_served_the_first_lines_say_how_to_add_something() -> None:
+    assert first_lines(told=Told())[:2] == [
+        f"gaia-bridge {__version__} serves nothing yet at http://127.0.0.1:8765/mcp",
+        "Add something:  gaia-bridge add NAME COMMAND, or name an agent",
+    ]
+
+
+def test_an_editor_is_led_to_this_address_where_it_could_not_start_the_same() -> None:
+    told = Told(installed=None, has_auth=True)
+    access = access_for("127.0.0.1", 4711, token_file=Path("token"))
+    install = "Add to VS Code:  gaia-bridge install vscode --http --auth"
+    assert first_lines(CODE, told=told, access=access)[1] == f"{install} --url http://127.0.0.1:4711/mcp"
+    assert first_lines(CODE, told=told)[1] == install
+
+
 def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:
     lines = text_of(CODE, FILES, access=access_for("127.0.0.1")).splitlines()
-    assert lines[3:18] == [
+    assert lines[5:] == [
         "  http://127.0.0.1:8765/mcp  everything",
         "  http://127.0.0.1:8765/sse  the same, for older editors",
         f"  working folder: {Path.cwd()}",
@@ -94,6 +130,7 @@ def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:
         "  http://127.0.0.1:8765/servers/files/mcp  server files",
         "    failed: cannot start 'npx': not found",
         "",
+        "Access: programs on this machine, without a token (--auth asks for one)",
     ]
 
 
@@ -101,7 +138,7 @@ def test_the_models_are_named_where_there_are_some() -> None:
     access = access_for("127.0.0.1")
 
     def lines(*models: str) -> list[str]:
-        return [line for line in click.unstyle(banner([CODE], access, models)).splitlines() if "/v1" in line]
+        return [line for line in click.unstyle(banner([CODE], access, Told(models))).splitlines() if "/v1" in line]
 
     assert lines() == []
     start = "  http://127.0.0.1:8765/v1  for clients of OpenAI's API, with the "
@@ -120,18 +157,19 @@ def test_a_long_list_of_names_is_cut() -> None:
 
 @pytest.mark.requirement("S-36")
 def test_the_token_is_named_by_its_file_and_never_shown() -> None:
-    text = text_of(access=access_for("127.0.0.1", token_file=Path("/home/me/.gaia/bridge-token")))
+    access = access_for("127.0.0.1", token_file=Path("/home/me/.gaia/bridge-token"))
+    text = text_of(access=access, told=Told(verbose=True))
     assert "with the token in /home/me/.gaia/bridge-token" in text
     assert TOKEN not in text
     assert "Bearer ${env:GAIA_BRIDGE_TOKEN}" in text
 
 
 def test_the_snippet_is_what_vs_code_reads() -> None:
-    text = text_of(access=access_for("127.0.0.1", 4711))
+    text = text_of(access=access_for("127.0.0.1", 4711), told=Told(verbose=True))
     assert json.loads(text[text.index("{") :]) == {
         "servers": {"gaia-bridge": {"type": "http", "url": "http://127.0.0.1:4711/mcp"}}
     }
-    assert "Access: as 127.0.0.1:4711, [::1]:4711, localhost:4711" in text
+    assert "  under the names 127.0.0.1:4711, [::1]:4711, localhost:4711" in text
 
 
 def test_behind_a_proxy_the_urls_are_those_of_clients() -> None:

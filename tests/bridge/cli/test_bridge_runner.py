@@ -26,7 +26,7 @@ SERVERS = Path(__file__).parents[2] / "servers"
 def url_of(bridge: Running) -> str:
     """The URL of everything, once the bridge is ready."""
     line = bridge.until_error("/mcp  everything")
-    bridge.until_error("VS Code")
+    bridge.until_error("Access: ")
     found = re.search(r"http://\S+", line)
     assert found is not None
     return found[0]
@@ -82,6 +82,18 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
             assert bridge.ended() == 143
 
 
+def test_in_the_home_folder_the_agents_that_need_a_project_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with running("serve", "--port", "0", cwd=tmp_path) as bridge:
+        assert "agent 'code'" in bridge.until_error("is your home folder")
+        assert "serves nothing yet at http" in bridge.until_error("gaia-bridge 0")
+        assert "gaia-bridge add NAME COMMAND" in bridge.until_error("Add something:")
+        bridge.process.send_signal(signal.SIGINT)
+        assert bridge.ended() == 0
+
+
 def test_a_signal_while_agents_load_ends_it(tmp_path: Path) -> None:
     write_agent(
         tmp_path,
@@ -100,7 +112,7 @@ def test_with_auth_the_token_is_needed_and_only_its_file_is_shown(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_agent(tmp_path)
-    with running("serve", "demo.py", "--port", "0", "--auth", cwd=tmp_path) as bridge:
+    with running("serve", "demo.py", "--port", "0", "--auth", "--verbose", cwd=tmp_path) as bridge:
         url = url_of(bridge)
         token_file = tmp_path / ".gaia" / "bridge-token"
         token = token_file.read_text(encoding="ascii").strip()

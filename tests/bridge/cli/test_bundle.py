@@ -54,6 +54,23 @@ def test_a_plugin_is_written_once_and_never_over_other_files_unasked(run: Run, a
     assert not [path for path in Path("hello").rglob(".*") if path.is_file()]
 
 
+def test_a_bundle_says_of_itself_what_its_agent_says_and_asks_for_all_that_is_missing_at_once(
+    run: Run, agent: str
+) -> None:
+    Path("talks.py").write_text(
+        '"""A file."""\nclass _Base: ...\nclass Talks(_Base):\n    """Talks about\n    flowers.\n\n    Much."""\n'
+        "class Other:\n    pass\n",
+        "utf-8",
+    )
+    for reference, said in {"talks.py": "Talks about flowers.", "talks.py:Other": "A file."}.items():
+        code, out, _ = run("bundle", "plugin", reference, "--print")
+        assert code == 0 and f'"description": "{said}"' in out
+    Path("silent.py").write_text("class Silent: ...\n", "utf-8")
+    code, _, err = run("bundle", "mcpb", "silent.py")
+    both = "--description says in one sentence what it is for; --author says who made it"
+    assert code == 78 and f"missing options: {both}\n" in err
+
+
 def test_what_is_printed_is_not_written(run: Run, agent: str) -> None:
     code, out, _ = run("bundle", "plugin", "--form", "claude", "--agent", agent, *SAID, "--print")
     assert code == 0 and "--- .claude-plugin/plugin.json\n{" in out and "--- skills/greet/SKILL.md\n---\n" in out
@@ -93,7 +110,7 @@ def test_a_bundle_is_called_as_the_project_that_its_agent_is_in(run: Run, agent:
         (["--agent", "none.py"], 78, "there is no such file"),
         (["--only", "x"], 64, "name it with --config"),
         (["--config", "servers.json", "--only", "x"], 78, "there is no server 'x'"),
-        (["--agent", "hello_agent.py"], 78, "the bundle says nothing of itself"),
+        (["silent.py"], 78, "missing option: --description says in one sentence what it is for"),
         (["--agent", "hello_agent.py", "--env", "A-B"], 64, "expected the name of a variable"),
         (["--agent", "hello_agent.py", "--name", "Hello!", *SAID], 78, "expected 1 to 64 of a-z 0-9 - ."),
         (["--agent", "hello_agent.py", "--version", ">=1", *SAID], 78, "is no version"),
@@ -102,6 +119,7 @@ def test_a_bundle_is_called_as_the_project_that_its_agent_is_in(run: Run, agent:
 def test_what_cannot_be_is_said_with_what_to_do(
     run: Run, agent: str, words: list[str], code: int, problem: str
 ) -> None:
+    Path("silent.py").write_text("from gaia.agents.base import MCPAgent\nclass Silent(MCPAgent): ...\n", "utf-8")
     ended, _, err = run("bundle", "plugin", *words)
     assert ended == code and problem in err
     assert not Path("hello").exists()
@@ -128,7 +146,7 @@ def test_a_plugin_of_a_package_starts_the_package(run: Run, agent: str) -> None:
     code, out, err = run("bundle", "plugin", "--package")
     assert (code, out) == (0, "") and "1.139" not in err
     [server] = json.loads(Path("weather-agent/mcp.json").read_text("utf-8"))["mcpServers"].values()
-    assert server["args"] == ["weather-agent==2.0.0", "serve", "--stdio", "weather"]
+    assert server["args"] == ["weather-agent==2.0.0", "serve", "--stdio", "--no-servers", "weather"]
     assert Path("weather-agent/skills/greet/SKILL.md").is_file() and not Path("weather-agent/server").exists()
     assert run("bundle", "plugin", "--package", "--agent", agent)[0] == 64
     Path("pyproject.toml").write_text(PROJECT.replace("weather-agent =", "weather ="), "utf-8")

@@ -66,6 +66,46 @@ def test_what_is_written_is_shown_first_and_what_was_there_is_kept(run: Run) -> 
     assert "nothing to do" in run("install", "cursor", "--yes")[2]
 
 
+def test_agents_stand_behind_the_editor_and_the_configured_servers_can_be_left_out(run: Run) -> None:
+    agent = write_agent(Path.cwd())
+    for words in ([agent.name], ["--agent", agent.name]):
+        _, out, _ = run("install", "cursor", *words, "--no-servers", "--print")
+        [entry] = json.loads(out)["mcpServers"].values()
+        assert entry["args"] == ["connect", "--no-servers", "--agent", str(agent)]
+    _, out, _ = run("install", "vscode", "--workspace", "--stdio", agent.name, "--no-servers", "--print")
+    assert json.loads(out)["servers"]["gaia-bridge"]["args"] == ["serve", "--stdio", "--no-servers", str(agent)]
+    code, _, err = run("install", agent.name)
+    assert code == 64 and f"the editor comes first: gaia-bridge install EDITOR {agent.name}" in err
+    code, _, err = run("install", "cursor", "--no-servers", "--config", agent.name)
+    assert code == 64 and "--no-servers leaves out what --config names" in err
+
+
+def test_agents_in_vscode_are_given_the_file_that_they_read_themselves_and_it_is_taken_out_again(run: Run) -> None:
+    Path(".mcp.json").write_text('{"mcpServers": {"mine": {"command": "x"}}}\n', "utf-8")
+    before = Path(".mcp.json").read_text("utf-8")
+    code, out, err = run("install", "vscode", "--workspace", "--yes")
+    assert code == 0 and out.count("+++ ") == 2
+    assert content(".vscode/mcp.json")["servers"]["gaia-bridge"]["args"] == ["connect"]
+    assert content(".mcp.json")["mcpServers"]["gaia-bridge"] == {
+        "type": "stdio",
+        "command": PROGRAM,
+        "args": ["connect"],
+    }
+    assert "VS Code's own chat reads mcp.json, and agents in its Agent Host are lent what is in it" in err
+    assert ".mcp.json is what these agents (Copilot, Claude, Codex) read themselves" in err
+    assert run("install", "vscode", "--workspace", "--yes")[2].count("nothing to do") == 2
+    assert run("install", "vscode", "--workspace", "--remove", "--yes")[0] == 0
+    assert Path(".mcp.json").read_text("utf-8") == before and not Path(".vscode").exists()
+
+
+@pytest.mark.parametrize("options", [["--unix"], ["--http", "--auth"], []])
+def test_a_file_that_could_not_lead_to_the_bridge_is_not_written(run: Run, options: list[str]) -> None:
+    scope = ["--workspace"] if options else []
+    code, _, err = run("install", "vscode", *scope, *options, "--yes")
+    assert code == 0 and not Path(".mcp.json").exists()
+    assert ("run this with --workspace in the folder of a project" in err) == (not options)
+
+
 def test_secrets_beside_the_change_are_not_shown(run: Run) -> None:
     Path(".cursor").mkdir()
     secret = "ghp_0123456789abcdefghij"

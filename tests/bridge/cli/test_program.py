@@ -18,10 +18,13 @@ from gaia_bridge import __version__
 from gaia_bridge.cli import main
 from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.options import log_options, set_up_logging
+from gaia_bridge.cli.origin import installed_from
 from gaia_bridge.cli.program import program
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, ListenError, PublishError
 from tests.bridge.cli.running import run
+from tests.bridge.cli.terminals import terminal
 
+CLONE = Path(__file__).parents[3]
 HEAVY = {"anyio", "gaia", "gaia_agents", "jsonschema_rs", "mcp", "pydantic", "rich", "starlette", "uvicorn", "uvloop"}
 
 
@@ -108,7 +111,7 @@ def test_a_command_whose_package_is_missing_says_what_to_install(
 @pytest.mark.requirement("F-367")
 def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
-    text = capsys.readouterr().out.partition("Exit codes")[0]
+    text = capsys.readouterr().out.partition("Example:")[0]
     text = text[text.index("Begin:\n") :]
     groups = ["Begin", "Run", "Editors", "One bridge for all editors", "Servers", "Try servers and agents", "Shell"]
     assert re.findall(r"^(\w[\w ]*):\n", text, re.MULTILINE) == groups
@@ -247,12 +250,51 @@ def test_the_help_says_of_each_command_what_the_command_says_of_itself(capsys: p
         assert told.hidden or f"{name} {told.get_short_help_str(limit=100)}" in lines
 
 
-def test_every_exit_code_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_exit_code_is_documented() -> None:
     documented = set(map(int, re.findall(r"^    (\d+)", gaia_bridge.cli.__doc__ or "", re.MULTILINE)))
     assert documented == {int(code) for code in ExitCode}
+    page = (CLONE / "docs" / "reference" / "commands.md").read_text("utf-8").partition("## Exit codes")[2]
+    assert documented <= set(map(int, re.findall(r"^\| (\d+)", page, re.MULTILINE)))
+
+
+def test_the_help_ends_with_an_example_and_the_pages_of_the_documentation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["--help"])
-    told = capsys.readouterr().out.partition("Exit codes:")[2]
-    assert documented <= set(map(int, re.findall(r"\d+", told)))
+    told = capsys.readouterr().out
+    assert "Example:\n  gaia-bridge serve hello_agent.py\n\nDocumentation:\n" in told
+    assert "docs/five-minutes.md" in told.replace("\n", "").replace(" ", "")
+    monkeypatch.setattr("gaia_bridge.cli.program.installed_from", lambda: CLONE)
+    main(["--help"])
+    told = capsys.readouterr().out.replace("\n", "").replace(" ", "")
+    assert f"commands,exitcodes{CLONE}/docs/reference/commands.md".replace(" ", "") in told
+
+
+@pytest.mark.parametrize(("installed", "found"), [('{"dir_info": {}, "url": "%s"}', True), ('{"url": "%s"}', False)])
+def test_a_program_knows_the_folder_that_it_was_installed_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed: str, found: bool
+) -> None:
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    (folder / "pyproject.toml").touch()
+    about = tmp_path / "gaia_mcp_bridge-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: gaia-mcp-bridge\nVersion: 1\n", "utf-8")
+    (about / "direct_url.json").write_text(installed % folder.as_uri(), "utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert installed_from() == (folder if found else None)
+    (folder / "pyproject.toml").unlink()
+    assert installed_from() is None
+
+
+@pytest.mark.parametrize(("no_color", "name"), [("", "\x1b[1mcode\x1b[0m"), ("1", "code")])
+def test_a_terminal_has_colours_unless_its_user_wants_none(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, name: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    with terminal("agents", "code", cwd=CLONE / "docs") as screen:
+        assert screen.ended() == 0
+    assert f"{name}  " in screen.left.splitlines()[0]
 
 
 def test_the_module_is_the_program() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,18 @@ def test_a_project_is_written_and_its_next_steps_are_told(tmp_path: Path, capsys
     told = capsys.readouterr()
     assert told.out == ""
     assert "cd -- 'my weather' && python -m pytest && gaia-bridge dev my_weather_agent.py" in told.err
-    assert "for VS Code: make the environment .venv in it, as its README.md says" in told.err
+    clone = Path(__file__).parents[3]
+    pip = ".venv/bin/pip install"
+    line = f"python3 -m venv .venv && {pip} --upgrade pip && {pip} {shlex.quote(str(clone))} --editable . --group test;"
+    assert f"for VS Code: in it, run: {line}" in told.err
+
+
+def test_a_project_of_an_installed_package_is_set_up_as_its_readme_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(projects, "installed_from", lambda: None)
+    assert main(["init", "weather"]) == ExitCode.OK
+    assert "for VS Code: make the environment .venv in it, as its README.md says" in capsys.readouterr().err
 
 
 def test_where_there_is_no_pytest_the_next_steps_begin_with_it(

@@ -315,6 +315,22 @@ def test_a_file_with_a_bridge_is_not_followed(tmp_path: Path, capsys: pytest.Cap
     assert "serve it without reloading" in error_of(capsys, "--reload", "made.py", "--port", "0", code=66)
 
 
+@pytest.mark.parametrize("command", ["serve", "dev"])
+def test_configured_servers_join_the_agents_of_a_file_unless_they_are_left_out(
+    given: list[ServeOptions], capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    for options in ([], ["--no-servers"]):
+        assert main([command, "a.py", *options]) == 0
+    assert [options.with_servers for options in given] == [True, False]
+    assert main([command, "a.py", "--no-servers", "--config", "b.json"]) == 64
+    assert "--no-servers leaves out what --config names: leave out one of them" in capsys.readouterr().err
+
+
+def test_nothing_at_all_is_not_served(capsys: pytest.CaptureFixture[str]) -> None:
+    told = error_of(capsys, "--no-agents", "--no-servers", code=64)
+    assert "--no-agents and --no-servers leave nothing to publish: leave out one of them" in told
+
+
 @pytest.mark.parametrize("agents", [[], ["code"]])
 def test_the_home_folder_is_refused_in_plain_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agents: list[str]

@@ -127,7 +127,7 @@ def test_one_whose_file_of_servers_is_gone_is_found_with_the_command_that_ends_i
     gone, there = str(tmp_path / "my servers.json"), tmp_path / "there.py"
     there.write_text("", encoding="utf-8")
     scope = {"config": gone, "agents": [f"{there}:A", "package:B"], "folder": ""}
-    end = f"gaia-bridge down --config '{gone}' --agent {there}:A --agent package:B"
+    end = f"gaia-bridge down --config '{gone}' {there}:A package:B"
     folders = {"": end, str(tmp_path): f"cd {tmp_path} && {end}", str(tmp_path / "no"): "gaia-bridge down --all"}
     for place, remedy in folders.items():
         with ExitStack() as stack:

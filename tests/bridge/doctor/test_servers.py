@@ -159,6 +159,15 @@ def test_an_agent_of_the_bridge_is_not_started() -> None:
     assert set(by_id(seen()[0])) == {"server.agent"}
 
 
+def test_an_agent_that_nothing_publishes_is_a_warning_with_the_command_that_takes_it_out() -> None:
+    has_servers({"helper": {"agent": "back"}})
+    [found] = seen()[0]
+    assert (found.kind.id, found.remedy) == ("server.no-agent", "gaia-bridge remove helper")
+    assert found.message == (
+        "helper is agent 'back', which is neither installed nor published by a bridge in the background"
+    )
+
+
 def test_lists_that_a_server_promised_and_does_not_give_are_found() -> None:
     has_servers({"a": offering("x")})
     assert "its prompts cannot be listed: not found (-32601)" in by_id(seen()[0])["server.incomplete"].message

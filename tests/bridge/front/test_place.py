@@ -232,3 +232,17 @@ def test_an_agent_that_ships_is_the_same_one_everywhere_whatever_a_folder_is_cal
     (tmp_path / "code").mkdir()
     for name in SHIPPED_AGENTS:
         assert Scope.of(None, [name], str(tmp_path)) == Scope("", [name])
+
+
+def test_a_bridge_without_the_configured_servers_is_another_one_and_is_meant_by_the_option(tmp_path: Path) -> None:
+    (tmp_path / "mcp_servers.json").touch()
+    file = str(tmp_path / "a.py")
+    Path(file).touch()
+    alone = Scope.of(None, [file], str(tmp_path), servers=False)
+    assert alone.folder == "", "what the folder lists is left out, too"
+    assert alone.words == ["--no-servers", file]
+    assert alone.name != Scope.of(None, [file], "/").name
+    assert Scope(servers=False).name != Scope().name == "default"
+    assert Scope.from_json(alone.as_json()) == alone
+    assert Scope.from_json(Scope().as_json()).servers
+    assert "servers" not in Scope().as_json(), "older bridges compare what they know"

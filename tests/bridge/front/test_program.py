@@ -22,6 +22,13 @@ def read(text: str) -> tuple[str, str | None, tuple[str, ...], float | None] | N
     return None if found is None else (found.source, found.config, found.agents, found.keep)
 
 
+def test_the_servers_of_the_configuration_can_be_left_out() -> None:
+    found = options_of(["--no-servers", "a.py"])
+    assert found is not None
+    assert (found.servers, found.agents) == (False, ("a.py",))
+    assert options_of(["--no-servers", "--config", "a.json"]) is None
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -30,6 +37,9 @@ def read(text: str) -> tuple[str, str | None, tuple[str, ...], float | None] | N
         ("--all", ("", None, (), None)),
         ("--config a.json time", ("time", "a.json", (), None)),
         ("--agent a.py --agent b:B", ("", None, ("a.py", "b:B"), None)),
+        ("a.py:A b:B ..", ("", None, ("a.py:A", "b:B", ".."), None)),
+        ("a.py time", ("time", None, ("a.py",), None)),
+        ("no/folder", ("no/folder", None, (), None)),
         ("--keep 5", ("", None, (), 5.0)),
         ("--keep 0.5 time --config c", ("time", "c", (), 0.5)),
     ],

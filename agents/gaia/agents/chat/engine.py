@@ -100,12 +100,18 @@ class ChatEngine:
     def run(self, request: TurnRequest) -> Reply:
         """Play a turn and wait for it. If it works for a request to a published agent, it ends with that."""
         seat, narrator = self._seat()
-        return seat.lease.run(partial(self._play, seat, narrator, request, discard), check=_cancellation_check())
+        try:
+            return seat.lease.run(partial(self._play, seat, narrator, request, discard), check=_cancellation_check())
+        except ModelError as error:
+            raise _in_short(error) from None
 
     async def chat(self, request: TurnRequest) -> Reply:
         """Play a turn and wait for it on any event loop."""
         seat, narrator = self._seat()
-        return await seat.lease.wait(partial(self._play, seat, narrator, request, discard))
+        try:
+            return await seat.lease.wait(partial(self._play, seat, narrator, request, discard))
+        except ModelError as error:
+            raise _in_short(error) from None
 
     def stream(self, request: TurnRequest) -> Generator[str]:
         """Play a turn, and yield the text as it comes. Whoever stops reading ends the turn."""
@@ -114,6 +120,8 @@ class ChatEngine:
         try:
             while pieces := seat.lease.run(playing.next, check=check):
                 yield from (piece for piece in pieces if isinstance(piece, str))
+        except ModelError as error:
+            raise _in_short(error) from None
         finally:
             playing.end()
 
@@ -316,6 +324,12 @@ def _begin_anew_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew_after_fork)
+
+
+def _in_short(error: ModelError) -> ModelError:
+    """The error as a program is told of it: its sentence, without the steps on the way, which are of no use."""
+    logger.debug("the model gave no answer", exc_info=error)
+    return error.with_traceback(None)
 
 
 def _cancellation_check() -> Callable[[], object] | None:

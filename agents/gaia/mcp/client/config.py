@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -126,6 +127,14 @@ class MCPConfig:
             name: The server.
         """
         return self._config.owner(name) is not None
+
+    def kept_in(self, name: str) -> tuple[str, str]:
+        """The file that has a server, as people write it, and the option by which commands are told of it, if any."""
+        layer = self._config.owner(name)
+        path = self.config_file if layer is None else layer.path
+        if path == default_servers_path():
+            return f"~/.gaia/{path.name}", ""
+        return str(path), f" --config {shlex.quote(str(path))}"
 
     def folder_of(self, name: str) -> Path:
         """Where relative paths in `${file:...}` of a server's entry begin: the folder of the file that has it.

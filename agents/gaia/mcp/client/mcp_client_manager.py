@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import threading
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.transports.agent import AgentTransport
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.config.expansion import referenced_files
+from gaia_bridge.config.showing import is_only_shown
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import is_object
 
@@ -55,7 +57,8 @@ class MCPClientManager:
         Args:
             name: What the server is called here.
             config: As `MCPClient.from_config` takes it; relative paths in `${file:...}` begin in the folder of the
-                file that it is written to. One with an `agent` that is an object is not written.
+                file that it is written to. One with an `agent` is not written: that agent is there while a program
+                publishes it.
 
         Returns:
             The connected client.
@@ -69,7 +72,7 @@ class MCPClientManager:
             raise ValueError(f"MCP server '{name}' already exists")
         if not self._connect(name, client):
             raise RuntimeError(f"Failed to connect to MCP server '{name}': {client.last_error}")
-        if "agent" not in config or isinstance(config["agent"], str):
+        if "agent" not in config:
             self._remember(name, config)
         return client
 
@@ -88,6 +91,8 @@ class MCPClientManager:
         self._failed.pop(name, None)
         if self.config.server_exists(name):
             self.config.remove_server(name)
+            if not is_only_shown():
+                logger.warning("MCP server '%s' is taken out of the configuration", name)
         elif client is None:
             logger.warning("MCP server '%s' is not known; there is nothing to remove", name)
 
@@ -219,11 +224,16 @@ class MCPClientManager:
             return self._clients.pop(name, None)
 
     def _remember(self, name: str, config: dict[str, Any]) -> None:
+        is_news = self.config.get_server(name) != config and not is_only_shown()
         try:
             self.config.add_server(name, config)
         except (ConfigError, OSError) as error:
             # The server is connected, which is what counts for an agent whose home folder is read-only.
             logger.warning("MCP server '%s' is connected, but will not be remembered: %s", name, error)
+            return
+        if is_news:  # a warning, so that programs that set up no log show it
+            file, option = self.config.kept_in(name)
+            logger.warning("kept in %s; `gaia-bridge remove %s%s` takes it out", file, shlex.quote(name), option)
 
 
 def _status(name: str, client: MCPClient) -> dict[str, Any]:

@@ -1,27 +1,33 @@
-"""Who `gaia-bridge call` is to a server: on a terminal, somebody who can be asked (MCP elicitation)."""
+"""Who `gaia-bridge call` is to a server: on a terminal, somebody who can be asked (MCP elicitation and sampling)."""
 
 from __future__ import annotations
 
 import json
 import signal
-from typing import Any, Final
+from collections.abc import Coroutine
+from typing import Any, Final, cast
 
 import anyio
 from anyio.abc import TaskStatus
 
 from gaia_bridge.cli.servers.common import Activity
 from gaia_bridge.cli.servers.form_fields import Field, FieldError
+from gaia_bridge.cli.servers.sampled_answers import SampledAnswers
 from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, say
 from gaia_bridge.client import ClientDelegate
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.sanitize.escaping import one_line, printable
 
 __all__ = ["CallerDelegate"]
 
-_ASKS: Final[JSON] = {"elicitation": {"form": {}, "url": {}}}
+_ASKS: Final[JSON] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
 
-_HELP: Final = "(nothing: what stands in brackets, or no answer; Ctrl-D declines, Ctrl-C cancels)"
+_HELP: Final = "(Enter accepts the default; Ctrl-D declines, Ctrl-C cancels)"
+
+_REJECTED: Final = -1
+"""The code of MCP for a sampling request that the user rejects."""
 
 
 class _DeclinedError(Exception):
@@ -44,6 +50,7 @@ class CallerDelegate(ClientDelegate):
         self._activity = activity
         self._turn = anyio.Lock()
         self._lines = TerminalLines()
+        self._sampled = SampledAnswers(self._name, self._line)
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """Show a log message."""
@@ -57,9 +64,14 @@ class CallerDelegate(ClientDelegate):
         """Ask the user. Ctrl-C cancels the question, and not yet the command."""
         async with self._turn:
             with self._activity.paused():
-                return await self._ask_user(params)
+                if method == "sampling/createMessage":
+                    result = await self._ask_user(self._sample(params))
+                    if result["action"] != "accept":
+                        raise ProtocolError(_REJECTED, "User rejected sampling request")
+                    return cast("JSON", result["content"])
+                return await self._ask_user(self._link(params) if params.get("mode") == "url" else self._form(params))
 
-    async def _ask_user(self, params: JSON) -> JSON:
+    async def _ask_user(self, asking: Coroutine[Any, Any, JSON]) -> JSON:
         result: JSON = {"action": "cancel"}
         before = signal.getsignal(signal.SIGINT)
         try:
@@ -67,7 +79,7 @@ class CallerDelegate(ClientDelegate):
                 await tasks.start(_cancel_on_interrupt, tasks.cancel_scope)
                 self._lines.forget()  # what was typed before is no answer
                 try:
-                    result = await (self._link(params) if params.get("mode") == "url" else self._form(params))
+                    result = await asking
                 except _DeclinedError:
                     result = {"action": "decline"}
                 tasks.cancel_scope.cancel()
@@ -76,6 +88,9 @@ class CallerDelegate(ClientDelegate):
         if result["action"] != "accept":
             say("", f"({result['action']}{'d' if result['action'] == 'decline' else 'led'})")
         return result
+
+    async def _sample(self, params: JSON) -> JSON:
+        return {"action": "accept", "content": await self._sampled.answer(params)}
 
     async def _link(self, params: JSON) -> JSON:
         """Somebody shall go somewhere, which only a person may decide."""

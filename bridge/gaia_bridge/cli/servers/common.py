@@ -163,7 +163,7 @@ def print_json(value: object) -> None:
 
 
 def print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Print a table: with lines and as wide as the terminal if there is one, in plain columns if not."""
+    """Print a table: as wide as the terminal if there is one, in plain columns if not, with their names in both."""
     rows = [tuple(map(printable, row)) for row in rows]
     if sys.stdout.isatty():
         from rich.box import SIMPLE
@@ -177,7 +177,7 @@ def print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         Console().print(table)
         return
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    for row in rows:
+    for row in (header, *rows):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo(line.rstrip())
 

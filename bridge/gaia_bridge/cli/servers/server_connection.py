@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from gaia_bridge.cli.servers.common import Activity, activity, era_note
 from gaia_bridge.cli.servers.launcher_progress import LauncherProgress
@@ -23,6 +25,7 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
+from gaia_bridge.model import AgentServerSpec
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ask", "LoginNeededError", "reach"]
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _HELD = 100
@@ -55,7 +59,7 @@ def reach(
     limits: UpstreamLimits | None = None,
     interaction: Callable[[Callable[[str], None]], UserInteraction] | None = None,
     show_all: bool = False,
-    agent: Publishable | None = None,
+    agents: Mapping[str, Publishable] | None = None,
 ) -> T:
     """Ask a server something, on a loop of its own.
 
@@ -68,7 +72,7 @@ def reach(
         limits: Bounds; what the entry says comes on top of them.
         interaction: How the user is asked to log in, given what shows a line to the user.
         show_all: Show the whole error output at once.
-        agent: The agent of this process that is the server, if it is one.
+        agents: Agents of this process, if the server is one of them, by its name; or all that they offer.
 
     Raises:
         ServerUnavailableError: It cannot be reached, or does not answer as it should.
@@ -78,7 +82,8 @@ def reach(
 
     async def main() -> T:
         user = interaction(shown.say) if interaction else None
-        transport = transport_for(spec, bounds, show, user) if agent is None else _published(spec.name, agent)
+        published = None if agents is None else _published(spec.name, agents, bounds)
+        transport = transport_for(spec, bounds, show, user) if published is None else published
         async with waiting.shown():
             return await ask(_Announced(transport, begin), bounds, shown)
 
@@ -141,20 +146,26 @@ def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[S
     try:
         yield
     except ProtocolError as error:
-        problem = f"it answered with an error: {printable(secretless(error.message))} ({error.code})"
-        raise ServerUnavailableError(spec.name, problem) from None
+        message = printable(secretless(error.message))
+        if isinstance(spec, AgentServerSpec):  # of which nobody has to know that it is spoken to in a protocol
+            raise ServerUnavailableError(spec.name, message, "agent") from None
+        raise ServerUnavailableError(spec.name, f"it answered with an error: {message} ({error.code})") from None
     except LoginRequiredError as error:
         raise LoginNeededError(spec.name, secretless(f"it {error}")) from None
     except UpstreamError as error:
         problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, _told_once(starts)))))
-        raise ServerUnavailableError(spec.name, problem) from None
+        kind = "agent" if isinstance(spec, AgentServerSpec) else "server"
+        raise ServerUnavailableError(spec.name, problem, kind) from None
 
 
-def _published(name: str, agent: Publishable) -> Transport:
+def _published(name: str, agents: Mapping[str, Publishable], limits: UpstreamLimits) -> Transport:
     from gaia_bridge.bridge import Bridge
     from gaia_bridge.chaining import BridgeTransport, PublishedAgent
     from gaia_bridge.discovery.classes import is_mcp_server
 
+    if len(agents) > 1:
+        return _PublishedTogether(name if name in agents else None, agents, limits)
+    [agent] = agents.values()
     if isinstance(agent, Bridge):
         return BridgeTransport(agent)
     if is_mcp_server(agent):
@@ -162,6 +173,39 @@ def _published(name: str, agent: Publishable) -> Transport:
 
         return SdkServerTransport(agent, name)
     return PublishedAgent(name, lambda: agent)
+
+
+class _PublishedTogether:
+    """A way to agents that may use each other: one of them, or all, is reached once each has what it waits for.
+
+    Args:
+        name: The one that is meant; `None` for all.
+        agents: The agents, by their names.
+        limits: How long is waited.
+    """
+
+    def __init__(self, name: str | None, agents: Mapping[str, Publishable], limits: UpstreamLimits) -> None:
+        self._name = name
+        self._agents = agents
+        self._limits = limits
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Publish the agents, and open a link."""
+        from gaia_bridge.bridge import Bridge
+        from gaia_bridge.chaining import BridgeTransport
+        from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
+
+        bridge = Bridge()
+        async with bridge:
+            refused = await bridge.add_agents(self._agents)
+            if self._name in refused or len(refused) == len(self._agents):
+                raise UpstreamError(f"cannot be published: {next(iter(refused.values()))}")
+            for error in refused.values():
+                logger.warning("left out: %s", error)
+            await anyio.to_thread.run_sync(LOCAL_AGENTS.settle, self._limits.connect_timeout)
+            async with BridgeTransport(bridge, self._name).connect(receiver) as link:
+                yield link
 
 
 def _explanation(spec: ServerSpec, error: UpstreamError, lines: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gaia_bridge.cli.servers.server_connection import Ask
     from gaia_bridge.config import ServersConfig
     from gaia_bridge.contract import Publishable
+    from gaia_bridge.discovery import LoadedAgent
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
 
@@ -84,13 +85,15 @@ class Target:
 
     Args:
         spec: How, and what its entry says of it.
-        agent: The agent, if it is one of this process.
+        agents: If it is an agent of this process, or all that are there: these, by their names.
         url: Its address, if that is all that was said of it.
     """
 
-    def __init__(self, spec: ServerSpec, agent: Publishable | None = None, url: str | None = None) -> None:
+    def __init__(
+        self, spec: ServerSpec, agents: Mapping[str, Publishable] | None = None, url: str | None = None
+    ) -> None:
         self.spec = spec
-        self._agent = agent
+        self._agents = agents
         self._url = url
 
     @property
@@ -103,7 +106,7 @@ class Target:
         with imported_for_good():
             from gaia_bridge.cli.servers.server_connection import LoginNeededError, reach
 
-        if self._agent is None:
+        if self._agents is None:
             try:
                 return reach(self.spec, ask, show_all=show_all)
             except LoginNeededError:
@@ -113,7 +116,7 @@ class Target:
         from gaia_bridge.cli.output import stdout_to_stderr
 
         with stdout_to_stderr():  # which is for what the command prints, not for what the agent prints
-            return reach(self.spec, ask, agent=self._agent, show_all=show_all)
+            return reach(self.spec, ask, agents=self._agents, show_all=show_all)
 
 
 def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge: Any) -> Target:
@@ -198,29 +201,50 @@ def _of_a_stranger(url: str) -> str:
 
 
 def _agent(reference: str) -> Target:
-    """An agent, which is run in this process."""
+    """An agent, which is run in this process, with the others of its file beside it: they may use each other."""
     with imported_for_good():
         from gaia_bridge.cli.logs import keep_log
         from gaia_bridge.cli.output import stdout_to_stderr
         from gaia_bridge.cli.slow_imports import told_of_slow_imports
         from gaia_bridge.config.showing import only_shown
         from gaia_bridge.contract import AgentLike
-        from gaia_bridge.discovery import load_agent
         from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
         from gaia_bridge.model import AgentServerSpec
         from gaia_bridge.sources.agent.parts import parts_of
 
     with stdout_to_stderr(), keep_log(), told_of_slow_imports(), only_shown():
-        found = load_agent(reference)
-    if len(found) > 1:
-        choices = ", ".join(
-            os.path.relpath(each.reference) if "/" in each.reference else each.reference for each in found
-        )
-        raise click.UsageError(f"{reference} has {len(found)} agents; expected one of them: {choices}")
-    name, agent = found[0].name, found[0].agent
-    if not isinstance(agent, AgentLike) and not is_mcp_server(agent) and not is_bridge(agent) and not parts_of(agent):
+        chosen, others = _loaded(reference)
+    agents = {
+        each.name: each.agent
+        for each in (*chosen, *others)
+        if isinstance(each.agent, AgentLike)
+        or is_mcp_server(each.agent)
+        or is_bridge(each.agent)
+        or parts_of(each.agent)
+    }
+    wanted = [each.name for each in chosen if each.name in agents]
+    if not wanted:
         raise ConfigError(repr(reference), "the agent only converses, and has no tools", "gaia-bridge serve offers it")
-    return Target(AgentServerSpec(name, name), agent)
+    name = wanted[0] if len(wanted) == 1 else _short(Path(reference.partition(":")[0]).stem)
+    return Target(AgentServerSpec(name, name), agents)
+
+
+def _loaded(reference: str) -> tuple[list[LoadedAgent], list[LoadedAgent]]:
+    """The agents that are meant, and the others of the same file.
+
+    Raises:
+        AgentLoadError: None of those that are meant can be loaded.
+    """
+    with imported_for_good():
+        from gaia_bridge.discovery import find_agents, load_agent
+
+    path, colon, attribute = reference.partition(":")
+    if not colon or not path.endswith(".py"):
+        return load_agent(reference), []
+    [found] = find_agents([path])  # once for all, so that none is made twice
+    chosen = [each for each in found.agents if each.reference.endswith(f".py:{attribute}")]
+    others = [each for each in found.agents if each not in chosen]
+    return chosen or load_agent(reference), others
 
 
 def _is_installed(name: str) -> bool:

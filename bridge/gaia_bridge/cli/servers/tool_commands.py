@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "test_client", "tools"]
 
-_NOBODY_TO_ASK = "the tool asks its user something; run it in a terminal, without --json, to be asked"
+_NOBODY_TO_ASK = "the tool asks its user, or a model, something; run it in a terminal, without --json, to be asked"
 
 _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 
@@ -43,7 +43,7 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
     TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
     """
     with imported_for_good():
-        from gaia_bridge.cli.servers.parameters import parameter_lines
+        from gaia_bridge.cli.servers.parameters import parameter_lines, signature
         from gaia_bridge.cli.servers.server_probe import shown_tools
         from gaia_bridge.sources.upstream.feature_lists import is_permitted
 
@@ -62,7 +62,8 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
         return ExitCode.OK
     for tool in found:
         note = f" ({click.style('not published', fg='yellow')}: {_WHY_NOT})" if tool.get("name") in hidden else ""
-        click.echo(click.style(one_line(str(tool.get("name"))), bold=True) + note)
+        name = one_line(str(tool.get("name")))
+        click.echo(click.style(name, bold=True) + signature(dict(tool)).removeprefix(name) + note)
         if description := one_line(str(tool.get("description") or "")):
             click.echo(f"  {description}")
         for line in parameter_lines(tool.get("inputSchema")):
@@ -122,7 +123,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
     except ServerUnavailableError as error:
         if asks or not _is_about_asking(error.problem):
             raise
-        raise ServerUnavailableError(name, f"{error.problem}; {_NOBODY_TO_ASK}") from None
+        raise ServerUnavailableError(name, f"{error.problem}; {_NOBODY_TO_ASK}", error.kind) from None
     if as_json:
         print_json(answer.result)
     else:
@@ -200,7 +201,7 @@ def _probed(reached: Target, show_all: bool = False) -> Probe:
 
 def _is_about_asking(reason: str) -> bool:
     """Whether a call failed because nobody could be asked: each server has words of its own for that, and this one."""
-    return "elicit" in reason.lower()
+    return any(word in reason.lower() for word in ("elicit", "sampling"))
 
 
 def _print_answer(tool: str, answer: Answer) -> None:

@@ -65,7 +65,7 @@ def tried(entries: Mapping[str, JSON], limits: DoctorLimits | None = None) -> di
 async def _said_of(spec: ServerSpec, limits: DoctorLimits) -> str:
     if isinstance(spec, AgentServerSpec):
         return "an agent of the bridge"
-    bounds = limits_for(UpstreamLimits(), spec.options)
+    bounds = limits_for(UpstreamLimits(), spec)
     secretless = Redactor(secrets_of(spec))
     try:
         with anyio.fail_after(limits.server_timeout):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from gaia_bridge.contract import AgentLike
@@ -31,16 +32,16 @@ class LocalAgents:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._agents: dict[str, list[AgentLike]] = {}
-        self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._waiting: dict[str, list[threading.Thread]] = {}
+        self._joining: list[threading.Thread] = []
         self._uses: list[tuple[object, object]] = []
 
     def add(self, name: str, agent: AgentLike) -> Callable[[], None]:
         """An agent is published under a name; returns an idempotent function that says that it no longer is."""
         with self._lock:
             self._agents.setdefault(name, []).append(agent)
-            waiting = self._waiting.pop(name, [])
-        for tell in waiting:
-            tell()
+            for thread in self._waiting.pop(name, []):
+                self._join(thread)
 
         def remove() -> None:
             with self._lock:
@@ -55,13 +56,27 @@ class LocalAgents:
         with self._lock:
             return self._agents.get(name, [None])[-1]
 
-    def when_there(self, name: str, tell: Callable[[], None]) -> None:
-        """Call `tell` once, when an agent of that name is there; at once if it is. It must neither block nor raise."""
+    def when_there(self, name: str, join: Callable[[], None]) -> None:
+        """Call `join` once, in a thread of its own, when an agent of that name is there; at once if it is."""
+        thread = threading.Thread(target=join, name=f"joins {name}", daemon=True)
         with self._lock:
-            if name not in self._agents:
-                self._waiting.setdefault(name, []).append(tell)
-                return
-        tell()
+            if name in self._agents:
+                self._join(thread)
+            else:
+                self._waiting.setdefault(name, []).append(thread)
+
+    def settle(self, seconds: float) -> None:
+        """Wait for those that were called as an agent is there, so many seconds at most. Blocks."""
+        until = time.monotonic() + seconds
+        with self._lock:
+            joining = list(self._joining)
+        for thread in joining:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _join(self, thread: threading.Thread) -> None:
+        self._joining = [other for other in self._joining if other.is_alive()]
+        self._joining.append(thread)
+        thread.start()
 
     def missing(self, name: str) -> str:
         """Why there is no agent of that name; continues a sentence."""

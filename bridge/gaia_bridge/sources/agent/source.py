@@ -357,7 +357,8 @@ class AgentSource:
         if agent is self.agent and hooks and not self._lists(uri):
             hook = partial(_read_by_any, hooks if hook is None else [hook, *hooks])
         if hook is None:
-            raise ResourceNotFoundError(uri)
+            lacks = f"{uri} is listed, and the agent has no method read_mcp_resource" if self._lists(uri) else ""
+            raise ResourceNotFoundError(uri, lacks)
         mime_type = next((item.get("mimeType") for item in self.features.resources if item["uri"] == uri), None)
         with _failures_as_protocol_errors():
             return await self._invoker.perform(

@@ -14,7 +14,9 @@ import pytest
 from gaia.mcp import MCPClientManager
 from gaia.mcp.client import MCPClient, MCPConfig, mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer, check_server_config
+from gaia_bridge.config.showing import only_shown
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from tests.support.gaia_clients import EchoAgent, FakeTransport, GreetedInSteps, all_tools
 from tests.support.waiting import PATIENCE
 
@@ -176,7 +178,42 @@ def test_a_server_that_cannot_be_remembered_is_connected_all_the_same(
 
 def test_an_agent_of_this_process_is_not_remembered(manager: MCPClientManager, file: Path) -> None:
     assert manager.add_server("echo", {"agent": EchoAgent()}).is_connected()
+    remove = LOCAL_AGENTS.add("back", EchoAgent())
+    try:
+        assert manager.add_server("helper", {"agent": "back"}).is_connected()
+    finally:
+        remove()
     assert remembered(file) == {}
+
+
+def test_what_is_written_into_the_configuration_is_said_once_with_the_command_that_takes_it_out(
+    manager: MCPClientManager, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        manager.add_server("my fs", {"command": "fs"})
+        manager.disconnect_server("my fs")
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said == f"kept in {file}; `gaia-bridge remove 'my fs' --config {file}` takes it out"
+    caplog.clear()
+    manager.remove_server("my fs")
+    assert caplog.messages == ["MCP server 'my fs' is taken out of the configuration"]
+
+
+def test_nothing_is_said_of_a_configuration_that_is_only_shown(
+    manager: MCPClientManager, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with only_shown():
+        manager.add_server("fs", {"command": "fs"})
+        manager.remove_server("fs")
+    assert caplog.messages == []
+    assert remembered(file) == {}
+
+
+def test_the_users_own_file_needs_no_option(
+    manager: MCPClientManager, transports: dict[str, FakeTransport], caplog: pytest.LogCaptureFixture
+) -> None:
+    MCPClientManager().add_server("fs", {"command": "fs"}).disconnect()
+    assert caplog.messages == ["kept in ~/.gaia/mcp_servers.json; `gaia-bridge remove fs` takes it out"]
 
 
 def test_of_many_threads_that_add_one_server_one_succeeds(manager: MCPClientManager) -> None:

@@ -194,7 +194,7 @@ def test_the_status_says_what_to_do_about_a_server_that_does_not_start(
         return told
 
     monkeypatch.setattr("gaia_bridge.cli.servers.running_bridge.bridge_status", bridge_status)
-    first, second = run("status")[1].splitlines()
+    _, first, second = run("status")[1].splitlines()
     assert first.endswith(f"it exited with code 1; {cause}".strip())
     assert second.endswith("it exited with code 1")
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.bridge.cli.running import run
 from tests.bridge.cli.terminals import CTRL_C, CTRL_D, Terminal, terminal
+from tests.support.scripted_model import rule, say, scripted_model
 
 SERVER = Path(__file__).parents[3] / "servers" / "asking_server.py"
 DEFAULTS = {"count": 2, "day": "sat"}
@@ -117,7 +118,7 @@ def test_the_second_ctrl_c_ends_the_command() -> None:
 @pytest.mark.usefixtures("mode")
 def test_where_nobody_can_be_asked_nothing_is_declared_and_the_failure_says_so(option: list[str]) -> None:
     result = run("call", "asker", "form", *option)
-    hint = "the tool asks its user something; run it in a terminal, without --json, to be asked"
+    hint = "the tool asks its user, or a model, something; run it in a terminal, without --json, to be asked"
     assert result.returncode in (1, 69)
     assert hint in result.stderr
 
@@ -128,3 +129,58 @@ def test_with_json_nobody_is_asked() -> None:
     with terminal("call", "asker", "greeted", "--json") as screen:
         assert screen.ended() == 0
     assert '\\"capabilities\\": {}' in screen.shown
+
+
+SAMPLES = """
+from gaia.agents.base import MCPAgent, tool
+from gaia_bridge import RequestContext
+
+class GuideAgent(MCPAgent):
+    @tool
+    def describe(self, city: str, request: RequestContext) -> str:
+        texts = [request.sample(f"{ask} {city}", 50, systemPrompt="Be short.")["content"]["text"] for ask in "ab"]
+        return " / ".join(texts)
+"""
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An agent that asks for its client's model twice; no model server is configured or running."""
+    monkeypatch.setenv("GAIA_BASE_URL", "http://127.0.0.1:1/v1")
+    (tmp_path / "guide.py").write_text(SAMPLES, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_tool_that_asks_for_a_model_is_answered_by_the_configured_one_once_the_user_agrees(
+    guide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scripted_model(rules=[rule("a Rome", say("A city.")), rule("b Rome", say("A port."))]) as server:
+        monkeypatch.setenv("GAIA_BASE_URL", server.base_url)
+        with terminal("call", "guide.py", "describe", "city=Rome", cwd=guide) as screen:
+            screen.until("guide asks for the answer of a model:\r\n  system: Be short.\r\n  user: a Rome\r\n")
+            fill_in(screen, (" answer? [Y/n; n: you type the answer]: ", "\n"))
+            screen.until("user: b Rome")  # all that is sent is shown
+            assert screen.ended() == 0
+        assert screen.left.strip().splitlines()[-1] == "A city. / A port."
+        first, _ = server.requests()
+        assert [message["role"] for message in first.body["messages"]] == ["system", "user"]
+        assert first.body["max_tokens"] == 50
+
+
+@pytest.mark.parametrize("agreed", ["\n", "n\n"])
+def test_without_a_model_the_person_types_the_answer(guide: Path, agreed: str) -> None:
+    with terminal("call", "guide.py", "describe", "city=Rome", cwd=guide) as screen:
+        fill_in(screen, ("Have the model of http://127.0.0.1:1/v1 answer?", agreed))
+        fill_in(screen, ("Type the answer: ", "old\n"), ("Type the answer: ", "big\n"))
+        assert screen.ended() == 0
+    assert screen.left.strip().splitlines()[-1] == "old / big"
+
+
+def test_nobody_has_to_answer_for_a_model(guide: Path) -> None:
+    with terminal("call", "guide.py", "describe", "city=Rome", cwd=guide) as screen:
+        fill_in(screen, (" answer? [Y/n", CTRL_C))
+        assert screen.ended() == 1
+    assert "User rejected sampling request" in screen.left
+    result = run("call", "guide.py", "describe", "city=Rome", cwd=guide)
+    assert result.returncode == 69
+    assert "the tool asks its user, or a model, something; run it in a terminal" in result.stderr

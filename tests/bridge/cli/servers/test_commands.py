@@ -73,7 +73,7 @@ def test_a_server_with_blanks_and_slashes_in_its_name_is_called_by_it(run: Run) 
     assert run("add", name, COMMAND)[0] == 0
     assert list(entries()) == [name]
     assert name in run("list")[1]
-    assert run("tools", name)[1].splitlines()[0] == "pid"
+    assert run("tools", name)[1].splitlines()[0] == "pid()"
     assert run("call", name, "pid")[0] == 0
     assert run("logs", name)[::2] == (0, f"{name} has written nothing so far\n")
     assert run("disable", name)[1] == f"disabled {name} in {Path(GLOBAL).absolute()}\n"
@@ -260,7 +260,7 @@ def test_a_server_that_is_disabled_is_not_started_in_place_of_one_that_was_not_a
 def test_the_tools_of_a_server_are_shown_with_their_parameters(run: Run) -> None:
     run("add", "raw", COMMAND, "--no-connect")
     assert [tool["name"] for tool in json.loads(run("tools", "raw", "--json")[1])["tools"]][:2] == ["pid", "env"]
-    assert "pid" in run("tools", "raw")[1].splitlines()
+    assert "pid()" in run("tools", "raw")[1].splitlines()
 
 
 @pytest.mark.requirement("S0-63")
@@ -272,9 +272,9 @@ def test_tools_that_the_configuration_keeps_back_are_marked(run: Run) -> None:
     file.write_text(json.dumps(document), encoding="utf-8")
     assert json.loads(run("tools", "raw", "--json")[1])["notPublished"] == ["env"]
     lines = run("tools", "raw")[1].splitlines()
-    assert "pid" in lines
+    assert "pid()" in lines
     assert [line for line in lines if "not published" in line] == [
-        "env (not published: see allowed_tools and disabled_tools of the entry)"
+        "env() (not published: see allowed_tools and disabled_tools of the entry)"
     ]
 
 
@@ -310,7 +310,7 @@ def test_tools_are_shown_and_called_as_the_configuration_wants_them(run: Run) ->
     file = project(raw={"command": sys.executable, "args": ["-S", "-c", program], "tools": tools})
     from_file = ("--config", str(file))
     _, out, err = run("tools", "raw", *from_file)
-    assert out.splitlines() == ["answer", "  Answers.", "    failed: boolean (optional)"]
+    assert out.splitlines() == ["answer(failed: bool = ...)", "  Answers."]
     assert "tool 'gone' is left out: it cannot be as the configuration wants it: the server has no such tool" in err
     assert run("call", "raw", "answer", "failed=false", *from_file)[:2] == (0, "so\n")
     assert run("call", "raw", "answer", "failed=true", *from_file)[0] == 1
@@ -802,7 +802,7 @@ def test_what_a_running_bridge_publishes_is_asked_there(run: Run, tmp_path: Path
     with running("serve", "demo.py", "--port", "0", cwd=tmp_path) as bridge:
         port = re.findall(r":(\d+)/mcp", bridge.until_error("/mcp"))[0]
         code, out, err = run("tools", "demo", "--port", port)
-        assert (code, out.splitlines()[0]) == (0, "hello")
+        assert (code, out.splitlines()[0]) == (0, "hello()")
         assert err == f"note: demo is published by the bridge at http://127.0.0.1:{port}, which is asked\n"
         assert run("call", "demo", "hello", "--url", f"http://127.0.0.1:{port}/mcp")[1] == '{"text":"hello"}\n'
         assert run("test-client", "demo", "--host", "127.0.0.1", "--port", port)[1].endswith("demo works\n")

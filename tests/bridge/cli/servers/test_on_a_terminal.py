@@ -173,9 +173,8 @@ def test_a_terminal_shows_what_is_waited_for_and_then_only_the_result() -> None:
     with terminal("tools", "raw") as screen:
         screen.until("connecting to raw")
         assert screen.ended() == 0
-    assert STYLES.sub("", screen.left).split() == [
-        *("pid", "env", "odd", "meta", "crash", "hang", "grow", "refuse", "invalid", "progress", "reverse")
-    ]
+    names = ("pid", "env", "odd", "meta", "crash", "hang", "grow", "refuse", "invalid", "progress", "reverse")
+    assert STYLES.sub("", screen.left).split() == [f"{name}()" for name in names]
     assert screen.shown.rindex("\x1b[?25h") > screen.shown.rindex("\x1b[?25l"), "the cursor is visible again"
 
 

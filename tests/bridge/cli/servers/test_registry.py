@@ -89,7 +89,7 @@ def test_words_of_strangers_do_nothing_to_the_terminal(run: Run, running: Regist
     hostile = listed("io.example/evil", version=HOSTILE, description=HOSTILE * 100, packages=[package(HOSTILE, "x")])
     running.servers = [hostile, {"server": {"name": ["evil"]}}]
     code, out, err = run("search", "evil")
-    assert code == 0 and len(out.splitlines()) == 1 and len(out) < 1_000
+    assert code == 0 and len(out.splitlines()) == 2 and len(out) < 1_000
     _, told, _ = run("search", "evil", "--json")
     assert json.loads(told)["servers"][0]["version"] == HOSTILE
     code, _, refused = run(*ADD, "registry:io.example/evil")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.cli.servers.asked_arguments import is_secret, prompt_schema
-from tests.bridge.cli.running import Run, running
+from tests.bridge.cli.running import GLOBAL, Run, running
 from tests.bridge.cli.terminals import CTRL_D, terminal
 
 SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
@@ -73,7 +74,7 @@ def test_an_agent_in_a_file_is_run_in_this_process_and_prints_nothing_into_the_r
     assert json.loads(out)["structuredContent"] == {"name": "Bob", "times": 2}
     assert "printed by the tool" in err
     assert run("call", target, "pid")[1].strip() == str(os.getpid())
-    assert run("tools", target)[1].splitlines()[0] == "greet"
+    assert run("tools", target)[1].startswith("greet(")
     assert run("test-client", target)[0] == 0
 
 
@@ -99,12 +100,61 @@ def test_whatever_serve_takes_can_be_called(run: Run, source: str) -> None:
     assert run("call", "shop_file.py", "price_of", "flower=rose")[1].strip() == "2.5"
 
 
-def test_of_several_agents_in_a_file_one_has_to_be_named(run: Run) -> None:
-    Path("two.py").write_text(f"{AGENT}\n\nclass OtherAgent(GreeterAgent):\n    pass\n", "utf-8")
-    code, _, err = run("tools", "two.py")
-    assert code == 64
-    assert "two.py has 2 agents; expected one of them: two.py:GreeterAgent, two.py:OtherAgent" in err
-    assert run("tools", "two.py:OtherAgent")[0] == 0
+PAIR = """
+from gaia.agents.base import MCPAgent, tool
+from gaia.mcp import MCPClientMixin
+
+class BackAgent(MCPAgent):
+    made = []
+
+    def __init__(self):
+        super().__init__()
+        self.made.append(self)
+
+    @tool
+    def colours(self, city: str) -> str:
+        return f"{city}: red, white ({len(self.made)})"
+
+class DeskAgent(MCPClientMixin, MCPAgent):
+    def __init__(self):
+        super().__init__()
+        self.connect_mcp_server("helper", {"agent": "back"})
+
+    @tool
+    def flag(self, city: str) -> str:
+        return self.get_mcp_client("helper").call_tool("colours", {"city": city})["content"][0]["text"]
+
+class Unfinished(MCPAgent):
+    def __init__(self, needed): ...
+"""
+
+
+def test_all_agents_of_a_file_are_there_so_that_they_can_use_each_other(run: Run) -> None:
+    Path("pair.py").write_text(PAIR, "utf-8")
+    for number, target in enumerate(("pair.py", "pair.py:DeskAgent"), 1):  # each is made once each time
+        assert run("call", target, "flag", "city=Rome")[:2] == (0, f"Rome: red, white ({number})\n")
+    assert run("tools", "pair.py")[1].splitlines() == ["colours(city: str) -> str", "flag(city: str) -> str"]
+    assert run("tools", "pair.py:BackAgent")[1] == "colours(city: str) -> str\n"
+    code, _, err = run("call", "pair.py:BackAgent", "flag")
+    assert (code, "back has no tool 'flag' (there are: colours)" in err) == (64, True)
+    assert "pair works" in run("test-client", "pair.py")[1]
+    assert run("tools", "pair.py:Unfinished")[0] == run("tools", "pair.py:None")[0] == 66
+    assert not Path(GLOBAL).exists()
+    for agent in [each for each in gc.get_objects() if type(each).__name__ == "DeskAgent"]:
+        agent.disconnect_mcp_server("helper")  # for a command, the end of the process does that
+
+
+def test_an_agent_is_called_one_and_fails_without_a_number_of_the_protocol(run: Run) -> None:
+    Path("lists.py").write_text(
+        "class ListsAgent:\n"
+        "    def get_mcp_tool_definitions(self):\n        return []\n"
+        "    def execute_mcp_tool(self, tool_name, arguments):\n        pass\n"
+        "    def get_mcp_resources(self):\n        return [{'uri': 'book:1', 'name': 'Emma'}]\n",
+        "utf-8",
+    )
+    code, _, err = run("read", "lists.py", "book:1")
+    assert code == 69
+    assert err.endswith("agent 'lists': book:1 is listed, and the agent has no method read_mcp_resource\n")
 
 
 def test_a_file_that_cannot_be_used_says_why(run: Run) -> None:
@@ -115,8 +165,8 @@ def test_a_file_that_cannot_be_used_says_why(run: Run) -> None:
 
 
 def test_a_command_is_a_target_of_every_command(run: Run) -> None:
-    assert run("tools", "--", *COMMAND)[1].splitlines()[0] == "pid"
-    assert run("tools", "--", shlex.join(COMMAND))[1].splitlines()[0] == "pid"
+    assert run("tools", "--", *COMMAND)[1].splitlines()[0] == "pid()"
+    assert run("tools", "--", shlex.join(COMMAND))[1].splitlines()[0] == "pid()"
     assert run("call", "pid", "--json", "--", *COMMAND)[0] == 0
     assert run("test-client", "--", *COMMAND)[0] == 0
     assert run("call", "env", "a=1", "--", *COMMAND)[0] == 0

@@ -250,6 +250,16 @@ def _not_found(uri: str) -> Any:
 
 
 @pytest.mark.anyio
+async def test_a_resource_that_an_agent_lists_and_has_no_method_to_read_says_which_is_missing() -> None:
+    agent = one_tool(lambda _: None, get_mcp_resources=lambda: [{"uri": "book:1", "name": "Emma"}])
+    async with published(agent) as source:
+        with pytest.raises(
+            ResourceNotFoundError, match="book:1 is listed, and the agent has no method read_mcp_resource"
+        ):
+            await source.read_resource("book:1", of_method("resources/read"))
+
+
+@pytest.mark.anyio
 @pytest.mark.requirement("S1-15")
 @pytest.mark.parametrize("hooks", [{}, {"read_mcp_resource": nothing}, {"read_mcp_resource": _not_found}])
 async def test_a_resource_that_nobody_can_read_is_not_found(hooks: dict[str, Any]) -> None:
