@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from gaia_bridge.sanitize.escaping import printable
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.config import Layer, TrustStore
+    from gaia_bridge.config.programs import Programs
     from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["login", "trust"]
@@ -126,16 +128,32 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
 def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
     """Show what would be started, whole and harmlessly."""
     from gaia_bridge.config import launch_line_text, launch_warnings
-    from gaia_bridge.config.programs import program_files
+    from gaia_bridge.config.programs import programs_of
 
     click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
     click.echo(launch_line_text(entry), err=err)
-    shown = [os.path.relpath(path, file.parent) for path in program_files(entry, file.parent)]
+    found = programs_of(entry, file.parent)
+    shown = [os.path.relpath(path, file.parent) for path in found.files]
     programs = [
         f"{printable(name)} is run, and lies here; look at it as well: it is approved as it is" for name in shown
     ]
-    for warning in (*launch_warnings(entry), *programs):
+    for warning in (*launch_warnings(entry), *programs, *_whole_warnings(found)):
         click.echo(f"{click.style('caution', fg='yellow')}: {warning}", err=err)
+
+
+def _whole_warnings(found: Programs) -> Iterator[str]:
+    """What to know of a line that can run more of the project than it names."""
+    from gaia_bridge.config.trust import WHOLE_FILES, whole_files
+
+    if found.whole is None:
+        return
+    place = printable(str(found.whole), None)
+    yield f"{found.reason}, so that it can run anything in {place}: any change there will ask again"
+    if not whole_files(found.whole)[1]:
+        yield (
+            f"{place} has more than {WHOLE_FILES:,} files: a change of the others is not noticed; do not approve it "
+            "unless you trust whoever can write there"
+        )
 
 
 def _agrees() -> bool:
