@@ -106,7 +106,7 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     reason = reason_for_whole_folder(words) or ("" if are_all else f"it names more than {_MOST_FOLDERS} folders")
     candidates = {path for inner in bases for path in _candidates(names, inner, words)}
     candidates.update(path for name in {command, words[0]} for path in _looked_up(name, texts.get("PATH"), base))
-    files = sorted(path for path in candidates if _lies_in(folder, path) and os.path.isfile(path))
+    files = sorted(path for path in candidates if os.path.isfile(path) and _lies_in(folder, path))
     modules = {path.parent for path in files if path.suffix == ".py"}
     if any(_program(word).startswith(("python", "pypy")) for word in words):
         modules.update(bases)
@@ -170,7 +170,7 @@ def _bases(names: Mapping[str, object], base: Path, folder: Path) -> tuple[list[
     for inner in bases:  # which grows meanwhile: `cd a && cd b`
         for name in names:
             path = _path(inner, name)
-            if path is not None and path not in bases and _lies_in(folder, path) and os.path.isdir(path):
+            if path is not None and path not in bases and os.path.isdir(path) and _lies_in(folder, path):
                 if len(bases) == _MOST_FOLDERS:
                     return bases, False
                 bases.append(path)

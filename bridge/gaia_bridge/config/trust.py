@@ -27,7 +27,7 @@ from gaia_bridge.config.programs import programs_of
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_object
 
-__all__ = ["WHOLE_FILES", "TrustStore", "approval_key", "whole_files"]
+__all__ = ["WHOLE_FILES", "TrustStore", "approval_key", "program_names", "whole_files"]
 
 _APPROVED: Final = "approved"
 _FILLED_IN: Final = "filled_in"
@@ -43,7 +43,7 @@ WHOLE_FILES: Final = 5_000
 """Files of a folder that an approval holds as a whole. It is read before each start, and 5,000 files take half a second
 on a slow disk; of a larger folder, these are held, and whoever approves it is warned."""
 
-_LARGEST_OF_WHOLE: Final = 256 * 1024
+_LARGEST_OF_WHOLE: Final = 64 * 1024
 """Bytes of a file in such a folder that is read; most source files are smaller, and larger ones are told by their size
 and time."""
 
@@ -200,6 +200,21 @@ def _filled_in(file: Path, entry: JSON) -> str | None:
     return digest([[name, _content(file.parent, name)] for name in names]) if names else None
 
 
+def program_names(file: Path, entry: JSON) -> str | None:
+    """Which files of the folder of a configuration file an entry runs, or would run if they were there, whatever is in
+    them; `None` if there are none.
+
+    Args:
+        file: The configuration file.
+        entry: The entry.
+    """
+    folder = _resolved(file).parent
+    found = programs_of(entry, folder)
+    files = [*found.files, *([] if found.whole is None else whole_files(found.whole)[0])]
+    names = [[str(path) for path in files], [[str(path), _modules(path)] for path in found.module_folders]]
+    return digest(names) if any(names) else None
+
+
 def _programs(file: Path, entry: JSON) -> str | None:
     """What the files of the project hold that the launch line runs, and in which folders more would be run if it were
     there; `None` if there are none."""
@@ -225,8 +240,11 @@ def whole_files(folder: Path) -> tuple[list[Path], bool]:
         The files, and whether these are all.
     """
     found: list[Path] = []
+    own = None
+    with suppress(ConfigError):
+        own = default_trust_path().parent  # in the home folder, where each approval changes a file
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(set(folders) - _NOT_RUN)
+        folders[:] = sorted(name for name in folders if name not in _NOT_RUN and Path(place, name) != own)
         found += (Path(place, name) for name in sorted(names))
         if len(found) > WHOLE_FILES:
             return found[:WHOLE_FILES], False

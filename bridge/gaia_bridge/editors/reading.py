@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.config.entries import RENAMED
 from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.oauth_options import OAUTH_KEYS
 from gaia_bridge.editors import jsonc, toml_tables
@@ -46,21 +47,6 @@ devcontainer.json; *.code-workspace."""
 
 _WAYS: Final = frozenset({"command", "url", "agent", "openapi", "serverUrl", "httpUrl"})
 """One of these makes an object an entry."""
-
-_RENAMED: Final = {
-    "serverUrl": "url",
-    "httpUrl": "url",
-    "environment": "env",
-    "http_headers": "headers",
-    "enabled_tools": "allowed_tools",
-    "includeTools": "allowed_tools",
-    "excludeTools": "disabled_tools",
-    "disabledTools": "disabled_tools",
-    "env_vars": "inherit_env",
-    "startup_timeout_sec": "startup_timeout",
-    "tool_timeout_sec": "timeout",
-}
-"""What our keys are called elsewhere."""
 
 _TYPES: Final = {
     "local": "stdio",
@@ -211,7 +197,7 @@ def entry_of_ours(entry: JSON, around: Surroundings | None = None) -> tuple[JSON
         if "command" in made:
             made.setdefault("args", [])  # else ours would split a path with a blank
         made = {key: _resolved(value, around) for key, value in made.items()}
-    unknown = [key for key in entry if _RENAMED.get(key, key) not in _KEPT and key not in _WITHOUT_MEANING]
+    unknown = [key for key in entry if RENAMED.get(key, key) not in _KEPT and key not in _WITHOUT_MEANING]
     return made, unknown
 
 
@@ -265,7 +251,7 @@ def _flattened(entry: JSON) -> JSON:
 def _translated(entry: JSON, shape: Shape | None) -> JSON:
     made: JSON = {}
     for key, value in entry.items():
-        ours = _RENAMED.get(key, key)
+        ours = RENAMED.get(key, key)
         if ours in _KEPT and value is not None and (ours == key or ours not in entry):
             made[ours] = value
     _translate_type(made, entry, shape)

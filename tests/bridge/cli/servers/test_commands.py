@@ -451,6 +451,15 @@ def test_an_approval_can_be_taken_back_and_what_the_user_added_needs_none(run: R
     assert "lists no server 'other' (there are: raw)" in err
 
 
+def test_an_argument_that_refers_to_a_variable_of_its_own_entry_is_shown_as_it_is_written(run: Run) -> None:
+    entry = {"command": "x", "args": ["--header", "Authorization:${AUTH}"], "env": {"AUTH": "Bearer 0123456789abcdef"}}
+    Path(GLOBAL).parent.mkdir(mode=0o700)
+    Path(GLOBAL).write_text(json.dumps({"mcpServers": {"x": entry}}), encoding="utf-8")
+    Path(GLOBAL).chmod(0o600)
+    code, out, err = run("list")
+    assert (code, "x --header Authorization:${AUTH}" in out, "0123456789" in out + err) == (0, True, False)
+
+
 @pytest.mark.requirement("C-18", "S-25")
 def test_who_approves_a_line_that_can_run_anything_is_warned(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     project(x={"command": "sh", "args": ["-c", 'exec "$PLACE/server"']})
