@@ -456,7 +456,7 @@ class StdioServerSpec(Struct, frozen=True):
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables of its environment."""
     cwd: str | None = None
-    """The folder that it is started in; that of the bridge if `None`."""
+    """The folder that it is started in; if `None`, one of its own, or the current one for what a project lists."""
     inherit_env: bool | tuple[str, ...] = ()
     """Variables of our own environment that it sees beside the harmless ones (`True`: all of them)."""
     options: ServerOptions = ServerOptions()

@@ -262,3 +262,19 @@ def test_a_file_that_others_can_write_starts_nothing(project: Path, caplog: pyte
         ConfiguredServers(everywhere).first()
     everywhere.chmod(0o600)
     assert [spec.name for spec in configured.again()] == ["a"]
+
+
+@pytest.mark.requirement("C-18", "F-360")
+@pytest.mark.parametrize("planted", ["raw.py", "raw/__main__.py", "typing.py"])
+def test_a_named_file_in_the_served_folder_starts_no_module_that_came_later(project: Path, planted: str) -> None:
+    file = written(project.with_name("own.json"), {"mcpServers": {"a": {"command": "python3", "args": ["-m", "raw"]}}})
+    configured = ConfiguredServers(file)
+    [spec] = configured.first()
+    assert configured.refusal(spec) is None
+    (project.parent / "notes.txt").touch()
+    assert configured.refusal(spec) is None
+    written(project.parent / planted, "")
+    assert "it was changed since it was approved" in (configured.refusal(spec) or "")
+    assert configured.again() == (spec,) and configured.left_out[0].kind == "change"
+    TrustStore().approve(file, "a", {"command": "python3", "args": ["-m", "raw"]})
+    assert configured.refusal(configured.again()[0]) is None

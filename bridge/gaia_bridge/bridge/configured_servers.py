@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from gaia_bridge.config import Layer, LayerState, LoadReport, ServersConfig, Tru
 from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.config.fingerprints import LAUNCH_KEYS, launch_line
 from gaia_bridge.config.layers import is_local
-from gaia_bridge.config.paths import default_servers_path
 from gaia_bridge.config.programs import program_files
 from gaia_bridge.config.servers_file import is_disabled
-from gaia_bridge.config.trust import approval_key
+from gaia_bridge.config.trust import approval_key, program_names
+from gaia_bridge.config.workplaces import lies_in_workspace
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import LeftOut, ServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -62,9 +62,11 @@ class ConfiguredServers:
         self._told: frozenset[str] = frozenset()
         self._in_use: dict[str, _InUse] = {}
         self._folder = current_folder()
-        self._exposed = {layer.path for layer in self._config.layers if _is_exposed(layer)}
+        self._exposed = {layer.path for layer in self._config.layers if lies_in_workspace(layer.path)}
         self._at_the_start = {
-            approval_key(layer.path, name, entry)
+            approval_key(layer.path, name, entry): program_names(layer.path, entry)
+            if layer.path in self._exposed
+            else None
             for layer in self._config.layers
             if not is_local(layer)
             for name, entry in layer.entries.items()
@@ -149,7 +151,7 @@ class ConfiguredServers:
             for layer_report in report.layers
             for name in layer_report.unapproved
             if (used := self._in_use.get(name)) is not None
-            and used.file == layer_report.layer.path
+            and used.file == _approved_as(layer_report.layer, name)
             and approvals.holds(used.file, name, used.spec.options.approval)
         }
 
@@ -157,7 +159,7 @@ class ConfiguredServers:
         """Remember what was approved as what, and say what is left out."""
         servers = {spec.name: spec for spec in report.servers} | {name: used.spec for name, used in held.items()}
         approved = {
-            spec.name: _InUse(of_file.layer.path, of_file.layer.entries[spec.name], spec)
+            spec.name: _InUse(_approved_as(of_file.layer, spec.name), of_file.layer.entries[spec.name], spec)
             for of_file in report.layers
             for spec in of_file.servers
             if spec.options.approval
@@ -210,16 +212,17 @@ class _Approvals(TrustStore):
     """Knows what was there at the start, and remembers why a question about a server could not be answered.
 
     Args:
-        given: What needs no approval, as `approval_key` tells it.
+        given: What needs no approval, as `approval_key` tells it, as long as it would run the files of these names.
     """
 
-    def __init__(self, given: Set[str]) -> None:
+    def __init__(self, given: Mapping[str, str | None]) -> None:
         super().__init__()
         self.errors: list[ConfigError] = []
         self._given = given
 
     def approval(self, file: Path, name: str, entry: JSON) -> str | None:
-        if (key := approval_key(file, name, entry)) in self._given:
+        key = approval_key(file, name, entry)
+        if key in self._given and self._given[key] == program_names(file, entry):
             return key
         try:
             return super().approval(file, name, entry)
@@ -231,11 +234,6 @@ class _Approvals(TrustStore):
         return approval in self._given or super().holds(file, name, approval)
 
 
-def _is_exposed(layer: Layer) -> bool:
-    """Whether a file lies, or is linked, where agents work: below the current folder, and not among our own files."""
-    try:
-        folder, own = current_folder().resolve(), default_servers_path().parent
-    except ConfigError:
-        return False
-    places = (layer.path.parent.resolve() / layer.path.name, layer.path.resolve())
-    return any(place.is_relative_to(folder) and not place.is_relative_to(own.resolve()) for place in places)
+def _approved_as(layer: Layer, name: str) -> Path:
+    """The file that the entry of a server is approved as a part of."""
+    return layer.approved_as(layer.entries[name]) or layer.path

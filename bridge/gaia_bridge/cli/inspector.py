@@ -14,6 +14,7 @@ import click
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
+from gaia_bridge.config.workplaces import own_folder
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
@@ -53,7 +54,8 @@ async def run_inspector(url: str) -> None:
         )
         return
     try:
-        child = Child(StdioServerSpec("inspector", program, (*_ARGUMENTS, url), inherit_env=True))
+        spec = StdioServerSpec("inspector", program, (*_ARGUMENTS, url), cwd=own_folder("inspector"), inherit_env=True)
+        child = Child(spec)
     except UpstreamError as error:
         logger.warning("the Inspector %s", error)
         return

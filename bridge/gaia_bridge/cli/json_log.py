@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import queue
@@ -9,11 +10,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
+from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
 from typing import Any
 
 from gaia_bridge.cli.logs import LineFormatter, call_of
+from gaia_bridge.cli.private_file import PrivateFile
 from gaia_bridge.constants import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE, STREAM_FAREWELL
 from gaia_bridge.errors import ConfigError
 
@@ -137,8 +139,12 @@ def log_to_json(file: Path) -> Callable[[], None]:
         ConfigError: It cannot be written.
     """
     try:
-        writer = RotatingFileHandler(file, maxBytes=JSON_LOG_BYTES, backupCount=JSON_LOG_FILES, encoding="utf-8")
+        writer = PrivateFile(file, maxBytes=JSON_LOG_BYTES, backupCount=JSON_LOG_FILES)
     except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise ConfigError(
+                str(file), "is a pipe that nobody reads", "name a file, or start the reader first"
+            ) from None
         raise ConfigError(str(file), f"cannot be written: {error.strerror or error}") from None
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(JSON_LOG_QUEUE)
     handler, root = _Queued(waiting), logging.getLogger()
@@ -157,6 +163,7 @@ def log_to_json(file: Path) -> Callable[[], None]:
         with suppress(queue.Full):  # the disk does not take it
             listener.stop()
             listener.say_lost()
-        writer.close()
+        with suppress(OSError):  # which was said when the first line could not be written
+            writer.close()
 
     return stop

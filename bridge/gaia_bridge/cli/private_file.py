@@ -26,7 +26,11 @@ class PrivateFile(RotatingFileHandler):
         return bool(super().shouldRollover(record))
 
     def _open(self) -> IO[str]:  # type: ignore[override] # the library says TextIOWrapper, and uses any text file
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        # To open a pipe that nobody reads would wait for ever; to write to one that is full may wait.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(self.baseFilename, flags, 0o600)
+        if hasattr(os, "O_NONBLOCK"):
+            os.set_blocking(descriptor, True)
         return open(descriptor, "a", encoding="utf-8", errors="replace")
 
     def handleError(self, record: logging.LogRecord) -> None:

@@ -6,7 +6,6 @@ printable before they come here.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Sequence
@@ -15,9 +14,10 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sources.public_names import is_source_name, source_prefix
+from gaia_bridge.sources.public_names import file_name
 
 if TYPE_CHECKING:
     from gaia_bridge.cli.private_file import PrivateFile
@@ -69,7 +69,7 @@ class ServerLogs:
         """What reads all that is kept of a server, and then whatever comes."""
         if self._folder is None:
             return LogReader(())
-        newest = _path(self._folder, server)
+        newest = self._folder / f"{file_name(server)}.log"
         return LogReader((newest.with_name(f"{newest.name}.1"), newest))
 
     def close(self) -> None:
@@ -85,9 +85,9 @@ class ServerLogs:
             return None
         from gaia_bridge.cli.private_file import PrivateFile  # most servers say nothing
 
-        path = _path(self._folder, server)
+        path = self._folder / f"{file_name(server)}.log"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self._folder)
             file = PrivateFile(path, maxBytes=MAX_BYTES, backupCount=1)
         except OSError as error:
             logger.warning("%s is not kept: %s", path, error.strerror)
@@ -182,11 +182,3 @@ class _Part:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _path(folder: Path, server: str) -> Path:
-    """The name as it is, or a safe one that no other server has: no plain name has an `@`."""
-    if is_source_name(server):
-        return folder / f"{server}.log"
-    digest = hashlib.sha256(server.encode()).hexdigest()[:16]
-    return folder / f"{source_prefix(server)}@{digest}.log"

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.config.command_lines import is_program, split_command
-from gaia_bridge.config.expansion import Expander
+from gaia_bridge.config.expansion import Expander, has_reference
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, kind_of
@@ -45,7 +45,7 @@ from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name, is_source_name
 
-__all__ = ["KEYS_OF", "OPTION_KEYS", "ParsedEntry", "entry_of", "parse_entry"]
+__all__ = ["KEYS_OF", "OPTION_KEYS", "RENAMED", "ParsedEntry", "entry_of", "parse_entry"]
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth", "proxy"})
@@ -74,10 +74,30 @@ _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
 """How editors spell Streamable HTTP."""
 
-_NAMED_ELSEWHERE: Final[dict[str, str]] = dict.fromkeys(
-    ("serverUrl", "server_url", "httpUrl", "http_url", "uri", "endpoint"), "url"
-)
-"""What other programs call our keys."""
+RENAMED: Final = {
+    "serverUrl": "url",
+    "httpUrl": "url",
+    "environment": "env",
+    "http_headers": "headers",
+    "enabled_tools": "allowed_tools",
+    "includeTools": "allowed_tools",
+    "excludeTools": "disabled_tools",
+    "disabledTools": "disabled_tools",
+    "env_vars": "inherit_env",
+    "startup_timeout_sec": "startup_timeout",
+    "tool_timeout_sec": "timeout",
+}
+"""What other programs call our keys, with values of the same kind: `import` and `add` rename them."""
+
+_NAMED_ELSEWHERE: Final[dict[str, str]] = {
+    **dict.fromkeys(("server_url", "http_url", "uri", "endpoint"), "url"),
+    **dict.fromkeys(("workingDirectory", "working_directory", "workdir"), "cwd"),
+    **dict.fromkeys(("startupTimeout", "startup_timeout_ms", "initTimeout"), "startup_timeout"),
+    **dict.fromkeys(("toolTimeout", "requestTimeout", "timeout_ms", "timeoutMs"), "timeout"),
+    "enabled": "disabled",
+    **RENAMED,
+}
+"""What other programs call our keys, or something like them."""
 
 _LONG_TIMEOUT: Final = 3_600.0
 """Seconds from which on a timeout was probably meant in milliseconds, as some editors count."""
@@ -117,7 +137,7 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
         raise EntryError(f"the entry is {kind_of(entry)}; expected an object")
     way = _way(entry)
     environ = os.environ if environ is None else environ
-    expander, of_tools = Expander(environ, folder), Expander(environ, folder)
+    expander, of_tools = Expander(environ, folder, entry), Expander(environ, folder)
     if way == "command":
         entry = with_arguments(entry, expander)
         refuse_bare_variables(entry)
@@ -319,7 +339,7 @@ def _key_warnings(entry: JSON, way: str) -> Iterator[str]:
         if key.lower() in _SELF_TRUST:
             yield f"{key!r} is not heeded: a file cannot approve its own servers"
         elif key in _HTTP_KEYS | _STDIO_KEYS | _AGENT_KEYS | _OPENAPI_KEYS:
-            if entry[key] is not None:
+            if entry[key] is not None and not (key == "env" and has_reference(entry)):
                 yield f"{key!r} is not heeded: it does not go with {way!r}"
         else:
             yield _unknown(key, known)
@@ -328,8 +348,10 @@ def _key_warnings(entry: JSON, way: str) -> Iterator[str]:
 def _unknown(key: str, known: Set[str], place: str = "") -> str:
     import difflib
 
-    similar = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
-    return f"{key!r}{place} is not known" + (f"; is it meant to be {similar[0]!r}?" if similar else "")
+    meant = _NAMED_ELSEWHERE.get(key) if not place else None
+    if meant not in known:
+        meant = next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.8)), None)
+    return f"{key!r}{place} is not known" + (f"; is it meant to be {meant!r}?" if meant else "")
 
 
 def _value_warnings(spec: ServerSpec) -> Iterator[str]:

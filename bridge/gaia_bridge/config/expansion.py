@@ -6,6 +6,7 @@ Before `{`, `$$` stands for one `$`: `$${HOME}` is the text `${HOME}`, and `$$${
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -114,19 +115,31 @@ class Expander:
     Args:
         environ: Where variables are looked up.
         folder: Where relative paths of files begin: the folder of the configuration file.
+        entry: The entry, if what its `env` sets is to be found before that, as programs would that fill in their own
+            arguments. In `env` itself, a variable is one of `environ`.
+
+    Raises:
+        EntryError: A reference in `env` leads nowhere or is not understood.
     """
 
-    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, environ: Mapping[str, str], folder: Path, entry: JSON | None = None) -> None:
         self._environ = environ
         self._folder = folder
         self.secrets: set[str] = set()
         """What was looked up. Not for any log."""
+        self._env: JSON | None = None
+        table = None if entry is None else entry.get("env")
+        if is_object(table):
+            self._env = {name: self._value(f"{name!r} in 'env'", item, self.path) for name, item in table.items()}
+            scalars = {name: item for name, item in self._env.items() if isinstance(item, str | int | float)}
+            own = {name: item if isinstance(item, str) else json.dumps(item) for name, item in scalars.items()}
+            self._environ = {**environ, **own}
 
     def entry(self, entry: JSON) -> JSON:
         """A copy of an entry whose texts have their references filled in; what is no text stays as it is.
 
         Args:
-            entry: An entry of a configuration file.
+            entry: The entry that this was made for, perhaps with its arguments in another form.
 
         Raises:
             EntryError: A reference leads nowhere or is not understood; names the place, the reference, and no value.
@@ -144,10 +157,12 @@ class Expander:
         if is_array(args := entry.get("args")):
             numbered = ((f"item {number} of 'args'", item) for number, item in enumerate(args, 1))
             found["args"] = [self._value(place, item, self.path) for place, item in numbered]
-        for key, fill in (("env", self.path), ("headers", self.text), ("oauth", self.text)):
+        for key in ("headers", "oauth"):
             if is_object(table := entry.get(key)):
-                found[key] = {name: self._value(f"{name!r} in '{key}'", item, fill) for name, item in table.items()}
-        return found
+                found[key] = {
+                    name: self._value(f"{name!r} in '{key}'", item, self.text) for name, item in table.items()
+                }
+        return found if self._env is None else {**found, "env": self._env}
 
     def path(self, place: str, text: str) -> str:
         """As `text`, of what may be a path: the home folder takes the place of `~` where it begins with `~/`.

@@ -30,6 +30,12 @@ _POLL: Final = 0.01
 _POSIX: Final = os.name == "posix"
 _UNCHANGED: Final = "the file is as it was"
 
+_NO_LOCKS: Final = frozenset(
+    getattr(errno, name) for name in ("ENOLCK", "ENOSYS", "EOPNOTSUPP", "EINVAL", "EIO") if hasattr(errno, name)
+)
+"""Errors of file systems that lock no files, now or at all."""
+_LOCKLESS: Final = "file systems of a network may have no locks: have HOME name a folder of this machine"
+
 
 def edit_json(path: Path, change: Callable[[JsonFile | None], str | None]) -> bool:
     """Change a JSON file of ours, as `edit_file` does. A new file can be read by its owner alone.
@@ -227,6 +233,11 @@ def _locked(target: Path, path: Path) -> Generator[None]:
     except Timeout:
         problem = f"{_holder(path)} has been changing it for {LOCK_TIMEOUT:g} seconds"
         raise ConfigError(str(target), problem, _UNCHANGED) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        problem = f"cannot be saved: {path} cannot be locked: {error.strerror}"
+        raise ConfigError(str(target), problem, f"{_UNCHANGED}; {_LOCKLESS}") from None
     try:
         if type(lock) is FileLock:  # where files cannot be locked, filelock uses the file's existence and content
             _sign(path)

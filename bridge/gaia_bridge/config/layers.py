@@ -22,11 +22,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
-from gaia_bridge.config.entries import parse_entry
+from gaia_bridge.config.entries import ParsedEntry, parse_entry
 from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_json, writable_by_others
 from gaia_bridge.config.paths import (
     SERVERS_FILE,
+    current_folder,
     default_servers_path,
     expanded,
     is_current_folder,
@@ -36,6 +37,7 @@ from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
 from gaia_bridge.config.showing import is_only_shown
 from gaia_bridge.config.trust import TrustStore
+from gaia_bridge.config.workplaces import folder_warning, in_own_folder, lies_in_workspace, needs_current_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -80,6 +82,51 @@ class Layer(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return repr_without(self, "entries")
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its programs are started in the current folder: it came with that folder, or lies in it."""
+        return is_local(self) or (self.kind is LayerKind.EXPLICIT and lies_in_workspace(self.path))
+
+    def placed(self, name: str, entry: Any) -> Any:
+        """An entry with the folder that its program is started in, if it names none and that is not the current one.
+
+        Args:
+            name: The server.
+            entry: Its entry, in this file.
+        """
+        return entry if self.is_in_place else in_own_folder(name, entry)
+
+    def approved_as(self, entry: Any) -> Path | None:
+        """The file that an entry is approved as a part of, where it needs an approval; `None` if it needs none.
+
+        Args:
+            entry: The entry, in this file.
+        """
+        if is_local(self):
+            return self.path
+        if not needs_current_folder(entry) or self.is_in_place:
+            return None
+        try:
+            return current_folder() / SERVERS_FILE
+        except ConfigError:  # where there is no folder, nothing was approved in it
+            return self.path
+
+    def parsed(self, name: str, entry: Any, environ: Mapping[str, str] | None = None) -> ParsedEntry:
+        """Understand an entry of this file, with the folder that its program is started in; see `parse_entry`.
+
+        Args:
+            name: The server.
+            entry: Its entry.
+            environ: Where `${VAR}` is looked up; the process environment if not given.
+
+        Raises:
+            EntryError: It cannot be used.
+        """
+        placed = self.placed(name, entry)
+        parsed = parse_entry(name, placed, self.path.parent, environ)
+        warning = "" if placed is entry else folder_warning(placed)
+        return replace(parsed, warnings=(*parsed.warnings, warning)) if warning else parsed
 
 
 class LayerReport(Struct, frozen=True):
@@ -204,7 +251,7 @@ class ServersConfig:
         found: dict[str, Layer] = {}
         refused: dict[str, str] = {}
         for layer in self._layers:
-            held, _ = self._judged(layer, trust) if trust is not None and is_local(layer) else ({}, {})
+            held, _ = self._judged(layer, trust, is_local(layer)) if trust is not None else ({}, {})
             refused |= held
             found |= dict.fromkeys(layer.entries.keys() - held.keys(), layer)
         return {name: found[name] for name in self.entries if name in found}, refused
@@ -229,8 +276,7 @@ class ServersConfig:
         above: set[str] = set()
         reports = list[LayerReport]()
         for layer in reversed(self._layers):
-            approvals = trust if trust is not None and asks(layer) else None
-            refused, approved = ({}, {}) if approvals is None else self._judged(layer, approvals)
+            refused, approved = ({}, {}) if trust is None else self._judged(layer, trust, asks(layer))
             reports.append(_resolved(layer, above, refused, approved, environ, secrets))
             above |= layer.entries.keys() - refused.keys()
         return LoadReport(tuple(reversed(reports)), frozenset(secrets))
@@ -315,11 +361,11 @@ class ServersConfig:
         self._edit(layer, change)
         return layer.path
 
-    def _judged(self, layer: Layer, trust: TrustStore) -> tuple[dict[str, str], dict[str, str]]:
+    def _judged(self, layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, str], dict[str, str]]:
         """The entries of a file that need an approval and have none, with the reason and what counts instead; and the
         approvals of the others."""
         below = {name: other for other in self._layers[: self._layers.index(layer)] for name in other.entries}
-        reasons, approved = _approvals(layer, trust)
+        reasons, approved = _approvals(layer, trust, asks)
         refused = {
             name: f"{reason}; until then, that of {below[name].path} counts" if name in below else reason
             for name, reason in reasons.items()
@@ -423,7 +469,7 @@ def _resolved(
                 raise EntryError("disabled")
             if name in refused:
                 raise EntryError(refused[name])
-            parsed = parse_entry(name, entry, layer.path.parent, environ)
+            parsed = layer.parsed(name, entry, environ)
         except EntryError as problem:
             skipped.append(SkippedServer(name, str(problem)))
         else:
@@ -436,29 +482,38 @@ def _resolved(
     return LayerReport(layer, tuple(servers), tuple(skipped), unapproved, overridden, tuple(warnings))
 
 
-def _approvals(layer: Layer, trust: TrustStore) -> tuple[dict[str, str], dict[str, str]]:
-    """The entries of a file that are not approved, or cannot be, with the reason; and the approvals of the others."""
+def _approvals(layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """The entries of a file that are not approved, or cannot be, with the reason; and the approvals of the others.
+
+    Where the file as a whole needs none, those need one that are to be started in the current folder.
+    """
     found: dict[str, str] = {}
     approved: dict[str, str] = {}
     for name, entry in layer.entries.items():
         if is_disabled(entry):
             continue
+        elsewhere = layer.approved_as(entry)
+        if not asks and elsewhere is None:
+            continue
         if not is_object(entry):
             found[name] = f"the entry is {kind_of(entry)}; expected an object"
             continue
         try:
-            if (approval := trust.approval(layer.path, name, entry)) is not None:
+            if (approval := trust.approval(elsewhere or layer.path, name, entry)) is not None:
                 approved[name] = approval
             else:
-                hint = f"{_not_approved(layer)} {shlex.quote(name)}"
+                hint = f"{_not_approved(layer, asks)} {shlex.quote(name)}"
                 found[name] = hint if is_server_name(name) else SERVER_NAME_RULE
         except ConfigError as error:
             found[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
     return found, approved
 
 
-def _not_approved(layer: Layer) -> str:
+def _not_approved(layer: Layer, asks: bool) -> str:
     """Why an entry of that file is not used; the name of the server follows."""
+    if not asks:
+        named = f" --config {shlex.quote(str(layer.path))}" if layer.kind is LayerKind.EXPLICIT else ""
+        return f"it is started in the current folder, and was not approved there; run: gaia-bridge trust{named}"
     reason = _NOT_APPROVED[layer.kind]
     is_elsewhere = is_local(layer) and not is_current_folder(layer.path.parent)
     return f"{reason} --config {shlex.quote(str(layer.path))}" if is_elsewhere else reason

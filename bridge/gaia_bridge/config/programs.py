@@ -1,31 +1,39 @@
-"""Which files a launch line runs: the program, what it is given to run, and what tells a runner what to run.
+"""Which files of a project a launch line runs: the program, what is run by it, and what tells a runner what to run.
 
-Only files are found that the line names, or that a well-known runner looks for by itself. What those load in turn is
-beyond any look at a line.
+Every word of the line is taken for a name, and every folder of the project that a word names for one that the program
+may change to: so `uv --directory sub run server.py`, `env -C sub ...` and `sh -c "cd sub && ..."` need no rule of their
+own. Where a line can run what none of its words names (`sh -c "$X"`, `python -c CODE`), nothing less than the whole
+folder is what was approved. What programs load in turn is beyond any look at a line, but for the modules that Python
+would find beside a script before all others.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from gaia_bridge.config.command_lines import launch_words
+from gaia_bridge.config.unnamed_programs import reason_for_whole_folder
 from gaia_bridge.config.variables import changes_programs
 from gaia_bridge.protocol.json_types import JSON, is_object
 
-__all__ = ["program_files", "works_in_folder"]
+__all__ = ["Programs", "program_files", "programs_of", "works_in_folder"]
 
 _MANIFESTS: Final = {
     **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), ("package.json",)),
     **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),
     **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    **dict.fromkeys(("just",), ("justfile", "Justfile", ".justfile")),
     "cargo": ("Cargo.toml",),
     "deno": ("deno.json", "deno.jsonc"),
     "docker": ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"),
-    "just": ("justfile", "Justfile"),
+    "go": ("go.mod",),
 }
 """Where runners look up what to run."""
 
@@ -38,34 +46,78 @@ _IN_FOLDERS: Final = ("__main__.py", "package.json", "index.js")
 _CHOOSING: Final = frozenset({"--directory", "--project", "--prefix", "--cwd", "-C", "--manifest-path", "--dir"})
 """Options that name the folder that a runner works in."""
 
-_BETWEEN: Final = re.compile(r"[\s;|&=,:'\"]+")
+_BETWEEN: Final = re.compile(r"[\s;|&=,:'\"()<>`]+")
 """What stands between the names of files in one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
 
+_GLUED: Final = range(2, 6)
+"""How many characters an option of one dash may have before its value: `-Csub`, `-m` in `-Bmsub.server`."""
 
-def program_files(entry: JSON, folder: Path) -> list[Path]:
-    """The files that an entry's launch line runs and that lie in a folder or below, or are links there.
+_ENDINGS: Final = ("", ".py", ".js", ".mjs", ".cjs", ".ts")
+"""What programs add to a name."""
+
+_MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+"""A Python module: `sub.server`."""
+
+_REFERENCE: Final = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+
+_MOST_FOLDERS: Final = 32
+"""Folders that the words of one line may name; a line that names more is not looked into."""
+
+
+class Programs(Struct, frozen=True):
+    """What of a project an approval holds, beside the launch line.
+
+    Args:
+        files: The files that the line runs.
+        module_folders: Folders in which Python looks for modules first, so that a new one there would be run.
+        whole: The folder of which everything is held, if the line can run what it does not name.
+        reason: Why.
+    """
+
+    files: tuple[Path, ...] = ()
+    module_folders: tuple[Path, ...] = ()
+    whole: Path | None = None
+    reason: str = ""
+
+
+def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = None) -> Programs:
+    """What of a folder an entry's launch line runs: what lies in it or below, and links there.
 
     The document of an API counts: it says what is sent where.
 
     Args:
         entry: An entry of a configuration file; its references are not filled in.
         folder: The folder, in which relative paths of the line begin.
+        environ: Where variables that the line refers to are looked up; the process environment if not given.
     """
     if isinstance(document := entry.get("openapi"), str) and "://" not in document:
         path = Path(os.path.normpath(folder / os.path.expanduser(document)))
-        return [path] if _lies_in(folder, path) and os.path.isfile(path) else []
+        return Programs((path,) if _lies_in(folder, path) and os.path.isfile(path) else ())
     command, env, cwd = (entry.get(key) for key in ("command", "env", "cwd"))
     if not isinstance(command, str):
-        return []
-    base = folder / os.path.expanduser(cwd) if isinstance(cwd, str) else folder
-    words = launch_words(entry)  # if it is one line, there may also be a program of that whole name
+        return Programs()
     texts = {name: text for name, text in env.items() if isinstance(text, str)} if is_object(env) else {}
-    named = [command, *words, *(text for name, text in texts.items() if changes_programs(name))]
-    found = (path for name in _names(named, base) for path in _run_by(base, name))
-    manifests = (base / name for name in _MANIFESTS.get(_program(words[0]), ()))
-    looked_up = (path for name in {command, words[0]} for path in _looked_up(name, texts.get("PATH"), base))
-    candidates = [*found, *manifests, *looked_up]
-    return sorted({path for path in candidates if _lies_in(folder, path) and os.path.isfile(path)})
+    known = {**(os.environ if environ is None else environ), **texts}
+    base = folder / os.path.expanduser(_filled(cwd, known)) if isinstance(cwd, str) else folder
+    words = [_filled(word, known) for word in launch_words(entry)]
+    deciding = [_filled(text, known) for name, text in texts.items() if changes_programs(name)]
+    names = dict.fromkeys(_names([_filled(command, known), *words, *deciding]))
+    bases, are_all = _bases(names, base, folder)
+    reason = reason_for_whole_folder(words) or ("" if are_all else f"it names more than {_MOST_FOLDERS} folders")
+    candidates = {path for inner in bases for path in _candidates(names, inner, words)}
+    candidates.update(path for name in {command, words[0]} for path in _looked_up(name, texts.get("PATH"), base))
+    files = sorted(path for path in candidates if os.path.isfile(path) and _lies_in(folder, path))
+    modules = {path.parent for path in files if path.suffix == ".py"}
+    if any(_program(word).startswith(("python", "pypy")) for word in words):
+        modules.update(bases)
+    modules = {path for path in modules if _lies_in(folder, path)}
+    whole = (base if _lies_in(folder, base) else folder) if reason else None
+    return Programs(tuple(files), tuple(sorted(modules)), whole, reason)
+
+
+def program_files(entry: JSON, folder: Path) -> list[Path]:
+    """The files that an entry's launch line runs and that lie in a folder or below; see `programs_of`."""
+    return list(programs_of(entry, folder).files)
 
 
 def works_in_folder(entry: JSON, folder: Path) -> bool:
@@ -89,23 +141,74 @@ def works_in_folder(entry: JSON, folder: Path) -> bool:
     return any((folder / name).is_file() for name in _MANIFESTS.get(program, ()))
 
 
-def _names(words: Sequence[str], base: Path) -> Iterator[str]:
-    module = False
+def _filled(text: str, known: Mapping[str, str]) -> str:
+    """A text with the variables in it filled in; other references stay, and so do those that lead nowhere."""
+    return _REFERENCE.sub(lambda found: known.get(found["name"]) or found["default"] or found[0], text)
+
+
+def _names(words: Sequence[str]) -> Iterator[str]:
+    """All that may be the name of a file, of a folder or of a module."""
     for word in words:
-        yield word
-        yield from _BETWEEN.split(word)
-        if module:  # python -m NAME
-            yield from (word.replace(".", "/") + end for end in (".py", "/__main__.py", "/__init__.py"))
-        module = word == "-m"
+        pieces = [word, *_BETWEEN.split(word), *_shell_words(word)]
+        for piece in pieces:
+            yield piece
+            if re.match(r"-[^-]", piece):
+                yield from (piece[length:] for length in _GLUED if piece[length:])
 
 
-def _run_by(base: Path, name: str) -> Iterator[Path]:
-    if not name or "\0" in name:
-        return
-    path = Path(os.path.normpath(base / os.path.expanduser(name)))
-    yield path
-    if os.path.isdir(path):
+def _shell_words(word: str) -> Sequence[str]:
+    """The words of a line inside of a word: a name in quotes may have blanks."""
+    try:
+        return shlex.split(word) if re.search(r"\s", word) else ()
+    except ValueError:
+        return ()
+
+
+def _bases(names: Mapping[str, object], base: Path, folder: Path) -> tuple[list[Path], bool]:
+    """The folders in which a program may look for what it is given, and whether these are all."""
+    bases = [base]
+    for inner in bases:  # which grows meanwhile: `cd a && cd b`
+        for name in names:
+            path = _path(inner, name)
+            if path is not None and path not in bases and os.path.isdir(path) and _lies_in(folder, path):
+                if len(bases) == _MOST_FOLDERS:
+                    return bases, False
+                bases.append(path)
+    return bases, True
+
+
+def _path(base: Path, name: str) -> Path | None:
+    return Path(os.path.normpath(base / os.path.expanduser(name))) if name and "\0" not in name else None
+
+
+def _candidates(names: Mapping[str, object], base: Path, words: Sequence[str]) -> Iterator[Path]:
+    """What may be run below a folder."""
+    for program in set(map(_program, words)) & _MANIFESTS.keys():
+        yield from (base / manifest for manifest in _MANIFESTS[program])
+    for name in names:
+        if (path := _path(base, name)) is None:
+            continue
+        if path.name:
+            yield from (path.with_name(path.name + ending) for ending in _ENDINGS)
         yield from (path / inner for inner in _IN_FOLDERS)
+        yield from _installed(base, name)
+        if _MODULE.fullmatch(name):
+            yield from _of_module(base, name)
+
+
+def _of_module(base: Path, name: str) -> Iterator[Path]:
+    """What runs when a Python module is imported, or run: its packages, too."""
+    place = base
+    for part in name.split("."):
+        place /= part
+        yield from (place / "__init__.py", place.with_name(f"{part}.py"))
+    yield place / "__main__.py"
+
+
+def _installed(base: Path, name: str) -> Iterator[Path]:
+    """What `npx NAME` and its like run of a project before they fetch anything."""
+    package = name[:1] + name[1:].partition("@")[0]
+    yield from (base / "node_modules" / ".bin" / package, base / "node_modules" / package / "package.json")
 
 
 def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:

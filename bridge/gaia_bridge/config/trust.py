@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +23,11 @@ from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_bytes, read_json, writable_by_others
 from gaia_bridge.config.fingerprints import PROGRAM_KEYS, digest, launch_line
 from gaia_bridge.config.paths import default_trust_path, expanded
-from gaia_bridge.config.programs import program_files
+from gaia_bridge.config.programs import programs_of
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_object
 
-__all__ = ["TrustStore", "approval_key"]
+__all__ = ["WHOLE_FILES", "TrustStore", "approval_key", "program_names", "whole_files"]
 
 _APPROVED: Final = "approved"
 _FILLED_IN: Final = "filled_in"
@@ -36,6 +38,22 @@ _CHUNK: Final = 1024 * 1024
 
 _LARGEST_PROGRAM: Final = 256 * 1024 * 1024
 """Bytes of a program that is read to tell it from others; larger ones are told by their size and time."""
+
+WHOLE_FILES: Final = 5_000
+"""Files of a folder that an approval holds as a whole. It is read before each start, and 5,000 files take half a second
+on a slow disk; of a larger folder, these are held, and whoever approves it is warned."""
+
+_LARGEST_OF_WHOLE: Final = 64 * 1024
+"""Bytes of a file in such a folder that is read; most source files are smaller, and larger ones are told by their size
+and time."""
+
+_NOT_RUN: Final = frozenset({".git", ".hg", "__pycache__"})
+"""Folders in it that change all the time, and hold no programs that a line could name."""
+
+_MODULE_ENDINGS: Final = (".py", ".pyc", ".pyd", ".so")
+"""Of files that Python imports."""
+
+_INITIAL: Final = tuple(f"__init__{ending}" for ending in _MODULE_ENDINGS)
 
 
 class TrustStore:
@@ -182,19 +200,75 @@ def _filled_in(file: Path, entry: JSON) -> str | None:
     return digest([[name, _content(file.parent, name)] for name in names]) if names else None
 
 
-def _programs(file: Path, entry: JSON) -> str | None:
-    """What the files of the project hold that the launch line runs; `None` if there are none."""
+def program_names(file: Path, entry: JSON) -> str | None:
+    """Which files of the folder of a configuration file an entry runs, or would run if they were there, whatever is in
+    them; `None` if there are none.
+
+    Args:
+        file: The configuration file.
+        entry: The entry.
+    """
     folder = _resolved(file).parent
-    found = program_files(entry, folder)
-    return digest([[os.path.relpath(path, folder), _program(path)] for path in found]) if found else None
+    found = programs_of(entry, folder)
+    files = [*found.files, *([] if found.whole is None else whole_files(found.whole)[0])]
+    names = [[str(path) for path in files], [[str(path), _modules(path)] for path in found.module_folders]]
+    return digest(names) if any(names) else None
 
 
-def _program(path: Path) -> str | None:
+def _programs(file: Path, entry: JSON) -> str | None:
+    """What the files of the project hold that the launch line runs, and in which folders more would be run if it were
+    there; `None` if there are none."""
+    folder = _resolved(file).parent
+    found = programs_of(entry, folder)
+    held: list[Any] = [[os.path.relpath(path, folder), _program(path, _LARGEST_PROGRAM)] for path in found.files]
+    held += [["modules", os.path.relpath(path, folder), _modules(path)] for path in found.module_folders]
+    if found.whole is not None:
+        held += [
+            ["whole", os.path.relpath(path, folder), _program(path, _LARGEST_OF_WHOLE)]
+            for path in whole_files(found.whole)[0]
+        ]
+    return digest(held) if held else None
+
+
+def whole_files(folder: Path) -> tuple[list[Path], bool]:
+    """The files of a folder that an approval holds as a whole.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The files, and whether these are all.
+    """
+    found: list[Path] = []
+    own = None
+    with suppress(ConfigError):
+        own = default_trust_path().parent  # in the home folder, where each approval changes a file
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _NOT_RUN and Path(place, name) != own)
+        found += (Path(place, name) for name in sorted(names))
+        if len(found) > WHOLE_FILES:
+            return found[:WHOLE_FILES], False
+    return found, True
+
+
+def _modules(folder: Path) -> list[str]:
+    """The names under which Python finds modules in a folder; what is in them is not held."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.name.endswith(_MODULE_ENDINGS) or _is_package(entry))
+    return []
+
+
+def _is_package(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder takes the place of a module that Python would find elsewhere: one without this file does not."""
+    return entry.name.isidentifier() and any(map(os.path.exists, (os.path.join(entry, n) for n in _INITIAL)))
+
+
+def _program(path: Path, largest: int) -> str | None:
     known = hashlib.sha256()
     try:
-        with open(path, "rb") as program:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as program:  # it may be a FIFO
             status = os.fstat(program.fileno())
-            if status.st_size > _LARGEST_PROGRAM:
+            if status.st_size > largest or not stat.S_ISREG(status.st_mode):
                 return f"{status.st_size} {status.st_mtime_ns}"
             while chunk := program.read(_CHUNK):
                 known.update(chunk)

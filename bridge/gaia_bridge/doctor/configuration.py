@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from gaia_bridge.config import Layer, LayerKind, LayerState
+from gaia_bridge.config.workplaces import folder_warning
 from gaia_bridge.doctor.checks import Subject
 from gaia_bridge.doctor.findings import Finding, Kind, Level, Repair
 from gaia_bridge.doctor.repairing import OF_OTHERS, narrow
@@ -66,6 +67,14 @@ _DOUBTFUL = Kind(
     "an entry has an unknown key, or a value that was probably not meant",
     "the key is ignored, or the value does something else than it says elsewhere",
     "change the entry as the message says",
+)
+_RELATIVE = Kind(
+    "config.relative",
+    Level.WARNING,
+    "an entry of your own file names something in the folder that its program is started in",
+    "your servers are started in folders of their own, because others write the folders that you work in",
+    'write the folder that is meant into the entry: "cwd": "/FOLDER"; with "cwd": ".", it is the one where the bridge '
+    "runs, once you approve the server there: gaia-bridge trust NAME",
 )
 _NO_KEYRING = Kind(
     "config.no-keyring",
@@ -159,8 +168,10 @@ def _of_entry(entry: Entry) -> Iterator[Finding]:
         yield _MISSING.found(f"{where}: {entry.problem}", entry.name)
     elif entry.state is State.UNUSABLE:
         yield _UNUSABLE.found(f"{where}: {entry.problem}", entry.name)
+    placed = entry.layer.placed(entry.name, entry.layer.entries[entry.name])
     for warning in entry.warnings:
-        yield _DOUBTFUL.found(f"{where}: {warning}", entry.name)
+        kind = _RELATIVE if warning == folder_warning(placed) else _DOUBTFUL
+        yield kind.found(f"{where}: {warning}", entry.name)
 
 
 def _check_trust(at: Surroundings) -> list[Finding]:
@@ -181,8 +192,8 @@ def _check_trust(at: Surroundings) -> list[Finding]:
 CONFIGURATION = Subject(
     "Configuration",
     (
-        *(_FINE, _NONE, _BROKEN, _NO_FILE, _UNKNOWN, _UNUSABLE, _MISSING, _DOUBTFUL, _NO_KEYRING),
-        *(_OPEN_SECRET, _DISABLED),
+        *(_FINE, _NONE, _BROKEN, _NO_FILE, _UNKNOWN, _UNUSABLE, _MISSING, _DOUBTFUL, _RELATIVE),
+        *(_NO_KEYRING, _OPEN_SECRET, _DISABLED),
     ),
     _check,
 )

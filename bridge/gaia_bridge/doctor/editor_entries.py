@@ -24,7 +24,7 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 
 __all__ = ["BrokenFile", "EditorEntry", "editor_entries"]
 
-_MODULE: Final = ("-m", "gaia_bridge")
+_MODULE: Final = (("-m", "gaia_bridge"), ("-P", "-m", "gaia_bridge"))
 
 
 class EditorEntry(Struct, frozen=True):
@@ -57,7 +57,8 @@ class EditorEntry(Struct, frozen=True):
     def program(self) -> list[str]:
         """The part of its command line that is the program: one word, or Python and the module."""
         words = self.words
-        return words[:3] if tuple(words[1:3]) == _MODULE else words[:1]
+        length = next((len(module) for module in _MODULE if tuple(words[1 : 1 + len(module)]) == module), 0)
+        return words[: 1 + length]
 
     @property
     def arguments(self) -> list[str]:

@@ -18,7 +18,6 @@ from gaia_bridge.config import (
     TrustStore,
     default_servers_path,
     is_disabled,
-    parse_entry,
 )
 from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.errors import ConfigError
@@ -166,7 +165,7 @@ def _entry(name: str, layer: Layer, environ: Mapping[str, str]) -> Entry:
         return Entry(name, layer, State.DISABLED)
     keyring = any("${keyring:" in text for text in texts_in(value))
     try:
-        parsed = parse_entry(name, value, layer.path.parent, environ)
+        parsed = layer.parsed(name, value, environ)
     except MissingReferenceError as error:
         return Entry(name, layer, State.MISSING, problem=str(error), keyring=keyring)
     except EntryError as error:

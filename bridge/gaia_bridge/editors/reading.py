@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.config.entries import RENAMED
 from gaia_bridge.config.oauth_options import OAUTH_KEYS
 from gaia_bridge.editors import jsonc, toml_tables
 from gaia_bridge.editors.entries import is_ours
@@ -47,21 +48,6 @@ settings; opencode; devcontainer.json; *.code-workspace."""
 
 _WAYS: Final = frozenset({"command", "url", "agent", "openapi", "serverUrl", "httpUrl"})
 """One of these makes an object an entry."""
-
-_RENAMED: Final = {
-    "serverUrl": "url",
-    "httpUrl": "url",
-    "environment": "env",
-    "http_headers": "headers",
-    "enabled_tools": "allowed_tools",
-    "includeTools": "allowed_tools",
-    "excludeTools": "disabled_tools",
-    "disabledTools": "disabled_tools",
-    "env_vars": "inherit_env",
-    "startup_timeout_sec": "startup_timeout",
-    "tool_timeout_sec": "timeout",
-}
-"""What our keys are called elsewhere."""
 
 _TYPES: Final = {
     "local": "stdio",
@@ -223,7 +209,7 @@ def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[s
     entry = _flattened(entry)
     foreign = [key for key in entry if shape is not None and _is_without_meaning(key, entry[key], shape)]
     entry = {key: value for key, value in entry.items() if key not in foreign}
-    unknown = [key for key in entry if _RENAMED.get(key, key) not in _KEPT and key not in _WITHOUT_MEANING]
+    unknown = [key for key in entry if RENAMED.get(key, key) not in _KEPT and key not in _WITHOUT_MEANING]
     return _translated(entry, shape), [*foreign, *unknown]
 
 
@@ -292,7 +278,7 @@ def _flattened(entry: JSON) -> JSON:
 def _translated(entry: JSON, shape: Shape | None) -> JSON:
     made: JSON = {}
     for key, value in entry.items():
-        ours = _RENAMED.get(key, key)
+        ours = RENAMED.get(key, key)
         if ours in _KEPT and value is not None and (ours == key or ours not in entry):
             both = ours == "disabled_tools" and is_array(made.get(ours)) and is_array(value)
             made[ours] = [*made[ours], *value] if both else value

@@ -21,6 +21,7 @@ from gaia_bridge.front.greeting import (
     read_greeting,
     written,
 )
+from gaia_bridge.front.place import ELSEWHERE
 from gaia_bridge.version import __version__
 
 TYPE_CHECKING = False  # see gaia_bridge
@@ -344,11 +345,11 @@ def alone(place: Place, until: float) -> Generator[int]:
         until: When to give up, in monotonic time.
 
     Raises:
-        BridgeDownError: Somebody else has the lock.
+        BridgeDownError: Somebody else has the lock, or the file system has none.
     """
     lock = _opened(place.lock)
     try:
-        while not (_locked(lock) and _is_at(lock, place.lock)):
+        while not (_locked(lock, place.lock) and _is_at(lock, place.lock)):
             if time.monotonic() > until:
                 raise BridgeDownError(f"another program has been starting the bridge for long; see {place.log}")
             time.sleep(_LOOK)
@@ -371,11 +372,14 @@ def _is_at(descriptor: int, path: str) -> bool:
         return False
 
 
-def _locked(lock: int) -> bool:
+def _locked(lock: int, path: str) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        why = f"{error.strerror}; file systems of a network may have no locks"
+        raise BridgeDownError(f"{path} cannot be locked: {why}: {ELSEWHERE}") from None
     return True
 
 

@@ -42,19 +42,19 @@ _SERVERS_FILE = "mcp_servers.json"
 """As `gaia_bridge.config.paths` has it, which takes longer to import."""
 
 
-_ELSEWHERE = "have XDG_RUNTIME_DIR name a folder of your own (chmod 700) that can be written"
+ELSEWHERE = "have XDG_RUNTIME_DIR name a folder of your own (chmod 700) that can be written"
 
 _REMEDIES = {
-    errno.EROFS: f"its disk can only be read: {_ELSEWHERE}",
-    errno.ENOSPC: f"make room on its disk, or {_ELSEWHERE}",
-    errno.EDQUOT: f"make room on its disk, or {_ELSEWHERE}",
+    errno.EROFS: f"its disk can only be read: {ELSEWHERE}",
+    errno.ENOSPC: f"make room on its disk, or {ELSEWHERE}",
+    errno.EDQUOT: f"make room on its disk, or {ELSEWHERE}",
     errno.EMFILE: "allow this program more open files: ulimit -n 1024",
     errno.ENFILE: "the system has too many open files: end some programs",
-    errno.EACCES: f"give yourself the right to write there, or {_ELSEWHERE}",
-    errno.EPERM: f"give yourself the right to write there, or {_ELSEWHERE}",
+    errno.EACCES: f"give yourself the right to write there, or {ELSEWHERE}",
+    errno.EPERM: f"give yourself the right to write there, or {ELSEWHERE}",
     errno.ENAMETOOLONG: "have XDG_RUNTIME_DIR name a folder of your own (chmod 700) with a shorter path",
-    errno.ENOTDIR: f"remove the file that stands where a folder is needed, or {_ELSEWHERE}",
-    errno.EEXIST: f"remove the file that stands where a folder is needed, or {_ELSEWHERE}",
+    errno.ENOTDIR: f"remove the file that stands where a folder is needed, or {ELSEWHERE}",
+    errno.EEXIST: f"remove the file that stands where a folder is needed, or {ELSEWHERE}",
 }
 """What to do about what a system refuses, by the number of its error."""
 
@@ -180,7 +180,8 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
     """
     folder = runtime_path(environ)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        for each in (os.path.dirname(folder), folder):  # `makedirs` has its mode for the last one alone
+            os.makedirs(each, mode=0o700, exist_ok=True)
     except OSError as error:
         why = f"{error.strerror}{remedy(error)}"
         raise PlaceError(f"{folder}: the folder of the bridge's sockets cannot be made: {why}") from None
@@ -198,9 +199,9 @@ def remedy(error: OSError) -> str:
 def _why_not_private(folder: str) -> str:
     about = os.lstat(folder)
     if not stat.S_ISDIR(about.st_mode):
-        return f"it is a link; expected a folder that only you can open: remove it, or {_ELSEWHERE}"
+        return f"it is a link; expected a folder that only you can open: remove it, or {ELSEWHERE}"
     if about.st_uid != os.getuid():
-        return f"it belongs to user {about.st_uid}; expected a folder of your own: {_ELSEWHERE}"
+        return f"it belongs to user {about.st_uid}; expected a folder of your own: {ELSEWHERE}"
     return "others may write to it; expected a folder that only you can open: chmod 700 it, or remove it"
 
 

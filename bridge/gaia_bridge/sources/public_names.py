@@ -25,6 +25,7 @@ __all__ = [
     "agent_name",
     "assign_names",
     "clean_name",
+    "file_name",
     "fitting_names",
     "is_server_name",
     "is_source_name",
@@ -112,6 +113,17 @@ def source_prefixes(names: Iterable[str]) -> dict[str, str]:
         taken.add(prefix)
         prefixes[name] = prefix
     return prefixes
+
+
+def file_name(server: str) -> str:
+    """The name of a file or folder for a server: its own, or a safe one that no other has: no plain name has an `@`.
+
+    Args:
+        server: The name of a server.
+    """
+    if is_source_name(server):
+        return server
+    return f"{source_prefix(server)}@{hashlib.sha256(server.encode()).hexdigest()[:16]}"
 
 
 def words_of(name: str) -> list[str]:

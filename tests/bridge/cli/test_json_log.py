@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import stat
 import threading
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from gaia_bridge.calls.call_log import CallRecord, tell_of
 from gaia_bridge.cli import json_log
 from gaia_bridge.cli.json_log import log_to_json
+from gaia_bridge.cli.private_file import PrivateFile
 from gaia_bridge.constants import JSON_LOG_FILES
 from gaia_bridge.errors import ConfigError
 from tests.support.waiting import PATIENCE
@@ -50,7 +52,7 @@ def test_each_record_is_an_object(tmp_path: Path) -> None:
     assert "RuntimeError: password=***" in second["traceback"]
 
 
-class Held(RotatingFileHandler):
+class Held(PrivateFile):
     """A file on a disk that takes its time."""
 
     free = threading.Event()
@@ -65,7 +67,7 @@ def test_what_is_left_out_is_counted_and_said_where_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_log, "JSON_LOG_QUEUE", 10)
-    monkeypatch.setattr(json_log, "RotatingFileHandler", Held)
+    monkeypatch.setattr(json_log, "PrivateFile", Held)
     file = tmp_path / "log.jsonl"
     for round_number in range(2):
         Held.free.clear()
@@ -98,3 +100,34 @@ def test_the_files_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written"):
         log_to_json(tmp_path / "none" / "log.jsonl")
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    log_to_json(tmp_path / "log.jsonl")()
+    assert stat.S_IMODE((tmp_path / "log.jsonl").stat().st_mode) == 0o600
+
+
+def test_a_pipe_that_nobody_reads_is_said_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="is a pipe that nobody reads"):
+        log_to_json(tmp_path / "pipe")
+
+
+def test_a_pipe_that_somebody_reads_is_written(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        stop = log_to_json(tmp_path / "pipe")
+        logger.info("rings")
+        stop()
+        assert json.loads(os.read(reader, 1_000))["message"] == "rings"
+    finally:
+        os.close(reader)
+
+
+def test_a_full_disk_stops_nothing_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    stop = log_to_json(Path("/dev/full"))
+    for _ in range(3):
+        logger.info("x")
+    stop()
+    assert caplog.text.count("/dev/full cannot be written any more") == 1

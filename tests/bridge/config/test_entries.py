@@ -338,11 +338,53 @@ def test_tools_can_be_tailored_and_what_their_defaults_refer_to_is_secret() -> N
             {"command": "a", "tools": {"t": {"arguments": {"b": {"required": True}}}}},
             "'required' in 'tools.t.arguments.b' is not known",
         ),
+        ({"command": "a", "tool_timeout_sec": 9}, "'tool_timeout_sec' is not known; is it meant to be 'timeout'?"),
+        (
+            {"command": "a", "startup_timeout_ms": 9},
+            "'startup_timeout_ms' is not known; is it meant to be 'startup_timeout'?",
+        ),
+        ({"command": "a", "enabled": False}, "'enabled' is not known; is it meant to be 'disabled'?"),
+        ({"url": URL, "workdir": "/x"}, "'workdir' is not known"),
         ({"command": "a", "timeout": 30_000}, "'timeout' is 30000 seconds; is it meant in milliseconds?"),
     ],
 )
 def test_what_is_probably_a_mistake_is_a_warning(entry: JSON, warning: str) -> None:
     assert warnings(entry) == (warning,)
+
+
+REMOTE = {
+    "command": "npx",
+    "args": ["mcp-remote", URL, "--header", "Authorization:${AUTH_HEADER}", "--port=${env:PORT}"],
+    "env": {"AUTH_HEADER": "Bearer ${TOKEN}", "PORT": 8080, "PATH": "${PATH}:/opt"},
+    "cwd": "/srv/${PORT}",
+}
+
+
+def test_what_an_entry_refers_to_is_looked_for_among_its_own_variables_first() -> None:
+    found = parsed(REMOTE, TOKEN="t0ken", PATH="/bin", PORT="1")
+    spec = found.spec
+    assert isinstance(spec, StdioServerSpec)
+    assert (spec.args[3:], spec.cwd) == (("Authorization:Bearer t0ken", "--port=8080"), "/srv/8080")
+    assert spec.env == {"AUTH_HEADER": "Bearer t0ken", "PORT": "8080", "PATH": "/bin:/opt"}
+    assert {"t0ken", "Bearer t0ken"} <= found.secrets and not found.warnings
+    assert "t0ken" not in repr(found)
+
+
+def test_a_server_on_the_network_finds_what_its_entry_sets_as_well() -> None:
+    entry = {"url": URL + "/${ID}", "headers": {"X": "${KEY:-none}"}, "env": {"ID": "one", "KEY": "two"}}
+    spec = parsed(entry, KEY="other").spec
+    assert isinstance(spec, HttpServerSpec)
+    assert (spec.url, spec.headers, warnings(entry)) == (URL + "/one", {"X": "two"}, ())
+
+
+def test_a_line_that_is_split_is_filled_in_from_its_own_variables() -> None:
+    spec = parsed({"command": "x --to ${WHERE}", "env": {"WHERE": "a b"}}).spec
+    assert isinstance(spec, StdioServerSpec) and spec.args == ("--to", "a b")
+
+
+def test_a_variable_does_not_refer_to_one_of_its_own_entry() -> None:
+    entry = {"command": "x", "env": {"A": "${B}", "B": "b"}}
+    assert problem(entry) == "'A' in 'env' needs the environment variable B, which is not set"
 
 
 @pytest.mark.requirement("C-19")

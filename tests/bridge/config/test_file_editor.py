@@ -337,3 +337,18 @@ def test_a_file_that_may_not_be_read_is_reported_and_left_alone(file: Path) -> N
     file.chmod(0o600)
     assert reading == saving == f"{file}: cannot be read: Permission denied"
     assert file.read_text(encoding="utf-8") == OLD
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO])
+def test_a_file_system_without_locks_is_named_with_the_file_and_a_remedy(
+    number: int, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(ConfigError) as refusal:
+        edit_json(file, lambda _: "{}")
+    told = "have HOME name a folder of this machine"
+    for part in (f".{file.name}.lock cannot be locked: {os.strerror(number)}", told):
+        assert part in str(refusal.value)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge.config import LayerKind, LayerState, ServersConfig, TrustStore
 from gaia_bridge.config.documents import to_text
+from gaia_bridge.config.workplaces import own_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
@@ -87,7 +88,7 @@ def test_a_local_entry_replaces_a_global_one_as_a_whole(project: Path) -> None:
     config = ServersConfig()
     assert config.entries == {"a": {"command": "local"}, "b": B}
     report = config.resolve()
-    assert report.servers == (StdioServerSpec("b", "b"), StdioServerSpec("a", "local"))
+    assert report.servers == (StdioServerSpec("b", "b", cwd=own_folder("b")), StdioServerSpec("a", "local"))
     assert [layer.overridden for layer in report.layers] == [("a",), ()]
 
 
@@ -228,7 +229,7 @@ def test_a_broken_file_is_reported_and_the_other_one_loads(project: Path) -> Non
     written(project, '{"mcpServers": {"b": ')
     config = ServersConfig()
     report = config.resolve()
-    assert report.servers == (StdioServerSpec("a", "a"),)
+    assert report.servers == (StdioServerSpec("a", "a", cwd=own_folder("a")),)
     assert [layer.layer.state for layer in report.layers] == [LayerState.LOADED, LayerState.FAILED]
     [error] = report.errors
     assert error.place == f"{project}:1:22"
@@ -413,7 +414,7 @@ def test_a_projects_servers_count_only_when_approved(project: Path) -> None:
     written(project, {"mcpServers": {"b": {**B, "trusted": True}, "c": entry, "d": {**C, "disabled": True}}})
     config, trust = ServersConfig(), TrustStore()
     report = config.resolve({}, trust)
-    assert report.servers == (StdioServerSpec("a", "a"),)
+    assert report.servers == (StdioServerSpec("a", "a", cwd=own_folder("a")),)
     assert [(name, reason.rpartition("run: ")[2]) for name, reason in report.skipped] == [
         ("b", "gaia-bridge trust b"),
         ("c", "gaia-bridge trust c"),  # and its file was not looked for

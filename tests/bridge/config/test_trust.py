@@ -137,6 +137,45 @@ def test_what_a_file_fills_into_the_launch_line_is_approved_with_it(entry: dict[
         ({"command": "npm", "args": ["start"]}, "package.json"),
         ({"command": "uv", "args": ["run", "server"]}, "pyproject.toml"),
         ({"command": "make", "args": ["serve"]}, "Makefile"),
+        ({"command": "uv", "args": ["--directory", "sub", "run", "server.py"]}, "sub/server.py"),
+        ({"command": "uv", "args": ["--directory=sub", "run", "server.py"]}, "sub/server.py"),
+        ({"command": "uv", "args": ["--directory", "sub", "run", "python", "-m", "server"]}, "sub/server.py"),
+        ({"command": "uv", "args": ["--project", "sub", "run", "serve"]}, "sub/pyproject.toml"),
+        ({"command": "sh", "args": ["-c", "cd sub && python3 server.py"]}, "sub/server.py"),
+        ({"command": "sh", "args": ["-c", "cd sub;cd inner;exec 'a b.sh'"]}, "sub/inner/a b.sh"),
+        ({"command": "bash", "args": ["-lc", "./x"]}, "x"),
+        ({"command": "env", "args": ["-C", "sub", "python3", "server.py"]}, "sub/server.py"),
+        ({"command": "env", "args": ["-Csub", "python3", "server.py"]}, "sub/server.py"),
+        ({"command": "env", "args": ["-S", "sh -c 'cd sub && ./x'"]}, "sub/x"),
+        ({"command": "python3", "args": ["-msub.server"]}, "sub/server.py"),
+        ({"command": "python3", "args": ["-Bm", "sub.server"]}, "sub/__init__.py"),
+        ({"command": "python3", "args": ["-c", "import sub.server"]}, "sub/server.py"),
+        ({"command": "python3", "args": ["sub"]}, "sub/__main__.py"),
+        ({"command": "uvicorn", "args": ["sub.server:app"]}, "sub/server.py"),
+        ({"command": "gunicorn", "args": ["--chdir", "sub", "server:app"]}, "sub/server.py"),
+        ({"command": "npm", "args": ["-C", "sub", "start"]}, "sub/package.json"),
+        ({"command": "npm", "args": ["--prefix=sub", "start"]}, "sub/package.json"),
+        ({"command": "pnpm", "args": ["--dir", "sub", "start"]}, "sub/package.json"),
+        ({"command": "yarn", "args": ["--cwd", "sub", "start"]}, "sub/package.json"),
+        ({"command": "bun", "args": ["--cwd=sub", "run", "server.ts"]}, "sub/server.ts"),
+        ({"command": "make", "args": ["-Csub", "serve"]}, "sub/Makefile"),
+        ({"command": "make", "args": ["-f", "sub/own.mk"]}, "sub/own.mk"),
+        ({"command": "just", "args": ["-d", "sub", "serve"]}, "sub/justfile"),
+        ({"command": "cargo", "args": ["run", "--manifest-path", "sub/Cargo.toml"]}, "sub/Cargo.toml"),
+        ({"command": "go", "args": ["-C", "sub", "run", "main.go"]}, "sub/main.go"),
+        ({"command": "poetry", "args": ["-C", "sub", "run", "serve"]}, "sub/pyproject.toml"),
+        ({"command": "pipx", "args": ["run", "--path", "sub/tool.py"]}, "sub/tool.py"),
+        ({"command": "docker", "args": ["compose", "-f", "sub/own.yml", "up"]}, "sub/own.yml"),
+        ({"command": "docker", "args": ["compose", "--project-directory", "sub", "up"]}, "sub/compose.yaml"),
+        ({"command": "node", "args": ["-r./sub/x.js", "-e", "0"]}, "sub/x.js"),
+        ({"command": "node", "args": ["--import", "./sub/x.mjs", "other.js"]}, "sub/x.mjs"),
+        ({"command": "node", "args": ["sub/x"]}, "sub/x.js"),
+        ({"command": "deno", "args": ["run", "-A", "sub/x.ts"]}, "sub/x.ts"),
+        ({"command": "npx", "args": ["-y", "tool@1"]}, "node_modules/.bin/tool"),
+        ({"command": "npx", "args": ["-y", "@a/tool"]}, "node_modules/@a/tool/package.json"),
+        ({"command": "python3", "args": ["${WHERE:-sub}/server.py"]}, "sub/server.py"),
+        ({"command": "python3", "args": ["${WHERE}/server.py"], "env": {"WHERE": "sub"}}, "sub/server.py"),
+        ({"command": "python3", "args": ["server.py"], "cwd": "${WHERE:-sub}"}, "sub/server.py"),
     ],
 )
 def test_a_program_of_the_project_that_changed_is_asked_about_again(
@@ -144,7 +183,7 @@ def test_a_program_of_the_project_that_changed_is_asked_about_again(
 ) -> None:
     (tmp_path / "sub").mkdir()
     path = tmp_path / program
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     file, trust = tmp_path / "f.json", TrustStore()
     for content in ("one", "two"):
         path.write_text(content, encoding="utf-8")
@@ -156,6 +195,69 @@ def test_a_program_of_the_project_that_changed_is_asked_about_again(
     outside.write_text("three", encoding="utf-8")
     path.unlink()
     path.symlink_to(outside)
+    assert not trust.is_approved(file, "x", entry)
+
+
+@pytest.mark.requirement("F-264", "C-18", "S-25")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["python3", "-c", "from runpy import *; run_path(name)"],
+        ["uv", "run", "python", "-X", "utf8", "-cimport this"],
+        ["node", "--no-warnings", "-e", "require(name)"],
+        ["deno", "eval", "code"],
+        ["perl", "-ne", "code"],
+        ["sh", "-c", 'exec "$PLACE/server"'],
+        ["env", "bash", "-lc", "./s*.sh"],
+        ["sh", "-c", "sh -c 'python3 -c code'"],
+        ["sh", "-c", "ls | xargs python3"],
+        ["env", "-S", "sh -c 'exec ./$PLACE'"],
+        ["find", ".", "-exec", "{}", ";"],
+        ["pwsh", "-File", "x"],
+        ["npx", "-c", "node $PLACE"],
+    ],
+)
+def test_of_a_line_that_runs_what_it_does_not_name_the_whole_folder_is_approved(
+    words: list[str], tmp_path: Path
+) -> None:
+    entry = {"command": words[0], "args": words[1:]}
+    file, trust = tmp_path / "f.json", TrustStore()
+    path = tmp_path / "deep" / "er" / "any.thing"
+    path.parent.mkdir(parents=True)
+    for content in ("one", "two"):
+        trust.approve(file, "x", entry)
+        assert trust.is_approved(file, "x", entry)
+        path.write_text(content, encoding="utf-8")
+        assert not trust.is_approved(file, "x", entry)
+
+
+def test_of_a_folder_with_too_many_files_the_first_are_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gaia_bridge.config.trust.WHOLE_FILES", 3)
+    for name in "abcd":
+        (tmp_path / name).write_text("one", encoding="utf-8")
+    entry, trust = {"command": "sh", "args": ["-c", "./$X"]}, TrustStore()
+    trust.approve(tmp_path / "f.json", "x", entry)
+    (tmp_path / "d").write_text("two", encoding="utf-8")
+    assert trust.is_approved(tmp_path / "f.json", "x", entry)
+    (tmp_path / "a").write_text("two", encoding="utf-8")
+    assert not trust.is_approved(tmp_path / "f.json", "x", entry)
+
+
+@pytest.mark.requirement("F-264", "C-18", "S-25")
+@pytest.mark.parametrize("args", [["-m", "installed"], ["server.py"], ["-m", "server"]])
+@pytest.mark.parametrize("shadow", ["typing.py", "anyio/__init__.py"])
+def test_a_new_module_that_python_would_find_first_is_asked_about(args: list[str], shadow: str, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text("", encoding="utf-8")
+    entry, file, trust = {"command": "python3", "args": args}, tmp_path / "f.json", TrustStore()
+    trust.approve(file, "x", entry)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "notes.txt").write_text("", encoding="utf-8")
+    assert trust.is_approved(file, "x", entry)
+    (tmp_path / shadow).parent.mkdir(exist_ok=True)
+    (tmp_path / shadow).write_text("", encoding="utf-8")
     assert not trust.is_approved(file, "x", entry)
 
 

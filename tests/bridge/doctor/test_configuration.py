@@ -28,6 +28,14 @@ def test_servers_that_can_be_used_are_fine() -> None:
     assert finding.kind.id == "config.fine" and finding.message.startswith("2 servers in ")
 
 
+@pytest.mark.parametrize("word", [".", "./server.py", "server.py", "--root=../x"])
+def test_an_entry_that_names_something_in_the_folder_that_it_is_started_in_is_found(word: str) -> None:
+    has_servers({"a": {"command": "x", "args": [word, "y"]}, "b": {"command": "x", "args": [word], "cwd": "/srv"}})
+    [finding] = look(CONFIGURATION)
+    assert (finding.kind.id, finding.about) == ("config.relative", "a")
+    assert repr(word.partition("=")[2] or word) in finding.message and '"cwd"' in finding.remedy
+
+
 def test_a_file_that_is_not_json_is_found_with_its_place() -> None:
     file = has_servers({})
     file.write_text('{"mcpServers": {\n', encoding="utf-8")

@@ -414,4 +414,4 @@ def test_our_program_is_named_by_its_whole_path(monkeypatch: pytest.MonkeyPatch,
     assert os.path.isabs(program) and os.access(program, os.X_OK)
     monkeypatch.setattr("sysconfig.get_path", str(tmp_path).format)
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    assert own_program() == [str(tmp_path / "python"), "-m", "gaia_bridge"]
+    assert own_program() == [str(tmp_path / "python"), "-P", "-m", "gaia_bridge"]

@@ -3,6 +3,7 @@
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -429,3 +430,14 @@ def connection_to(fakes: Fakes) -> socket.socket:
     connection = connected(fakes.place)
     assert connection is not None
     return connection
+
+
+def test_a_file_system_without_locks_is_named_with_the_file_and_a_remedy(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(BridgeDownError, match=r"\.lock cannot be locked: No locks available.*XDG_RUNTIME_DIR"):
+        fakes.connect()

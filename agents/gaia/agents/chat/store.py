@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.errors import ConfigError, RequestError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Limits
@@ -348,7 +349,7 @@ def _prepare_file(path: Path) -> None:
         ConfigError: There cannot be one, or what is there is something else.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         if not path.exists():
             _create(path)
         # Never opened here: closing it again would drop the locks that SQLite holds on it in this process (POSIX).

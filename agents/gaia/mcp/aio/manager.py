@@ -24,6 +24,7 @@ from gaia.mcp.aio.results import failure, outcome
 from gaia.mcp.client.server_config import client_spec
 from gaia_bridge.config import EntryError, read_json_file
 from gaia_bridge.config.documents import servers_of
+from gaia_bridge.config.workplaces import in_own_folder, lies_in_workspace
 from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -311,6 +312,8 @@ class MCPClientManager:
         if is_object(entry) and entry.get("disabled") is True:
             return None
         folder = Path() if self._given else Path(self.config_path).expanduser().parent
+        if not self._given and not lies_in_workspace(Path(self.config_path).expanduser()):
+            entry = in_own_folder(name, entry)
         try:
             spec = client_spec(name, entry, folder)
         except EntryError as error:

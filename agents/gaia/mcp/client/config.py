@@ -17,6 +17,7 @@ from gaia_bridge.config import Layer, ServersConfig, TrustStore, default_servers
 from gaia_bridge.config.approvals import approvals_are_needed
 from gaia_bridge.config.layers import is_local
 from gaia_bridge.config.paths import is_current_folder
+from gaia_bridge.config.workplaces import relative_words
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import is_object
 
@@ -156,10 +157,21 @@ class MCPConfig:
         servers: dict[str, ServerToStart] = {}
         for name, layer in layers.items():
             entry = layer.entries[name]
-            asks = trust is not None and is_local(layer) and is_object(entry)
-            refusal = partial(_refusal, layer.path, name, entry) if asks else _nothing
-            servers[name] = ServerToStart(_placed(layer, entry), layer.path.parent, refusal)
+            file = layer.approved_as(entry) if trust is not None and is_object(entry) else None
+            refusal = _nothing if file is None else partial(_refusal, file, name, entry)
+            servers[name] = ServerToStart(_placed(layer, name, entry), layer.path.parent, refusal)
         return servers, refused
+
+    def as_remembered(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry as it is written for later: one that names files of the current folder is started there again.
+
+        Args:
+            name: The server.
+            entry: The entry, as it was given.
+        """
+        if self._config.target(name).is_in_place or entry.get("command") is None or entry.get("cwd"):
+            return entry
+        return {**entry, "cwd": os.getcwd()} if any(map(os.path.exists, relative_words(entry))) else entry
 
 
 def _folders_of(agent: object | None) -> tuple[Path, ...]:
@@ -169,11 +181,13 @@ def _folders_of(agent: object | None) -> tuple[Path, ...]:
     return tuple(Path(os.path.realpath(file)).parent for file in files if isinstance(file, str))
 
 
-def _placed(layer: Layer, entry: Any) -> Any:
-    """An entry of a project's file that lies elsewhere than we work, started where it lies: what it names relatively is
-    there, and was approved there."""
+def _placed(layer: Layer, name: str, entry: Any) -> Any:
+    """An entry of the user's file, started in a folder of its own; or one of a project's file that lies elsewhere than
+    we work, started where it lies: what it names relatively is there, and was approved there."""
     folder = layer.path.parent
-    if not is_local(layer) or not is_object(entry) or entry.get("command") is None or is_current_folder(folder):
+    if not is_local(layer):
+        return layer.placed(name, entry)
+    if not is_object(entry) or entry.get("command") is None or is_current_folder(folder):
         return entry
     inner = entry.get("cwd")
     if inner is None or (isinstance(inner, str) and not inner.startswith(("~", "$"))):

@@ -226,7 +226,7 @@ class MCPClientManager:
     def _remember(self, name: str, config: dict[str, Any]) -> None:
         is_news = self.config.get_server(name) != config and not is_only_shown()
         try:
-            self.config.add_server(name, config)
+            self.config.add_server(name, self.config.as_remembered(name, config))
         except (ConfigError, OSError) as error:
             # The server is connected, which is what counts for an agent whose home folder is read-only.
             logger.warning("MCP server '%s' is connected, but will not be remembered: %s", name, error)

@@ -123,12 +123,17 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
     Raises:
         ConfigError: There is no such server, it is disabled or was not approved, or its entry cannot be used.
     """
-    from gaia_bridge.config import EntryError, LayerKind, TrustStore, parse_entry
+    from gaia_bridge.config import EntryError, TrustStore
+    from gaia_bridge.config.layers import is_local
     from gaia_bridge.protocol.json_types import is_object
 
     layer, entry = entry_of_server(config, name)
     _refuse_disabled(config, layer, name)
-    if layer.kind is LayerKind.LOCAL and not TrustStore().is_approved(layer.path, name, entry):
+    approved_as = layer.approved_as(entry)
+    if approved_as is not None and not TrustStore().is_approved(approved_as, name, entry):
+        if not is_local(layer):
+            problem = f"server {name!r} is started in the current folder, and was not approved there"
+            raise ConfigError(str(layer.path), problem, f"run: gaia-bridge trust {shlex.quote(name)}")
         problem = f"the project's file lists server {name!r}, and its launch line was not approved"
         below = next(
             (other for other in config.layers if other is not layer and is_object(other.entries.get(name))), None
@@ -139,7 +144,7 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
         layer, entry = below, below.entries[name]
         _refuse_disabled(config, layer, name)
     try:
-        return parse_entry(name, entry, layer.path.parent).spec
+        return layer.parsed(name, entry).spec
     except EntryError as error:
         raise ConfigError(str(layer.path), f"server {name!r}: {error}") from None
 

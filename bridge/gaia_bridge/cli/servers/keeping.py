@@ -20,6 +20,7 @@ from gaia_bridge.cli.servers.portable_entries import portable
 from gaia_bridge.sanitize.escaping import printable
 
 if TYPE_CHECKING:
+    from gaia_bridge.config import Layer
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
 
@@ -76,15 +77,17 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     changed: list[str] = []
     if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
         entry, changed = portable(entry, place.folder or current_folder())
-    spec = _understood(name, entry, target.path.parent, later=place.untried)
+    spec = _understood(name, entry, target, later=place.untried)
     wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
     for change in changed:
         click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
     entry = sealed(name, entry, place.keeper)
     old, is_first = target.entries.get(name), target.kind is LayerKind.GLOBAL and not target.entries
     path = servers.add(name, entry, to=target.kind, replace=place.force)
-    if target.kind is not LayerKind.GLOBAL:
-        TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again
+    if target.kind is not LayerKind.GLOBAL or target.approved_as(entry) is not None:
+        TrustStore().approve(
+            target.approved_as(entry) or path, name, entry
+        )  # what the user typed need not be shown to the user again
     remember_search_path(os.environ)
     code = done("added", name, [path], as_json)
     note_secrets(old, entry)
@@ -181,17 +184,17 @@ def _meant_instead(spec: ServerSpec, problem: str) -> str:
     return ""
 
 
-def _understood(name: str, entry: JSON, folder: Path, *, later: bool) -> ServerSpec | None:
+def _understood(name: str, entry: JSON, target: Layer, *, later: bool) -> ServerSpec | None:
     """What the entry says; `None` if that depends on what is not there now, and it is only used later.
 
     Raises:
         ConfigError: The entry cannot be used.
     """
-    from gaia_bridge.config import EntryError, MissingReferenceError, parse_entry
+    from gaia_bridge.config import EntryError, MissingReferenceError
     from gaia_bridge.errors import ConfigError
 
     try:
-        parsed = parse_entry(name, entry, folder)
+        parsed = target.parsed(name, entry)
     except EntryError as error:
         if not (later and isinstance(error, MissingReferenceError)):
             hint = _LATER if isinstance(error, MissingReferenceError) else ""

@@ -50,10 +50,11 @@ _LOGGED = re.compile(r"\S+ \S+ \[(?P<process>\d+)\] (?P<said>.*)")
 def list_servers(as_json: bool, config: Path | None) -> int:
     """Show the configured servers, where they come from, and which are used."""
     from gaia_bridge.config import LayerKind, TrustStore
+    from gaia_bridge.config.layers import is_local
 
     servers = configured(config)
     trust = TrustStore()
-    report = servers.resolve(trust=None if config else trust)
+    report = servers.resolve(trust=trust, asks=lambda layer: not config and is_local(layer))
     found: list[JSON] = []
     for layer_report in report.layers:
         layer, used = layer_report.layer, {spec.name for spec in layer_report.servers}
@@ -135,14 +136,14 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
 
 def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
     """Say what to do, if the last that a server wrote says why it does not start."""
-    from gaia_bridge.config import EntryError, parse_entry
+    from gaia_bridge.config import EntryError
     from gaia_bridge.config.failure_causes import cause_for
 
     latest = [match for line in lines[-_LATEST:] if (match := _LOGGED.fullmatch(line))]
     said = [match["said"] for match in latest if match["process"] == latest[-1]["process"]]
     try:
         layer, entry = entry_of_server(configured(config), name)
-        spec = parse_entry(name, entry, layer.path.parent).spec
+        spec = layer.parsed(name, entry).spec
     except (ConfigError, EntryError):
         return
     if (cause := cause_for(spec, said, os.environ)) is not None:
@@ -198,6 +199,7 @@ def _with_era(row: JSON) -> str:
 
 def address_of(entry: object) -> str:
     """What is reached, in short, without what may be secret."""
+    from gaia_bridge.config.expansion import without_references
     from gaia_bridge.protocol.json_types import is_array, is_object
     from gaia_bridge.sanitize.redaction import redacted
 
@@ -209,4 +211,6 @@ def address_of(entry: object) -> str:
         return redacted(str(entry["url"]).partition("?")[0])
     args = entry.get("args")
     words = [str(entry.get("command", "")), *(map(str, args) if is_array(args) else ())]
-    return redacted(" ".join(words))
+    line = " ".join(words)
+    plain = without_references(line)  # which only say where something is
+    return line if redacted(plain) == plain else redacted(line)

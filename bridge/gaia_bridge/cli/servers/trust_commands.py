@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from gaia_bridge.sanitize.escaping import printable
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.config import Layer, TrustStore
+    from gaia_bridge.config.programs import Programs
     from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["login", "trust"]
@@ -58,26 +60,33 @@ def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_j
     entries = _listed(file, names)
     approved = True
     if yes or not (only_list or as_json):
-        waiting = {name: entry for name, entry in entries.items() if not store.is_approved(file.path, name, entry)}
-        approved = _approve(store, file.path, waiting, yes, as_json)
+        waiting = {name: entry for name, entry in entries.items() if not _is_approved(store, file, name, entry)}
+        approved = _approve(store, file, waiting, yes, as_json)
     if only_list or as_json:
-        _show_state({name: store.is_approved(file.path, name, entry) for name, entry in entries.items()}, as_json)
+        _show_state({name: _is_approved(store, file, name, entry) for name, entry in entries.items()}, as_json)
     return ExitCode.OK if approved else ExitCode.CONFIG
 
 
 def _file(config: Path | None) -> Layer:
-    """The project's file, or the one that was named.
+    """The project's file, or the one that was named; with those servers of the user's that are started in this folder.
 
     Raises:
         ConfigError: In this folder, it is the user's own.
     """
+    from msgspec.structs import replace
+
     from gaia_bridge.config import LayerKind
     from gaia_bridge.errors import ConfigError
 
-    *_, top = configured(config).layers
+    *below, top = configured(config).layers
     if top.kind is LayerKind.GLOBAL:
         raise ConfigError(str(top.path), "is your own file, which needs no approval", "change to a project's folder")
-    return top
+    own = {name: each for layer in below for name, each in layer.entries.items() if layer.approved_as(each) is not None}
+    return replace(top, entries={**own, **top.entries})
+
+
+def _is_approved(store: TrustStore, file: Layer, name: str, entry: JSON) -> bool:
+    return store.is_approved(file.approved_as(entry) or file.path, name, entry)
 
 
 def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:
@@ -101,7 +110,7 @@ def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:
     return {name: entry for name, entry in file.entries.items() if name in wanted and is_object(entry)}
 
 
-def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool, as_json: bool) -> bool:
+def _approve(store: TrustStore, file: Layer, waiting: dict[str, JSON], yes: bool, as_json: bool) -> bool:
     """Approve what waits for it, asking about each unless that was said already; whether all of it is approved then.
 
     What is asked is shown on standard error, where it is seen although the output may go elsewhere.
@@ -112,9 +121,10 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
         raise NobodyToAskError("there is no terminal to ask on; --yes approves without asking")
     approved = True
     for name, entry in waiting.items():
-        _show(file, name, entry, err=as_json or not yes)
+        place = file.approved_as(entry) or file.path
+        _show(place, name, entry, err=as_json or not yes)
         if yes or _agrees():
-            store.approve(file, name, entry)
+            store.approve(place, name, entry)
             click.echo(f"{printable(name)} is approved", err=as_json)
         else:
             approved = False
@@ -126,16 +136,32 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
 def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
     """Show what would be started, whole and harmlessly."""
     from gaia_bridge.config import launch_line_text, launch_warnings
-    from gaia_bridge.config.programs import program_files
+    from gaia_bridge.config.programs import programs_of
 
     click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
     click.echo(launch_line_text(entry), err=err)
-    shown = [os.path.relpath(path, file.parent) for path in program_files(entry, file.parent)]
+    found = programs_of(entry, file.parent)
+    shown = [os.path.relpath(path, file.parent) for path in found.files]
     programs = [
         f"{printable(name)} is run, and lies here; look at it as well: it is approved as it is" for name in shown
     ]
-    for warning in (*launch_warnings(entry), *programs):
+    for warning in (*launch_warnings(entry), *programs, *_whole_warnings(found)):
         click.echo(f"{click.style('caution', fg='yellow')}: {warning}", err=err)
+
+
+def _whole_warnings(found: Programs) -> Iterator[str]:
+    """What to know of a line that can run more of the project than it names."""
+    from gaia_bridge.config.trust import WHOLE_FILES, whole_files
+
+    if found.whole is None:
+        return
+    place = printable(str(found.whole), None)
+    yield f"{found.reason}, so that it can run anything in {place}: any change there will ask again"
+    if not whole_files(found.whole)[1]:
+        yield (
+            f"{place} has more than {WHOLE_FILES:,} files: a change of the others is not noticed; do not approve it "
+            "unless you trust whoever can write there"
+        )
 
 
 def _agrees() -> bool:
@@ -150,7 +176,7 @@ def _revoke(store: TrustStore, file: Layer, names: tuple[str, ...], as_json: boo
     """Take approvals back, also of servers that the file lists no more."""
     chosen = names or tuple(_listed(file, ()))
     for name in chosen:
-        was_approved = store.revoke(file.path, name)
+        was_approved = store.revoke(file.approved_as(file.entries.get(name)) or file.path, name)
         click.echo(f"{printable(name)} {'is no longer' if was_approved else 'was not'} approved", err=as_json)
     if as_json:
         _show_state(dict.fromkeys(chosen, False), as_json)

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gaia_bridge.client.oauth.kept import default_folder, prefix_of
 from gaia_bridge.client.transport import AuthorizationError
+from gaia_bridge.config.file_editor import make_private_folder
 
 __all__ = ["StoredLogin", "TokenStore"]
 
@@ -208,8 +209,7 @@ def _failures(path: Path) -> Generator[None]:
 
 
 def _make_private(folder: Path) -> None:
-    for parent in reversed([parent for parent in (folder, *folder.parents) if not parent.exists()]):
-        parent.mkdir(mode=0o700, exist_ok=True)
+    make_private_folder(folder)
     if _POSIX and stat.S_IMODE(folder.stat().st_mode) != 0o700:
         folder.chmod(0o700)
 

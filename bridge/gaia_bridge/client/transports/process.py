@@ -29,6 +29,7 @@ from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.fingerprints import digest, fingerprint
 from gaia_bridge.config.launchers import launcher_in
 from gaia_bridge.config.search_path import search_path
+from gaia_bridge.config.workplaces import made_folder
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
@@ -67,7 +68,7 @@ def _lineage(spec: StdioServerSpec) -> dict[str, str]:
         LaunchError: They started it already.
     """
     try:
-        return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.getcwd()]))
+        return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.path.abspath(spec.cwd or os.curdir)]))
     except LineageError as error:
         raise LaunchError(f"cannot be started: {error}") from None
 
@@ -154,13 +155,14 @@ class Child:
         """Whether it is a launcher, and nothing has shown yet that the server itself runs."""
         GUARDIAN.watch(self._identity)
         try:
+            folder = made_folder(spec.cwd)
             with _standard_pipes() as (theirs, self.pipes):
                 self._process = subprocess.Popen(
                     [spec.command, *spec.args],
                     stdin=theirs[0].fileno(),
                     stdout=theirs[1].fileno(),
                     stderr=theirs[2].fileno(),
-                    cwd=spec.cwd,
+                    cwd=folder,
                     env=environment,
                     start_new_session=True,
                 )

@@ -16,6 +16,7 @@ import secrets
 import stat
 from pathlib import Path
 
+from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
 
@@ -135,9 +136,7 @@ def _create(path: Path) -> None:
 
 
 def _make_private_folder(folder: Path) -> None:
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    for parent in reversed(missing):
-        parent.mkdir(mode=0o700, exist_ok=True)
+    make_private_folder(folder)
     mode = folder.stat().st_mode
     if _POSIX and mode & 0o022 and not mode & stat.S_ISVTX:
         raise ConfigError(

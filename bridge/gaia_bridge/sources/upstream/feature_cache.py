@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.client import Era, ServerHandshake
+from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.loop_guard.bridge_hops import came_through
 from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
@@ -129,7 +130,7 @@ class FeatureCache:
         import tempfile
 
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(path.parent)
             descriptor, temporary = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
             try:
                 with os.fdopen(descriptor, "wb") as file:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from gaia_bridge.config.fingerprints import digest, fingerprint
+from gaia_bridge.config.workplaces import own_folder
 from gaia_bridge.contract import Source
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.runtime.background_loop import Lease
@@ -160,8 +161,11 @@ def covers(wanted: ServerSpec, running: ServerSpec) -> bool:
 
 
 def _key(spec: ServerSpec) -> str:
-    """What has to be the same. Of the variables that a process inherits, it may see those that either wants."""
-    alike = replace(spec, inherit_env=()) if isinstance(spec, StdioServerSpec) else spec
+    """What has to be the same. Of the variables that a process inherits, it may see those that either wants; and a
+    folder of its own is what an entry has that names none, so that either may have started it."""
+    alike = spec
+    if isinstance(spec, StdioServerSpec):
+        alike = replace(spec, inherit_env=(), cwd=None if spec.cwd == own_folder(spec.name) else spec.cwd)
     return digest([fingerprint(alike), spec.options.era])
 
 

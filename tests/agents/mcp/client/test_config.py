@@ -256,3 +256,22 @@ def test_a_home_that_cannot_be_used_stops_nothing(local: Path, monkeypatch: pyte
     local.unlink()
     with pytest.raises(ConfigError, match="cannot be saved"):
         MCPConfig().add_server("acer", ACER)
+
+
+def test_what_names_files_of_the_current_folder_is_remembered_with_that_folder(local: Path) -> None:
+    (local.parent / "server.py").touch()
+    config = MCPConfig()
+    script, other = {"command": "python", "args": ["server.py"]}, {"command": "python", "args": ["other.py"]}
+    assert config.as_remembered("a", script) == {**script, "cwd": str(local.parent)}
+    for entry in (other, TIME, {**script, "cwd": "/x"}, {"url": "https://x.org"}):
+        assert config.as_remembered("a", entry) == entry
+    written(local, {"mcpServers": {}})  # which speaks of this folder itself
+    assert MCPConfig().as_remembered("a", script) == script
+
+
+def test_servers_of_the_users_own_file_are_started_in_folders_of_their_own(local: Path) -> None:
+    written(home(), {"mcpServers": {"mine": TIME, "placed": {**TIME, "cwd": "/x"}}})
+    written(local, {"mcpServers": {"theirs": TIME}})
+    servers, _ = MCPConfig().to_start()
+    found = {name: server.entry.get("cwd") for name, server in servers.items()}
+    assert found == {"mine": str(home().parent / "servers" / "mine"), "placed": "/x", "theirs": None}

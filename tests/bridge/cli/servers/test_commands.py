@@ -451,6 +451,26 @@ def test_an_approval_can_be_taken_back_and_what_the_user_added_needs_none(run: R
     assert "lists no server 'other' (there are: raw)" in err
 
 
+def test_an_argument_that_refers_to_a_variable_of_its_own_entry_is_shown_as_it_is_written(run: Run) -> None:
+    entry = {"command": "x", "args": ["--header", "Authorization:${AUTH}"], "env": {"AUTH": "Bearer 0123456789abcdef"}}
+    Path(GLOBAL).parent.mkdir(mode=0o700)
+    Path(GLOBAL).write_text(json.dumps({"mcpServers": {"x": entry}}), encoding="utf-8")
+    Path(GLOBAL).chmod(0o600)
+    code, out, err = run("list")
+    assert (code, "x --header Authorization:${AUTH}" in out, "0123456789" in out + err) == (0, True, False)
+
+
+@pytest.mark.requirement("C-18", "S-25")
+def test_who_approves_a_line_that_can_run_anything_is_warned(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(x={"command": "sh", "args": ["-c", 'exec "$PLACE/server"']})
+    warned = f"sh fills in parts of its line, so that it can run anything in {Path.cwd()}: any change there will ask"
+    code, out, _ = run("trust", "--yes")
+    assert (code, warned in out, "a change of the others is not noticed" in out) == (0, True, False)
+    run("trust", "--revoke", "x")
+    monkeypatch.setattr("gaia_bridge.config.trust.WHOLE_FILES", 0)
+    assert "a change of the others is not noticed" in run("trust", "--yes")[1]
+
+
 @pytest.mark.requirement("S-25", "C-18")
 def test_adding_a_server_approves_nothing_else_of_that_name(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "project").mkdir()
