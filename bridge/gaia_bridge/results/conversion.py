@@ -209,6 +209,19 @@ def _from_mapping(value: JSON, text: str) -> JSON:
     return _COMPLETE | {"content": [_text(text)], "structuredContent": value}
 
 
+def with_told_content(result: JSON) -> JSON:
+    """The result of a tool with its structured content as text, if it has no other content.
+
+    Many clients show their model nothing else (MCP, server/tools, "Structured Content").
+
+    Args:
+        result: The result; not changed.
+    """
+    if result.get("content") != [] or result.get("structuredContent") is None:
+        return result
+    return {**result, "content": [_text(to_json(result["structuredContent"]).decode())]}
+
+
 def _says_it_failed(value: JSON) -> bool:
     """In one of the ways of GAIA's agents; an `error` beside other fields may as well be one of several findings."""
     if value.get("error") is None:

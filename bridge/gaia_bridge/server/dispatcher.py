@@ -219,7 +219,7 @@ class Dispatcher:
                 outcome = "cancelled"
             else:
                 outcome, written = outcome_of(result), Answer(encoded_result(call.id, result))
-                if len(written.body) > self._results.least and call.method == "tools/call":
+                if call.method == "tools/call" and self._results.may_change(result, len(written.body)):
                     written = await self._passed_on(call, result, written)
                 answer = written
         except asyncio.CancelledError:

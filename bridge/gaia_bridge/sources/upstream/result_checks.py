@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
 
 from gaia_bridge.constants import KIB
+from gaia_bridge.protocol.content import RESULTS
+from gaia_bridge.protocol.definition_repairs import repaired_result
 from gaia_bridge.protocol.json_text import json_size
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
-from gaia_bridge.protocol.vocabulary import result_problem
+from gaia_bridge.protocol.vocabulary import is_complete, result_problem
 
 __all__ = ["ResultChecker"]
 
@@ -32,8 +34,8 @@ class ResultChecker:
     def __init__(self) -> None:
         self._threads = anyio.CapacityLimiter(_THREADS)
 
-    async def problem(self, method: str, result: JSON) -> str | None:
-        """Why a result cannot be handed on; continues "answered METHOD with a result that". `None` if it can.
+    async def checked(self, method: str, result: JSON) -> tuple[JSON, str | None]:
+        """The result as it can be handed on, and why it cannot be; continues "answered METHOD with a result that".
 
         Args:
             method: What was asked.
@@ -41,24 +43,28 @@ class ResultChecker:
         """
         size = json_size(result)
         if size > _LARGE:
-            return await anyio.to_thread.run_sync(partial(_problem, method, result, size), limiter=self._threads)
-        return _problem(method, result, size)
+            return await anyio.to_thread.run_sync(partial(_checked, method, result, size), limiter=self._threads)
+        return _checked(method, result, size)
 
 
-def _problem(method: str, result: JSON, size: float) -> str | None:
+def _checked(method: str, result: JSON, size: float) -> tuple[JSON, str | None]:
     # A level has two brackets, so that most results need not be looked at.
     if size > 2 * MAX_NESTING and is_too_deep(result):
-        return f"is nested deeper than {MAX_NESTING} levels"
+        return result, f"is nested deeper than {MAX_NESTING} levels"
+    if is_complete(method, result):
+        if all(RESULTS[method].is_plain(part) for part in _parts(result)):
+            return result, None
+        result = repaired_result(method, result)
+    problem = next(filter(None, (result_problem(method, part) for part in _parts(result))), None)
+    return result, None if problem is None else f"MCP does not allow: {problem}"
+
+
+def _parts(result: JSON) -> Iterator[JSON]:
+    """Results that have together what one has; none of them has many blocks."""
     content = result.get("content")
     if not is_array(content) or len(content) <= _BLOCKS:
-        problem = result_problem(method, result)
-    else:
-        problem = next(filter(None, (result_problem(method, part) for part in _parts(result, content))), None)
-    return None if problem is None else f"MCP does not allow: {problem}"
-
-
-def _parts(result: JSON, content: list[Any]) -> Iterator[JSON]:
-    """Results that have together what one has; none of them has many blocks."""
+        yield result
+        return
     yield result | {"content": []}
     about = {key: value for key, value in result.items() if key != "structuredContent"}
     for start in range(0, len(content), _BLOCKS):

@@ -466,7 +466,8 @@ class Upstream(AsksServer):
             same_era = connection.handshake.modern is relay.request.modern
             raise understood(error, relay.method, relay.params, same_era=same_era) from None
         self._supervisor.answered()
-        if problem := await self._checker.problem(relay.method, result):
+        result, problem = await self._checker.checked(relay.method, result)
+        if problem is not None:
             raise UpstreamError(f"answered {relay.method} with a result that {problem}")
         return result
 

@@ -82,10 +82,12 @@ async def test_a_large_result_is_judged_as_a_small_one_is() -> None:
     deep: Any = []
     for _ in range(250):
         deep = [deep]
-    much = [{"type": "text", "text": "x" * 1_000}] * 1_000
+    block = {"type": "text", "text": "x" * 1_000}
+    much = [block] * 1_000
+    nulls = await judge.checked("tools/call", {"content": [*much, {**block, "_meta": None}], "_meta": None})
+    assert nulls == ({"content": [*much, block]}, None)
     for content in ([], much):
-        assert await judge.problem("tools/call", {"content": content}) is None
-        assert await judge.problem("tools/call", {"content": content, "structuredContent": {"a": deep}}) == (
-            "is nested deeper than 200 levels"
-        )
-        assert "isError" in str(await judge.problem("tools/call", {"content": content, "isError": []}))
+        assert await judge.checked("tools/call", result := {"content": content}) == (result, None)
+        _, problem = await judge.checked("tools/call", {"content": content, "structuredContent": {"a": deep}})
+        assert problem == "is nested deeper than 200 levels"
+        assert "isError" in str(await judge.checked("tools/call", {"content": content, "isError": []}))
