@@ -25,8 +25,8 @@ from gaia_bridge.protocol.shapes import (
 )
 
 __all__ = [
-    "ANNOTATIONS",
     "BLOCK",
+    "DECORATION",
     "EXECUTION",
     "HANDSHAKE_DEFINITIONS",
     "IMPLEMENTATION",
@@ -65,7 +65,7 @@ LAST_MODIFIED: Final = Shape(
 )
 """A time as the TypeScript SDK takes it, which refuses a whole list for any other."""
 
-ANNOTATIONS: Final = Field(
+_ANNOTATIONS: Final = Field(
     "annotations",
     Record(Field("audience", Items(ROLE)), Field("lastModified", LAST_MODIFIED), Field("priority", FRACTION)),
 )
@@ -86,6 +86,11 @@ def _schema_of(properties: Shape | None, *, is_object: bool) -> Record:
     if properties is not None:
         fields += [Field("properties", Record(values=properties)), Field("required", TEXTS)]
     return Record(*fields)
+
+
+def _is_size(value: object) -> bool:
+    # Python's SDK refuses a whole list for a float that no whole number of 64 bits is.
+    return WHOLE.fits(value) and -(2**53) < value < 2**53  # type: ignore[operator]
 
 
 _PROPERTY: Final = Shape("a schema", lambda value: isinstance(value, dict | bool))
@@ -131,10 +136,11 @@ _DESCRIBED: Final = (
     required("name", TEXT),
     *optional("title", "description", "mimeType", shape=TEXT),
     _ICONS,
-    ANNOTATIONS,
+    _ANNOTATIONS,
     _META,
 )
-_RESOURCE: Final = Record(*_DESCRIBED, required("uri", TEXT), Field("size", WHOLE))
+_SIZE: Final = Field("size", Shape("a whole number of bytes", _is_size))
+_RESOURCE: Final = Record(*_DESCRIBED, required("uri", TEXT), _SIZE)
 _TEMPLATE: Final = Record(*_DESCRIBED, required("uriTemplate", TEXT))
 
 _SKILL: Final = Record(
@@ -171,8 +177,10 @@ class _Contents(Shape):
 
 
 _CONTENTS: Final = _Contents()
-_OF_A_BLOCK: Final = (ANNOTATIONS, _META)
+_OF_A_BLOCK: Final = (_ANNOTATIONS, _META)
 _BYTES: Final = Record(required("data", TEXT), required("mimeType", TEXT), *_OF_A_BLOCK)
+DECORATION: Final = Record(_ANNOTATIONS, _ICONS, _SIZE)
+"""What a block can do without."""
 BLOCKS: Final[Mapping[str, Record]] = {
     "text": Record(required("text", TEXT), *_OF_A_BLOCK),
     "image": _BYTES,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gaia_bridge.json_schema.portable_schemas import portable
-from gaia_bridge.protocol.content import ANNOTATIONS, EXECUTION, LAST_MODIFIED, MODERN_DEFINITIONS, RESULTS
+from gaia_bridge.protocol.content import DECORATION, EXECUTION, LAST_MODIFIED, MODERN_DEFINITIONS, RESULTS
 from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_object
 from gaia_bridge.protocol.shapes import Problem, Record
 
@@ -69,7 +69,7 @@ def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
         definition["inputSchema"] = _object_schema(definition.get("inputSchema"))
         if is_object(output := definition.get("outputSchema")):
             definition["outputSchema"] = _with_root_type(_inlined(output))
-        if "execution" in definition and not EXECUTION.accepts(definition["execution"]):
+        if "execution" in definition and not EXECUTION.is_plain(definition["execution"]):
             del definition["execution"]
     elif kind == "prompt" and is_array(arguments := definition.get("arguments")):
         definition["arguments"] = [_without_nulls(item) if is_object(item) else item for item in arguments]
@@ -116,7 +116,7 @@ def repaired_result(method: str, result: JSON) -> JSON:
 
 
 def _repaired_block(block: Any) -> Any:
-    """A block of content, a message or the contents of a resource, without nulls and invalid annotations."""
+    """A block of content, a message or the contents of a resource, without nulls and invalid decoration."""
     if not is_object(block):
         return block
     block = _without_nulls(block, _OPTIONAL)
@@ -125,10 +125,7 @@ def _repaired_block(block: Any) -> Any:
             block[field] = _repaired_block(inner)
     if is_object(annotations := block.get("annotations")):
         block["annotations"] = _with_timestamp(_without_nulls(annotations))
-    return _without_invalid_parts(_ANNOTATED, block, frozenset({"annotations"}))
-
-
-_ANNOTATED: Final = Record(ANNOTATIONS)
+    return _without_invalid_parts(DECORATION, block, _OPTIONAL)
 
 
 def _without_invalid_parts(shape: Record, value: JSON, optional: frozenset[str]) -> JSON:
