@@ -1,4 +1,4 @@
-"""Whatever a server lists, each published list is valid in its revision and for the official SDK, with all good entries."""
+"""Whatever a server lists, each published list is valid in its revision and for the official SDK, and complete."""
 
 from __future__ import annotations
 

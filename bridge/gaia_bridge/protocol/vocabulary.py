@@ -195,7 +195,7 @@ def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: 
     return params
 
 
-def for_modern_questions(result: JSON, declared: Mapping[str, Any]) -> JSON:
+def for_modern_questions(result: JSON, declared: Mapping[str, Any], *, with_link_ids: bool = False) -> JSON:
     """An input-required result, with its questions in the form of 2026-07-28.
 
     2026-07-28 has no `elicitationId`, which 2025-11-25 needs for `notifications/elicitation/complete`, and no tasks for
@@ -204,10 +204,18 @@ def for_modern_questions(result: JSON, declared: Mapping[str, Any]) -> JSON:
     Args:
         result: The result, with questions of either era.
         declared: What the client declared, wire-shaped.
+        with_link_ids: Whether the client refuses a link without an `elicitationId` all the same.
     """
     asked: Mapping[str, JSON] = result.get("inputRequests") or {}
     spelt = {key: _for_modern_question(question, declared) for key, question in asked.items()}
+    if with_link_ids:
+        spelt = {key: _with_link_id(question, key) for key, question in spelt.items()}
     return result if all(spelt[key] is asked[key] for key in asked) else {**result, "inputRequests": spelt}
+
+
+def _with_link_id(question: JSON, link_id: str) -> JSON:
+    params, method = question.get("params"), str(question.get("method"))
+    return {**question, "params": for_legacy_question(method, params, link_id)} if is_object(params) else question
 
 
 def _for_modern_question(question: JSON, declared: Mapping[str, Any]) -> JSON:

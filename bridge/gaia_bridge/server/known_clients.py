@@ -31,6 +31,9 @@ class KnownClient(Struct, frozen=True):
     prefers_structured: bool = False
     """Whether its model is shown structured content in place of all other, and nothing holds it against a schema."""
 
+    wants_link_ids: bool = False
+    """Whether it refuses a question with a link that has no `elicitationId`, which 2026-07-28 took out."""
+
 
 _VS_CODE: Final = KnownClient(tools=128)
 """One chat request of VS Code has at most 128 tools, of all servers together (microsoft/vscode#255585; still so in
@@ -56,6 +59,9 @@ _EARLY_COPILOT: Final = KnownClient(result=10_240, reads_resources=False)
 For some time after that it still gave this name, and the version 1.0.0. As `copilot-cli` (1.0.102) it keeps a file of
 more than 20 KB and tells its model where; it shows its model no instructions, unless told to."""
 
+_COPILOT: Final = KnownClient(wants_link_ids=True)
+"""Copilot CLI refuses the whole result of a call that asks by such a link (seen in 1.0.102)."""
+
 _CLIENTS: Final[Mapping[str, KnownClient]] = {
     "visual studio code": _VS_CODE,  # the product's long name, in VS Code's mcpServerRequestHandler.ts
     "visual-studio-code": _VS_CODE,
@@ -70,6 +76,7 @@ _CLIENTS: Final[Mapping[str, KnownClient]] = {
     "cursor-vscode": _CURSOR,
     "claude-code": _CLAUDE_CODE,  # 2.1.197
     "codex-mcp-client": _CODEX,  # 0.169.0
+    "copilot-cli": _COPILOT,  # 1.0.102
     "github-copilot-developer": _EARLY_COPILOT,  # 0.0.420
 }
 """By `clientInfo.name` in lower case. Those without blanks are in the registry apify/mcp-client-capabilities."""

@@ -57,7 +57,7 @@ RECORDED: Final[list[tuple[dict[str, Any], KnownClient]]] = [
         {"name": "codex-mcp-client", "title": "Codex", "version": "0.169.0"},
         KnownClient(result=10_000, prefers_structured=True),
     ),
-    ({"name": "copilot-cli", "version": "1.0.102"}, KnownClient()),
+    ({"name": "copilot-cli", "version": "1.0.102"}, KnownClient(wants_link_ids=True)),
     ({"name": "opencode", "version": "1.18.33"}, KnownClient()),
     ({"name": "mcp-test-client", "version": "0.0.1"}, KnownClient()),  # Gemini CLI 0.61.0, for `gemini mcp list`
 ]
