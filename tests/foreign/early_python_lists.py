@@ -9,10 +9,8 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any
-
-from mcp import ClientSession
-from mcp.client.streamable_http import streamablehttp_client
 
 
 async def attempt(ask: Callable[[], Awaitable[Any]]) -> Any:
@@ -26,7 +24,9 @@ async def attempt(ask: Callable[[], Awaitable[Any]]) -> Any:
 async def main(url: str) -> None:
     """List and call."""
     told: dict[str, Any] = {}
-    async with streamablehttp_client(url) as (read, write, _), ClientSession(read, write) as session:
+    mcp: Any = import_module("mcp")  # another generation than the one that is installed here
+    opened: Any = import_module("mcp.client.streamable_http").streamablehttp_client(url)
+    async with opened as (read, write, _), mcp.ClientSession(read, write) as session:
         await session.initialize()
 
         async def tools() -> list[str]:

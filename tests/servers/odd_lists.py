@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-CAPABILITIES = {"tools": {}, "prompts": {}, "resources": {}}
-CALLED = {"content": [], "structuredContent": {"a": "yes"}}
+CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}}
+CALLED: dict[str, Any] = {"content": [], "structuredContent": {"a": "yes"}}
 
 
 def answer(lists: dict[str, Any], method: str) -> dict[str, Any]:

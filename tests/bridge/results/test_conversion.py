@@ -44,8 +44,8 @@ from gaia_bridge.results.conversion import (
     jsonable,
     prompt_result,
     resource_result,
-    with_told_content,
     tool_result,
+    with_told_content,
 )
 from tests.support.on_demand import mcp_methods, mcp_types, mcp_versions
 
@@ -651,7 +651,8 @@ def test_structured_content_alone_is_text_as_well() -> None:
         told = with_told_content({"content": [], "structuredContent": structured, "isError": True})
         [block] = told["content"]
         assert json.loads(block["text"]) == told["structuredContent"] == structured
-    for result in ({"content": []}, {"content": [], "structuredContent": None}, {"resultType": "input_required"}):
+    others: list[JSON] = [{"content": []}, {"content": [], "structuredContent": None}, {"resultType": "input_required"}]
+    for result in others:
         assert with_told_content(result) is result
     told = {"content": [{"type": "text", "text": "a"}], "structuredContent": {}}
     assert with_told_content(told) is told
