@@ -209,10 +209,11 @@ def _object_schema(schema: object) -> object:
         schema = {}
     if not is_object(schema):
         return schema
-    repaired_schema = _with_root_type(_inlined(schema))
+    repaired_schema: JSON = _with_root_type(_inlined(schema))
     kind = repaired_schema.get("type")
     if kind is None:
-        repaired_schema = {"type": "object", "properties": {}, **_without_nulls(repaired_schema, frozenset({"type"}))}
+        none: JSON = {"type": "object", "properties": {}}
+        repaired_schema = none | _without_nulls(repaired_schema, frozenset({"type"}))
     if "$schema" in repaired_schema and not isinstance(repaired_schema["$schema"], str):
         del repaired_schema["$schema"]
     if "properties" in repaired_schema:

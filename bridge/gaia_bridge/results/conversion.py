@@ -32,6 +32,7 @@ __all__ = [
     "resource_result",
     "tool_result",
     "words",
+    "with_told_content",
 ]
 
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
