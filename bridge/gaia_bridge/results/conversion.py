@@ -31,8 +31,8 @@ __all__ = [
     "prompt_result",
     "resource_result",
     "tool_result",
-    "words",
     "with_told_content",
+    "words",
 ]
 
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
