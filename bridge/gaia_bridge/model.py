@@ -174,8 +174,8 @@ class LeftOut(Struct, frozen=True):
     """Something that is not published, and the reason."""
 
     kind: str
-    """`tool`, `prompt`, `resource`, `resource template` or `skill`; a whole `server`, a `change` of one, or all that a
-    `file` lists."""
+    """`tool`, `prompt`, `resource`, `resource template` or `skill`; `part of the output schema of tool`; a whole
+    `server`, a `change` of one, or all that a `file` lists."""
     name: str
     reason: str
 

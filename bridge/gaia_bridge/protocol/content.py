@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -25,8 +26,11 @@ from gaia_bridge.protocol.shapes import (
 
 __all__ = [
     "BLOCK",
+    "DECORATION",
+    "EXECUTION",
     "HANDSHAKE_DEFINITIONS",
     "IMPLEMENTATION",
+    "LAST_MODIFIED",
     "MODERN_DEFINITIONS",
     "RESULTS",
     "ROLE",
@@ -46,9 +50,24 @@ _ICON: Final = Record(
     Field("theme", one_of("light", "dark")),
 )
 _ICONS: Final = Field("icons", Items(_ICON))
+_DAY: Final = (
+    r"\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+    r"|02-(?:0[1-9]|1\d|2[0-8]))"
+)
+_LEAP_DAY: Final = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
+_TIME: Final = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+_TIMESTAMP: Final = rf"(?a:(?:{_DAY}|{_LEAP_DAY})T{_TIME})"
+"""Compiled when it is first needed, which is seldom."""
+
+LAST_MODIFIED: Final = Shape(
+    "a date and time with an offset, such as 2025-01-12T15:00:58Z",
+    lambda value: isinstance(value, str) and re.fullmatch(_TIMESTAMP, value) is not None,
+)
+"""A time as the TypeScript SDK takes it, which refuses a whole list for any other."""
+
 _ANNOTATIONS: Final = Field(
     "annotations",
-    Record(Field("audience", Items(ROLE)), Field("lastModified", TEXT), Field("priority", FRACTION)),
+    Record(Field("audience", Items(ROLE)), Field("lastModified", LAST_MODIFIED), Field("priority", FRACTION)),
 )
 
 IMPLEMENTATION: Final = Record(
@@ -69,6 +88,11 @@ def _schema_of(properties: Shape | None, *, is_object: bool) -> Record:
     return Record(*fields)
 
 
+def _is_size(value: object) -> bool:
+    # Python's SDK refuses a whole list for a float that no whole number of 64 bits is.
+    return WHOLE.fits(value) and -(2**53) < value < 2**53  # type: ignore[operator]
+
+
 _PROPERTY: Final = Shape("a schema", lambda value: isinstance(value, dict | bool))
 _TOOL: Final = (
     required("name", TEXT),
@@ -83,11 +107,13 @@ _TOOL: Final = (
         ),
     ),
 )
+EXECUTION: Final = Record(Field("taskSupport", one_of("forbidden", "optional", "required")))
+"""How a tool of 2025-11-25 is to be called."""
 _HANDSHAKE_TOOL: Final = Record(
     *_TOOL,
     required("inputSchema", _schema_of(_PROPERTY, is_object=True)),
     Field("outputSchema", _schema_of(_PROPERTY, is_object=True)),
-    Field("execution", Record(Field("taskSupport", one_of("forbidden", "optional", "required")))),
+    Field("execution", EXECUTION),
 )
 TOOL: Final = Record(
     *_TOOL,
@@ -113,7 +139,8 @@ _DESCRIBED: Final = (
     _ANNOTATIONS,
     _META,
 )
-_RESOURCE: Final = Record(*_DESCRIBED, required("uri", TEXT), Field("size", WHOLE))
+_SIZE: Final = Field("size", Shape("a whole number of bytes", _is_size))
+_RESOURCE: Final = Record(*_DESCRIBED, required("uri", TEXT), _SIZE)
 _TEMPLATE: Final = Record(*_DESCRIBED, required("uriTemplate", TEXT))
 
 _SKILL: Final = Record(
@@ -152,6 +179,8 @@ class _Contents(Shape):
 _CONTENTS: Final = _Contents()
 _OF_A_BLOCK: Final = (_ANNOTATIONS, _META)
 _BYTES: Final = Record(required("data", TEXT), required("mimeType", TEXT), *_OF_A_BLOCK)
+DECORATION: Final = Record(_ANNOTATIONS, _ICONS, _SIZE)
+"""What a block can do without."""
 BLOCKS: Final[Mapping[str, Record]] = {
     "text": Record(required("text", TEXT), *_OF_A_BLOCK),
     "image": _BYTES,

@@ -89,10 +89,14 @@ class Shape:
 
     def accepts(self, value: Any) -> bool:
         """Whether decoded JSON fits. Nearly all of it does, which costs one call then, whatever the shape."""
+        return self.is_plain(value) or bool(self.fits(value))
+
+    def is_plain(self, value: Any) -> bool:
+        """Whether decoded JSON fits, and has no `null` in place of an optional field. A "no" may be wrong."""
         try:
             msgspec.convert(value, self.plain)
         except (msgspec.ValidationError, UnicodeEncodeError):  # lone surrogates cannot be compared there
-            return bool(self.fits(value))
+            return False
         return True
 
     def problems(self, value: Any) -> Iterator[Problem]:
@@ -272,7 +276,7 @@ def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = 
     members = [
         (f"field{number}", field.shape.plain)
         if field.is_required
-        else (f"field{number}", field.shape.plain | None, None)
+        else (f"field{number}", field.shape.plain, msgspec.UNSET)
         for number, field in enumerate(checked)
     ]
     names = {f"field{number}": field.name for number, field in enumerate(checked)}

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gaia_bridge.json_schema.portable_schemas import for_draft_07
 from gaia_bridge.model import LOG_LEVELS, ServerInfo
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.content import HANDSHAKE_DEFINITIONS, IMPLEMENTATION, MODERN_DEFINITIONS, RESULTS
-from gaia_bridge.protocol.definition_repairs import with_object_properties
+from gaia_bridge.protocol.definition_repairs import with_object_properties, without_tasks_only
 from gaia_bridge.protocol.headers import annotation_problem
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
@@ -34,6 +35,7 @@ __all__ = [
     "for_modern",
     "for_modern_questions",
     "info_problem",
+    "is_complete",
     "is_loud_enough",
     "missing_capability",
     "notification_problem",
@@ -128,6 +130,12 @@ _INPUT_REQUIRED: Final = Record(
 )
 
 
+def is_complete(method: str, result: Mapping[str, Any]) -> bool:
+    """Whether a result is a complete one of the core: those of extensions, and tasks of 2025-11-25, are not checked."""
+    kind = result.get("resultType", "complete")
+    return kind == "complete" and method in RESULTS and not ("task" in result and is_object(result["task"]))
+
+
 def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
     """Why a result is invalid, or `None` if it is valid."""
     kind = result.get("resultType", "complete")
@@ -139,8 +147,7 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
             return "inputRequests: nothing is asked; expected a question, or a requestState to come back with"
         problems = (question_problem(item["method"], item.get("params") or {}) for item in asked.values())
         return next(filter(None, problems), None)
-    # Results of extensions, and tasks of 2025-11-25, are not checked.
-    if kind != "complete" or method not in RESULTS or ("task" in result and is_object(result["task"])):
+    if not is_complete(method, result):
         return None
     shape = RESULTS[method]
     return None if shape.accepts(result) else first_problem(shape, result)
@@ -188,7 +195,7 @@ def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: 
     return params
 
 
-def for_modern_questions(result: JSON, declared: Mapping[str, Any]) -> JSON:
+def for_modern_questions(result: JSON, declared: Mapping[str, Any], *, with_link_ids: bool = False) -> JSON:
     """An input-required result, with its questions in the form of 2026-07-28.
 
     2026-07-28 has no `elicitationId`, which 2025-11-25 needs for `notifications/elicitation/complete`, and no tasks for
@@ -197,10 +204,18 @@ def for_modern_questions(result: JSON, declared: Mapping[str, Any]) -> JSON:
     Args:
         result: The result, with questions of either era.
         declared: What the client declared, wire-shaped.
+        with_link_ids: Whether the client refuses a link without an `elicitationId` all the same.
     """
     asked: Mapping[str, JSON] = result.get("inputRequests") or {}
     spelt = {key: _for_modern_question(question, declared) for key, question in asked.items()}
+    if with_link_ids:
+        spelt = {key: _with_link_id(question, key) for key, question in spelt.items()}
     return result if all(spelt[key] is asked[key] for key in asked) else {**result, "inputRequests": spelt}
+
+
+def _with_link_id(question: JSON, link_id: str) -> JSON:
+    params, method = question.get("params"), str(question.get("method"))
+    return {**question, "params": for_legacy_question(method, params, link_id)} if is_object(params) else question
 
 
 def _for_modern_question(question: JSON, declared: Mapping[str, Any]) -> JSON:
@@ -268,12 +283,15 @@ def for_legacy(kind: str, definition: JSON) -> JSON | None:
     """The definition in the form of the handshake era, or `None` if it has none.
 
     There, an output schema describes an object; any other output schema is left out. Property schemas are objects, not
-    booleans.
+    booleans. A tool that runs as a task alone is one that can run as a task, since the bridge waits for the others.
     """
     if kind == "tool":
         output = definition.get("outputSchema")
+        definition = without_tasks_only(definition)
         if output is not None and not (is_object(output) and output.get("type") == "object"):
             definition = {key: value for key, value in definition.items() if key != "outputSchema"}
+        elif output is not None:
+            definition = {**definition, "outputSchema": for_draft_07(output)}
         schemas = {field: definition[field] for field in ("inputSchema", "outputSchema") if field in definition}
         definition = {**definition, **{field: with_object_properties(schema) for field, schema in schemas.items()}}
     return None if definition_problem(kind, definition, modern=False) else definition

@@ -71,9 +71,11 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
         return None
     blocks = cast("list[JSON]", content)
     structured = result.get("structuredContent")
-    drops = structured is not None and (cut.drops_structured or "outputSchema" not in (definition or {}))
-    drops = drops and _is_over(structured, cut.size)
-    if drops and not _tells(blocks, structured, cut.size):
+    may_drop = structured is not None and (cut.drops_structured or "outputSchema" not in (definition or {}))
+    is_over = may_drop and _is_over(structured, cut.size)
+    # A picture would not be shown beside it.
+    drops = is_over or (may_drop and cut.drops_structured and any(map(_is_more_than_text, blocks)))
+    if drops and not _tells(blocks, structured, cut.size if is_over else 0):
         blocks = [*blocks, {"type": "text", "text": "".join(json_chunks(structured))}]
     texts = {place: text for place, block in enumerate(blocks) if (text := _text_of(block)) is not None}
     shows_text = drops or structured is None or not cut.drops_structured
@@ -161,6 +163,10 @@ def _text_of(block: Any) -> str | None:
             return text
         case _:
             return None
+
+
+def _is_more_than_text(block: Any) -> bool:
+    return is_object(block) and block.get("type") != "text"
 
 
 def _tells(blocks: Sequence[JSON], structured: Any, size: int) -> bool:

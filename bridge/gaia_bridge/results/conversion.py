@@ -31,6 +31,7 @@ __all__ = [
     "prompt_result",
     "resource_result",
     "tool_result",
+    "with_told_content",
     "words",
 ]
 
@@ -207,6 +208,19 @@ def _from_mapping(value: JSON, text: str) -> JSON:
         error = value["error"]
         return error_result(error if isinstance(error, str) else text) | {"structuredContent": value}
     return _COMPLETE | {"content": [_text(text)], "structuredContent": value}
+
+
+def with_told_content(result: JSON) -> JSON:
+    """The result of a tool with its structured content as text, if it has no other content.
+
+    Many clients show their model nothing else (MCP, server/tools, "Structured Content").
+
+    Args:
+        result: The result; not changed.
+    """
+    if result.get("content") != [] or result.get("structuredContent") is None:
+        return result
+    return {**result, "content": [_text(to_json(result["structuredContent"]).decode())]}
 
 
 def _says_it_failed(value: JSON) -> bool:

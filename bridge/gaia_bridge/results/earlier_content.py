@@ -1,5 +1,6 @@
-"""Content of kinds that clients of early revisions do not have, as kinds that they have: they refuse a whole result for
-one block that they do not know. Pure.
+"""Results as clients of early revisions know them. Pure.
+
+They refuse a whole result for one block of content of a kind that they do not know: it becomes one that they know.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ _UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
 
 
 def content_for(revision: str, method: str, result: JSON) -> JSON:
-    """A result with content that clients of a revision know.
+    """A result with content and definitions of tools that clients of a revision know.
 
     Args:
-        revision: What the client speaks.
+        revision: What the client speaks, earlier than 2025-11-25.
         method: What it asked.
         result: The result; not changed.
     """
+    if method == "tools/list" and is_array(tools := result.get("tools")):
+        return {**result, "tools": [_without_execution(tool) for tool in tools]}
     unknown = _UNKNOWN.get(revision)
     if unknown is None:
         return result
@@ -34,6 +37,11 @@ def content_for(revision: str, method: str, result: JSON) -> JSON:
     if method == "prompts/get" and is_array(messages := result.get("messages")):
         return {**result, "messages": [_message(message, number, unknown) for number, message in enumerate(messages)]}
     return result
+
+
+def _without_execution(tool: JSON) -> JSON:
+    """A tool without its way of running as a task, which only 2025-11-25 has."""
+    return tool if "execution" not in tool else {key: value for key, value in tool.items() if key != "execution"}
 
 
 def _message(message: Any, number: int, unknown: frozenset[str]) -> Any:

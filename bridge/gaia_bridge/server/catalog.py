@@ -163,7 +163,7 @@ class _View:
         """Where URIs lead."""
         addresses = ResourceUris(self._sources, self._unlisted)
         rewritten = [
-            f"{uri} of {source.name} is published under another URI: its own is taken"
+            f"{uri} of {source.name} is published under another URI: its own is taken, or no URL"
             for source, uri in addresses.rewritten
         ]
         self._warn("resource", rewritten)

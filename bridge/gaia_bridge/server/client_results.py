@@ -57,9 +57,18 @@ class ClientResults:
         self._kept = KeptResults(limits.kept_seconds, limits.kept, limits.kept_bytes)
         self._owners: set[Hashable] = set()
         known = result_limits() if self._known else ()
-        self.least = min((size for size in (*known, *self._own.values()) if size), default=sys.maxsize)
-        """Bytes that every client passes on; a smaller answer need not be looked at."""
+        self._least = min((size for size in (*known, *self._own.values()) if size), default=sys.maxsize)
+        """Bytes that every client passes on."""
         self._named: tuple[Sequence[JSON], str] = ((), "")
+
+    def may_change(self, result: JSON, size: int) -> bool:
+        """Whether there is a client that is given something else; `fitted` says what.
+
+        Args:
+            result: The result of a `tools/call`.
+            size: Bytes that it has.
+        """
+        return size > self._least or "structuredContent" in result
 
     async def fitted(self, call: Call, result: JSON, size: int) -> JSON:
         """The result of a call as its client passes it on; the same one if it passes on all.
@@ -70,8 +79,13 @@ class ClientResults:
             size: Bytes that it has.
         """
         limit, facts = self._limit(call)
-        if not limit:
+        shadows = facts.prefers_structured and "structuredContent" in result
+        if size <= limit and not shadows:
             return result
+        if not limit:
+            if not (shadows and self._known):
+                return result
+            limit = sys.maxsize
         reader = "" if facts.reads_resources else self._reader_name()
         cut = ClientCut(limit, call.principal, self._kept.size, reader, facts.prefers_structured)
         name: str = call.params["name"]

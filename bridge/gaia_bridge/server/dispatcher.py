@@ -51,6 +51,7 @@ from gaia_bridge.server.introduction import (
     instructions_room,
     met,
 )
+from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -247,7 +248,7 @@ class Dispatcher:
                 outcome = "cancelled"
             else:
                 outcome, written = outcome_of(result), Answer(encoded_result(call.id, result))
-                if len(written.body) > self._results.least and call.method == "tools/call":
+                if call.method == "tools/call" and self._results.may_change(result, len(written.body)):
                     written = await self._passed_on(call, result, written)
                 answer = written
         except asyncio.CancelledError:
@@ -399,7 +400,9 @@ class Dispatcher:
     def _enveloped(self, call: Call, result: JSON) -> JSON:
         """A result as 2026-07-28 wants it: of what kind it is, how long it may be kept, and who made it."""
         if is_input_required(result):
-            whole = for_modern_questions(result, call.client_capabilities)
+            name = str(call.client_info.get("name", ""))
+            ids = known_client(name).wants_link_ids
+            whole = for_modern_questions(result, call.client_capabilities, with_link_ids=ids)
         else:
             whole = (_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE) | result
         told = result.get("_meta")

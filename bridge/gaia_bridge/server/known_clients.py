@@ -34,6 +34,9 @@ class KnownClient(Struct, frozen=True):
     prefers_structured: bool = False
     """Whether its model is shown structured content in place of all other, and nothing holds it against a schema."""
 
+    wants_link_ids: bool = False
+    """Whether it refuses a question with a link that has no `elicitationId`, which 2026-07-28 took out."""
+
 
 _VS_CODE: Final = KnownClient(tools=128, lists_again=True)
 """One chat request of VS Code has at most 128 tools, of all servers together (microsoft/vscode#255585; still so in
@@ -67,6 +70,9 @@ shows its model 40,000 characters of it; opencode (1.18.33) one with the first 5
 _LISTS_ONCE: Final = KnownClient()
 """mcporter (0.12.3) starts a process for each of its commands."""
 
+_COPILOT: Final = KnownClient(lists_again=True, wants_link_ids=True)
+"""Copilot CLI refuses the whole result of a call that asks by such a link (seen in 1.0.102)."""
+
 _CLIENTS: Final[Mapping[str, KnownClient]] = {
     "visual studio code": _VS_CODE,  # the product's long name, in VS Code's mcpServerRequestHandler.ts
     "visual-studio-code": _VS_CODE,
@@ -81,7 +87,7 @@ _CLIENTS: Final[Mapping[str, KnownClient]] = {
     "cursor-vscode": _CURSOR,
     "claude-code": _CLAUDE_CODE,  # 2.1.332
     "codex-mcp-client": _CODEX,  # 0.171.0
-    "copilot-cli": _LISTS_AGAIN,  # 1.0.102
+    "copilot-cli": _COPILOT,  # 1.0.102
     "gemini-cli-mcp-client": _LISTS_AGAIN,  # 0.61.0
     "opencode": _LISTS_AGAIN,  # 1.18.33
     "mcporter": _LISTS_ONCE,  # 0.12.3

@@ -22,7 +22,7 @@ from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_skills
 from gaia_bridge.protocol.task_ids import made_task, with_public_task
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
-from gaia_bridge.results.conversion import error_result
+from gaia_bridge.results.conversion import error_result, with_told_content
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
@@ -168,6 +168,7 @@ class Methods:
             if call.modern:
                 raise
             result = error_result(str(error))
+        result = with_told_content(result)
         if not call.modern and "structuredContent" in result and not is_object(result["structuredContent"]):
             result = {key: value for key, value in result.items() if key != "structuredContent"}
         result = with_public_task(self._catalog.addresses.outward(source, result), call.task_prefix)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
-from gaia_bridge.protocol.definition_repairs import repaired
+from gaia_bridge.json_schema.validation import shape_problem
+from gaia_bridge.protocol.definition_repairs import repaired, with_portable_output
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, definition_problem, for_legacy, for_modern
@@ -94,7 +95,9 @@ def _fitting(kind: str, field: str, page: JSON, *, modern: bool) -> JSON:
     """A page as it came from a server, with what clients of the era can be given of it."""
     if not is_array(items := page.get(field)):
         return page
-    told = [repaired(kind, item) for item in items if is_object(item)]
+    told = [repaired(kind, item) for item in items if is_object(item) and shape_problem(item) is None]
+    if kind == "tool":
+        told = [with_portable_output(tool)[0] for tool in told if definition_problem(kind, tool) is None]
     if modern:
         shown = [for_modern(kind, item) for item in told if definition_problem(kind, item) is None]
     else:

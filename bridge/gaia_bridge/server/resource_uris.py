@@ -35,6 +35,9 @@ _OURS: Final = re.compile(r"mcp\d*", re.ASCII)
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 
+_PLAIN_URL: Final = re.compile(r"(?!https?:|wss?:|ftp:)[a-z][a-z0-9+.-]*:/{0,3}[A-Za-z0-9._~-]+(?:[/?#].*)?", re.ASCII)
+"""URIs that are surely URLs."""
+
 _WEB: Final = frozenset({"http", "https"})
 """What clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
 
@@ -130,7 +133,7 @@ class ResourceUris:
             return uri
         if (known := self.skills.public(source, uri)) is not None:
             return known
-        if self._find(uri) == (source, uri) and not self._is_of_another(source, uri):
+        if self._find(uri) == (source, uri) and not self._is_of_another(source, uri) and _is_url(uri):
             return uri
         if _scheme(uri) in _WEB and self._find(uri) is None:
             return uri
@@ -185,6 +188,7 @@ class ResourceUris:
         uri = _key(listed, "uri")
         if (public := self.skills.public(source, uri)) is None:
             taken = self._is_of_another(source, uri) or self.skills.find(uri) is not None
+            taken = taken or (len(self._sources) > 1 and not _is_url(uri))
             public = self._free(source, uri, self._resources, taken=taken)
         self._resources[public] = _Listed(source, uri, _for_both_eras(listed, "uri", public))
 
@@ -292,6 +296,19 @@ def _scheme(uri: str) -> str:
     """The scheme of a URI or template (RFC 3986, section 3.1); empty where none is to be read."""
     scheme = uri.partition(":")[0].lower()
     return scheme if _SCHEME.fullmatch(scheme) else ""
+
+
+def _is_url(uri: str) -> bool:
+    """Whether the Python SDK 1.x takes a URI, which refuses a whole list for one that is no URL."""
+    if _PLAIN_URL.fullmatch(uri):
+        return True
+    from pydantic_core import Url  # takes milliseconds to load, and few URIs need it
+
+    try:
+        Url(uri)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_theirs(scheme: str) -> bool:

@@ -279,6 +279,8 @@ def test_a_link_has_what_its_revision_wants_and_nothing_that_only_another_one_ha
         if revision == "2026-07-28":
             result = for_modern_questions({"resultType": "input_required", "inputRequests": {"q": question}}, {})
             assert result["inputRequests"] == {"q": {"method": "elicitation/create", "params": shown}}
+            result = for_modern_questions(result, {}, with_link_ids=True)
+            assert result["inputRequests"]["q"]["params"] == {**shown, "elicitationId": "q"}
         else:
             assert for_legacy_question(question["method"], asked, "1") == {**asked, "elicitationId": "1"}
 

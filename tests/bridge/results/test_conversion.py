@@ -45,6 +45,7 @@ from gaia_bridge.results.conversion import (
     prompt_result,
     resource_result,
     tool_result,
+    with_told_content,
 )
 from tests.support.on_demand import mcp_methods, mcp_types, mcp_versions
 
@@ -643,3 +644,15 @@ def test_what_is_yielded_without_end_is_refused_with_the_bound(wrap: Callable[[A
 def test_what_is_yielded_within_the_bound_is_a_list_however_deep() -> None:
     value = {"a": (number for number in range(3)), "b": [({"c": (text for text in "xy")},)]}
     assert jsonable(value, 10_000)[0] == {"a": [0, 1, 2], "b": [[{"c": ["x", "y"]}]]}
+
+
+def test_structured_content_alone_is_text_as_well() -> None:
+    for structured in ({"a": [1, "é"]}, [1], 0, False, ""):
+        told = with_told_content({"content": [], "structuredContent": structured, "isError": True})
+        [block] = told["content"]
+        assert json.loads(block["text"]) == told["structuredContent"] == structured
+    others: list[JSON] = [{"content": []}, {"content": [], "structuredContent": None}, {"resultType": "input_required"}]
+    for result in others:
+        assert with_told_content(result) is result
+    told = {"content": [{"type": "text", "text": "a"}], "structuredContent": {}}
+    assert with_told_content(told) is told

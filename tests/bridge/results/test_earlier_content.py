@@ -47,3 +47,10 @@ def test_what_is_no_content_stays_as_it_came() -> None:
         assert content_for("2024-11-05", "tools/call", {"content": [odd]}) == {"content": [odd]}
     assert content_for("2024-11-05", "prompts/get", {"messages": ["?"]}) == {"messages": ["?"]}
     assert content_for("2024-11-05", "tools/call", {"content": 1}) == {"content": 1}
+
+
+def test_only_2025_11_25_is_told_how_a_tool_runs_as_a_task() -> None:
+    tool = {"name": "a", "inputSchema": {"type": "object"}}
+    result = {"tools": [tool, {**tool, "execution": {"taskSupport": "optional"}}]}
+    for revision in ("2024-11-05", "2025-03-26", "2025-06-18"):
+        assert content_for(revision, "tools/list", result) == {"tools": [tool, tool]}

@@ -179,6 +179,28 @@ async def test_structured_content_gives_way_where_it_would_take_the_place_of_wha
 
 
 @both_eras
+async def test_a_picture_is_shown_to_a_model_that_would_be_shown_structured_content_in_its_place(mode: str) -> None:
+    picture = {"type": "image", "data": "AA==", "mimeType": "image/png"}
+    text = {"type": "text", "text": '{"a": 1}'}
+    definition = {**tool("large"), "outputSchema": {"type": "object"}}
+    for content, shown in (
+        ([picture, text], ["image", "text"]),
+        ([picture], ["image", "text"]),
+        ([text], None),
+        ([], None),
+    ):
+        returned = {"content": content, "structuredContent": {"a": 1}}
+        async with running_bridge(ScriptedAgent(returning(returned), definition)) as running:
+            async with known_as(running, CODEX, mode) as client:
+                told = await unchecked(client, "large")
+                assert ("structuredContent" in told) == (shown is None)
+                assert [block["type"] for block in told["content"]] == (shown or ["text"])
+                assert [json.loads(said) for said in texts(told)] == [{"a": 1}]
+            async with known_as(running, "another", mode) as client:
+                assert (await called(client))["structuredContent"] == {"a": 1}
+
+
+@both_eras
 async def test_a_client_whose_model_reads_no_resources_has_a_tool_for_it(mode: str) -> None:
     async with three_sources(LINES) as running, known_as(running, EARLY_COPILOT, mode) as client:
         assert [item.name for item in (await client.list_tools()).tools] == ["first", "large", "third", "read_result"]

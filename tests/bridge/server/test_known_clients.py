@@ -57,7 +57,7 @@ RECORDED: Final[list[tuple[dict[str, Any], KnownClient]]] = [
         {"name": "codex-mcp-client", "title": "Codex", "version": "0.171.0"},
         KnownClient(result=10_000, prefers_structured=True),
     ),
-    ({"name": "copilot-cli", "version": "1.0.102"}, KnownClient(lists_again=True)),
+    ({"name": "copilot-cli", "version": "1.0.102"}, KnownClient(lists_again=True, wants_link_ids=True)),
     ({"name": "opencode", "version": "1.18.33"}, KnownClient(lists_again=True)),
     ({"name": "gemini-cli-mcp-client", "version": "0.61.0"}, KnownClient(lists_again=True)),
     ({"name": "mcporter", "version": "0.12.3"}, KnownClient()),

@@ -20,7 +20,7 @@ from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResource
 from gaia_bridge.errors import AgentLoadError, BusyError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
-from gaia_bridge.protocol.definition_repairs import repaired
+from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
@@ -187,7 +187,11 @@ class _Reader:
                     continue
                 timeouts = said[id(owner)]
                 timeout = timeouts.get(name) if is_object(timeouts) else None
-                compiled[name] = _compile(definition, self._limits.schema_bytes, timeout)
+                tool = _compile(definition, self._limits.schema_bytes, timeout)
+                published, fault = with_portable_output(definition)
+                compiled[name] = tool if published is definition else replace(tool, definition=published)
+                if fault is not None:
+                    self._leave_out(OUTPUT_PART, name, fault)
             except SchemaError as error:
                 self._leave_out("tool", definition["name"], str(error))
         return compiled

@@ -16,7 +16,7 @@ from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.json_schema.validation import reference_problem, shape_problem
 from gaia_bridge.loop_guard.bridge_hops import came_through
 from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo, ServerOptions
-from gaia_bridge.protocol.definition_repairs import repaired
+from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
@@ -195,7 +195,8 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         own: Our id: what came through ourselves is left out.
     """
     found: dict[str, JSON] = {}
-    left_out = [other for other in features.left_out if other.kind != listed.kind]
+    kinds = (listed.kind, OUTPUT_PART) if listed.kind == "tool" else (listed.kind,)
+    left_out = [other for other in features.left_out if other.kind not in kinds]
     for number, item in enumerate(items, 1):
         if not is_object(item):
             left_out.append(LeftOut(listed.kind, f"#{number}", "it is not an object"))
@@ -206,6 +207,11 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         problem = "it came from this bridge itself" if ours else _refused(item) or _problem(listed.kind, definition)
         if problem is None and key in found:
             problem = f"another {listed.kind} has the same {listed.key}"
+        if problem is None and listed.kind == "tool":
+            definition, fault = with_portable_output(definition)
+            problem = _schema_problem(definition)
+            if problem is None and fault is not None:
+                left_out.append(LeftOut(OUTPUT_PART, key, fault))
         if problem is None:
             # What a skill says of itself is compared with its file, to the last character.
             found[key] = definition if listed.kind == "skill" else _described_openly(definition)
@@ -285,11 +291,14 @@ def _problem(kind: str, definition: JSON) -> str | None:
     most = _SKILL_BYTES if kind == "skill" else _DEFINITION_BYTES
     if problem is None and (size := len(to_json(definition))) > most:
         problem = f"it has {size:,} bytes; at most {most:,} are published"
-    if problem is None and kind == "tool":
-        schemas = ((field, definition.get(field)) for field in ("inputSchema", "outputSchema"))
-        found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
-        problem = next((f"{field}: {text}" for field, text in found if text is not None), None)
     return problem
+
+
+def _schema_problem(tool: JSON) -> str | None:
+    """Why the schemas of a tool cannot be published, or `None`."""
+    schemas = ((field, tool.get(field)) for field in ("inputSchema", "outputSchema"))
+    found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
+    return next((f"{field}: {text}" for field, text in found if text is not None), None)
 
 
 def summary(features: ServerFeatures) -> str:

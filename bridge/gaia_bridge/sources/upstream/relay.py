@@ -322,7 +322,8 @@ class Relays:
         """The error for a question that no client can answer: the one that the client itself would send."""
         known = None if during is None else self._in_flight.get(during)
         relays = list(self._in_flight.values()) if known is None else [known]
-        reachable = [relay for relay in relays if relay.is_reachable]
+        # A client of 2026-07-28 that declares nothing is told so, too: its call does not stand.
+        reachable = [relay for relay in relays if relay.is_reachable or not relay.can_be_asked_something]
         if not reachable:
             return ProtocolError(INVALID_REQUEST, "No call is in flight whose client can be asked anything")
         missing = [missing_capability(method, params, relay.request.client_capabilities) for relay in reachable]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
 
+from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.constants import KIB
-from gaia_bridge.protocol.json_text import json_size, to_json
+from gaia_bridge.protocol.content import RESULTS
+from gaia_bridge.protocol.definition_repairs import repaired_result
+from gaia_bridge.protocol.json_text import json_size
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_object, is_too_deep
-from gaia_bridge.protocol.vocabulary import result_problem
+from gaia_bridge.protocol.vocabulary import is_complete, result_problem
 
 __all__ = ["ResultChecker", "with_list"]
 
@@ -31,23 +34,16 @@ _LISTS: Final[Mapping[str, str]] = {"tools/call": "content", "prompts/get": "mes
 
 
 def with_list(method: str, result: JSON) -> JSON:
-    """The result with the list that it must have, where the server left it out or wrote null, as Go does for none.
+    """Return the result with its list, where the server left that out or wrote null, as servers in Go do for none.
 
-    Structured content is repeated as text then, as servers should do (MCP, server/tools): most clients show models
-    nothing else. A result of another type, and one that names a task, is returned unchanged.
+    A result of another type, and one that names a task, is returned unchanged.
     """
     name = _LISTS.get(method)
     if name is None or result.get(name) is not None:
         return result
     if result.get("resultType", "complete") != "complete" or is_object(result.get("task")):
         return result
-    structured = result.get("structuredContent") if name == "content" else None
-    blocks = (
-        []
-        if structured is None or is_too_deep(structured)
-        else [{"type": "text", "text": to_json(structured).decode()}]
-    )
-    return {**result, name: blocks}
+    return {**result, name: []}
 
 
 class ResultChecker:
@@ -56,33 +52,46 @@ class ResultChecker:
     def __init__(self) -> None:
         self._threads = anyio.CapacityLimiter(_THREADS)
 
-    async def problem(self, method: str, result: JSON) -> str | None:
-        """Why a result cannot be handed on; continues "answered METHOD with a result that". `None` if it can.
+    async def checked(self, method: str, result: JSON) -> JSON:
+        """Return the result as it can be handed on.
 
         Args:
             method: What was asked.
             result: What came, of any size and shape.
+
+        Raises:
+            UpstreamError: It cannot be; says why.
         """
+        result = with_list(method, result)
         size = json_size(result)
         if size > _LARGE:
-            return await anyio.to_thread.run_sync(partial(_problem, method, result, size), limiter=self._threads)
-        return _problem(method, result, size)
+            check = partial(_checked, method, result, size)
+            result, problem = await anyio.to_thread.run_sync(check, limiter=self._threads)
+        else:
+            result, problem = _checked(method, result, size)
+        if problem is not None:
+            raise UpstreamError(f"answered {method} with a result that {problem}")
+        return result
 
 
-def _problem(method: str, result: JSON, size: float) -> str | None:
+def _checked(method: str, result: JSON, size: float) -> tuple[JSON, str | None]:
     # A level has two brackets, so that most results need not be looked at.
     if size > 2 * MAX_NESTING and is_too_deep(result):
-        return f"is nested deeper than {MAX_NESTING} levels"
+        return result, f"is nested deeper than {MAX_NESTING} levels"
+    if is_complete(method, result):
+        if all(RESULTS[method].is_plain(part) for part in _parts(result)):
+            return result, None
+        result = repaired_result(method, result)
+    problem = next(filter(None, (result_problem(method, part) for part in _parts(result))), None)
+    return result, None if problem is None else f"MCP does not allow: {problem}"
+
+
+def _parts(result: JSON) -> Iterator[JSON]:
+    """Results that have together what one has; none of them has many blocks."""
     content = result.get("content")
     if not is_array(content) or len(content) <= _BLOCKS:
-        problem = result_problem(method, result)
-    else:
-        problem = next(filter(None, (result_problem(method, part) for part in _parts(result, content))), None)
-    return None if problem is None else f"MCP does not allow: {problem}"
-
-
-def _parts(result: JSON, content: list[Any]) -> Iterator[JSON]:
-    """Results that have together what one has; none of them has many blocks."""
+        yield result
+        return
     yield result | {"content": []}
     about = {key: value for key, value in result.items() if key != "structuredContent"}
     for start in range(0, len(content), _BLOCKS):

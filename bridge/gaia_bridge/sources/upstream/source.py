@@ -65,7 +65,7 @@ from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
 from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
-from gaia_bridge.sources.upstream.result_checks import ResultChecker, with_list
+from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 
 __all__ = ["Upstream"]
@@ -472,10 +472,7 @@ class Upstream(AsksServer):
             same_era = connection.handshake.modern is relay.request.modern
             raise understood(error, relay.method, relay.params, same_era=same_era) from None
         self._supervisor.answered()
-        result = with_list(relay.method, result)
-        if problem := await self._checker.problem(relay.method, result):
-            raise UpstreamError(f"answered {relay.method} with a result that {problem}")
-        return result
+        return await self._checker.checked(relay.method, result)
 
     # What the supervisor wants: see `supervisor.Life`
 

@@ -108,7 +108,6 @@ async def test_an_empty_schema_becomes_an_object_schema(runner: AgentRunner) -> 
         ({"inputSchema": {}}, "name"),
         ({"name": "bad", "inputSchema": {"type": "string"}}, "inputSchema"),
         ({"name": "bad", "inputSchema": []}, "inputSchema"),
-        ({"name": "bad", "icons": [{"theme": "dark"}]}, "icons"),
         ({"name": "good"}, "same name"),
         ({"name": "bad", "inputSchema": {"properties": {"x": {"type": "widget"}}}}, "/properties/x/type"),
         ({"name": "bad", "inputSchema": {"properties": {"x": {"pattern": "("}}}}, "regex"),
@@ -125,6 +124,21 @@ async def test_one_bad_definition_is_left_out_alone(runner: AgentRunner, bad: An
     [left_out] = read_back.features.left_out
     assert left_out.kind == "tool"
     assert reason in left_out.reason
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("S1-10")
+async def test_a_pattern_that_only_python_compiles_is_checked_but_not_published(runner: AgentRunner) -> None:
+    output = {"type": "object", "properties": {"code": {"type": "string", "pattern": "(?P<code>a+)"}}}
+    read_back = await read(runner, get_mcp_tool_definitions=[{"name": "coded", "outputSchema": output}])
+    [published] = read_back.features.tools
+    assert published["outputSchema"] == {"type": "object", "properties": {"code": {"type": "string"}}}
+    [left_out] = read_back.features.left_out
+    assert (left_out.kind, left_out.name) == ("part of the output schema of tool", "coded")
+    assert "at /properties/code/pattern" in left_out.reason
+    validator = read_back.tools["coded"].output
+    assert validator is not None
+    assert validator.errors({"code": "b"}) is not None
 
 
 @pytest.mark.anyio

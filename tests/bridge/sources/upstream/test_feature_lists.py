@@ -91,10 +91,15 @@ def test_every_hostile_schema_costs_only_its_own_tool() -> None:
     assert len(features.left_out) == len(hostile)
 
 
-def test_an_output_schema_is_looked_at_too() -> None:
-    item = {"name": "a", "inputSchema": {"type": "object"}, "outputSchema": {"$ref": "http://127.0.0.1:1/x"}}
-    [left_out] = with_list(no_features("up"), TOOLS, [item]).left_out
-    assert left_out.reason == "outputSchema: $ref leads outside of the schema: 'http://127.0.0.1:1/x'"
+def test_a_tool_is_published_without_the_part_of_its_output_schema_that_leads_outside() -> None:
+    output = {"type": "object", "$ref": "http://127.0.0.1:1/x"}
+    item = {"name": "a", "inputSchema": {"type": "object"}, "outputSchema": output}
+    features = with_list(no_features("up"), TOOLS, [item])
+    [left_out] = features.left_out
+    assert left_out.kind == "part of the output schema of tool"
+    assert left_out.reason == "not every client can compile it at /$ref: 'http://127.0.0.1:1/x'"
+    assert features.tools == ({**item, "outputSchema": {"type": "object"}},)
+    assert with_list(features, TOOLS, []).left_out == ()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
@@ -82,10 +83,15 @@ async def test_a_large_result_is_judged_as_a_small_one_is() -> None:
     deep: Any = []
     for _ in range(250):
         deep = [deep]
-    much = [{"type": "text", "text": "x" * 1_000}] * 1_000
+    block = {"type": "text", "text": "x" * 1_000}
+    much = [block] * 1_000
+    nulls = await judge.checked("tools/call", {"content": [*much, {**block, "_meta": None}], "_meta": None})
+    assert nulls == {"content": [*much, block]}
     for content in ([], much):
-        assert await judge.problem("tools/call", {"content": content}) is None
-        assert await judge.problem("tools/call", {"content": content, "structuredContent": {"a": deep}}) == (
-            "is nested deeper than 200 levels"
-        )
-        assert "isError" in str(await judge.problem("tools/call", {"content": content, "isError": []}))
+        assert await judge.checked("tools/call", result := {"content": content}) == result
+        with pytest.raises(
+            UpstreamError, match="answered tools/call with a result that is nested deeper than 200 levels"
+        ):
+            await judge.checked("tools/call", {"content": content, "structuredContent": {"a": deep}})
+        with pytest.raises(UpstreamError, match="isError"):
+            await judge.checked("tools/call", {"content": content, "isError": []})

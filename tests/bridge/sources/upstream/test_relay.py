@@ -535,6 +535,15 @@ async def test_a_client_is_asked_nothing_that_it_did_not_declare_and_the_server_
     assert refused.value.code == code
 
 
+async def test_a_client_of_2026_that_declares_nothing_is_named_as_one_that_supports_no_question() -> None:
+    person = Person("ada", {})
+    person.modern = True
+    async with calls_in_flight(person) as (relays, _, _):
+        with pytest.raises(ProtocolError, match="The client does not support elicitation") as refused:
+            await relays.answer("elicitation/create", FORM, None)
+    assert refused.value.code == -32601
+
+
 class Telling(Connection):
     """A server that repeats what it was given when it refuses."""
 
