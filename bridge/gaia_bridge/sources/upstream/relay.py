@@ -170,6 +170,8 @@ class Relays:
         self._news: anyio.Event | None = None  # while somebody waits for other calls
         self._queue: deque[Relay] = deque()
         self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
+        self._refused = 0
+        """The questions that were refused because it was not clear whom they were for."""
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
         self._says_when_it_logs = False
@@ -203,7 +205,7 @@ class Relays:
         relay.may_log = not modern or relay.request.log_level is not None
         self._in_flight[number] = relay
         self._note_user(relay)
-        is_answered = False
+        is_answered, relay.has_failed = False, True
         try:
             ask = partial(
                 connection.request,
@@ -219,7 +221,7 @@ class Relays:
                     result = await ask(traced)
             else:
                 result = await ask(params)
-            is_answered = True
+            is_answered, relay.has_failed = True, result.get("isError") is True
         except ProtocolError as error:
             is_answered = True
             if relay.request.modern and (links := links_of(error)):
@@ -347,7 +349,7 @@ class Relays:
             self.asks = True
             logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
         candidates = dict(self._in_flight)  # what begins from now on did not ask
-        question = object()
+        question, refused = object(), self._refused
         self._unclear.append(question)
         try:
             with anyio.move_on_after(self._patience):
@@ -355,7 +357,9 @@ class Relays:
                     relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
                     # Whether its client can be asked makes no difference yet: the server asks for any of them.
                     relays = [relay for relay in relays if not relay.asked] or relays
-                    if self._others_given_up(relays):
+                    ended = [relay for number, relay in candidates.items() if self._in_flight.get(number) is not relay]
+                    unexplained = _failed_of_others(relays, ended) - (self._refused - refused)
+                    if self._others_given_up(relays) or unexplained > 0:
                         break
                     if _are_of_one_client(relays):
                         return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
@@ -366,6 +370,7 @@ class Relays:
         finally:
             self._unclear.remove(question)
             self._changed()
+        self._refused += 1
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
@@ -459,6 +464,12 @@ class Relays:
             name = name if isinstance(name, str) else None
             relays[-1].log(LogMessage(level, data, name, forwarded_meta(params)))
         return True
+
+
+def _failed_of_others(relays: Sequence[Relay], ended: Sequence[Relay]) -> int:
+    """Return how many calls of other clients failed: each perhaps for want of an answer that nobody was asked for."""
+    owners = {relay.owner for relay in relays}
+    return sum(relay.has_failed and relay.owner not in owners for relay in ended)
 
 
 def _are_of_one_client(relays: Sequence[Relay]) -> bool:

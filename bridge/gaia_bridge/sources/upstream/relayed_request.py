@@ -52,6 +52,8 @@ class Relay:
         """The parked call, if the call may outlive the request."""
         self.may_log = True
         """Whether the server may send log messages because of it."""
+        self.has_failed = False
+        """Whether it ended without a result, or with one that says that it failed."""
         self.asked = 0
         """The number of questions that its client has not answered yet."""
         self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
