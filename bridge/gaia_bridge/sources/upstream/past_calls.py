@@ -16,6 +16,7 @@ import anyio
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.protocol.task_ids import TASK_ID, made_task
+from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relayed_request import Relay
 
 __all__ = ["PastCalls", "related_task"]
@@ -33,11 +34,11 @@ class PastCalls:
     """What one server may still speak of, though no call is in flight for it.
 
     Args:
-        grace: Seconds for which a server may work on a call that is over.
+        limits: For how long a server may speak of a call that is over.
     """
 
-    def __init__(self, grace: float) -> None:
-        self._grace = grace
+    def __init__(self, limits: UpstreamLimits) -> None:
+        self._limits = limits
         self._given_up: deque[tuple[float, Hashable]] = deque(maxlen=_REMEMBERED)
         """The owners of calls that ended without an answer, each with the time until which it counts."""
         self._answered: dict[Hashable, float] = {}
@@ -49,13 +50,13 @@ class PastCalls:
 
     def note_given_up(self, relay: Relay) -> None:
         """Remember a call that ended without an answer."""
-        self._given_up.append((anyio.current_time() + self._grace, relay.owner))
+        self._given_up.append((anyio.current_time() + self._limits.given_up_grace, relay.owner))
 
     def note_answer(self, relay: Relay, result: JSON) -> None:
         """Remember a call that was answered, and the task that it made."""
         principal = relay.request.principal
         self._answered.pop(principal, None)
-        self._answered[principal] = anyio.current_time() + self._grace
+        self._answered[principal] = anyio.current_time() + self._limits.answered_grace
         if len(self._answered) > 2:
             del self._answered[next(iter(self._answered))]
         if "task" in result and (task := made_task(result)) is not None:

@@ -154,7 +154,7 @@ class Relays:
         self._redactor = redactor or Redactor()
         self._waiting = waiting or Waiting(limits.max_parked)
         self._patience = limits.call_timeout
-        self._past = PastCalls(limits.given_up_grace)
+        self._past = PastCalls(limits)
         self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
