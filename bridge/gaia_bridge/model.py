@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -168,6 +168,8 @@ class Change(Struct, frozen=True):
     notification: Notification | None = None
     is_repeated: bool = False
     """Whether a server announced a list that turned out to be the same as before."""
+    client: Hashable = None
+    """Who alone is told of it, if not everybody."""
 
 
 class LeftOut(Struct, frozen=True):

@@ -32,7 +32,13 @@ pytestmark = pytest.mark.anyio
 
 NAMES = ("alice", "bob")
 TASKS: JSON = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-QUESTION: JSON = {"requestedSchema": {"type": "object", "properties": {"word": {"type": "string"}}}}
+RELATED = "io.modelcontextprotocol/related-task"
+QUESTION: JSON = {
+    "a call that ended without the answer to its question": [
+        *[("begin", "alice"), ("begin", "bob"), ("ask", "alice"), ("give up", "alice"), ("log", "bob"), ("end", "bob")]
+    ],
+    "requestedSchema": {"type": "object", "properties": {"word": {"type": "string"}}},
+}
 TURNS = 60
 """Steps of the loop in which whatever was said has reached whoever hears it."""
 
@@ -41,7 +47,20 @@ Server = Literal["legacy", "legacy that says for which call", "modern"]
 WAYS: tuple[Way, ...] = ("stream 2025-06-18", "stream 2025-11-25", "stream 2026-07-28", "http 2026-07-28")
 SERVERS: tuple[Server, ...] = ("legacy", "legacy that says for which call", "modern")
 PATHS = ("", "servers/up")
-STEPS = ("begin", "make task", "log", "progress", "ask", "end", "fail", "cancel", "look at tasks")
+STEPS = ("begin", "make task", "log", "progress", "ask", "finish link", "end", "fail", "cancel", "look at tasks")
+LATE = {
+    "asks after a cancellation": [("begin", "alice"), ("cancel", "alice"), ("begin", "bob"), ("ask", "alice")],
+    "logs after a cancellation": [("begin", "alice"), ("cancel", "alice"), ("begin", "bob"), ("log", "alice")],
+    "asks after its answer": [("begin", "alice"), ("end", "alice"), ("begin", "bob"), ("ask", "alice")],
+    "logs after its answer": [("begin", "alice"), ("end", "alice"), ("begin", "bob"), ("log", "alice")],
+    "logs when nobody calls": [("begin", "alice"), ("end", "alice"), ("log", "alice")],
+    "asks for a task": [("make task", "alice"), ("end", "alice"), ("begin", "bob"), ("ask", "alice")],
+    "logs for a task": [("make task", "alice"), ("end", "alice"), ("begin", "bob"), ("log", "alice")],
+    "says that a link was opened": [
+        ("begin", "alice"), ("ask", "alice"), ("end", "alice"), ("begin", "bob"), ("finish link", "alice")
+    ],
+}  # fmt: skip
+"""What a server does late for a client, while another one calls."""
 
 
 async def settle() -> None:
@@ -55,7 +74,8 @@ def secret(name: str) -> str:
 
 
 class ServerEnd:
-    """A server that does what the test says.
+    """A server that does what the test says, but for what no client could tell apart: without saying for which call, it
+    asks for none that it has answered, and for a task names the task.
 
     Args:
         kind: Its era, and whether it says to which call something belongs, as over HTTP.
@@ -64,11 +84,15 @@ class ServerEnd:
     def __init__(self, kind: Server) -> None:
         self.kind = kind
         self.calls: dict[str, JSON] = {}
-        """The newest call of each client until it is answered, also after it was given up."""
+        """The newest call of each client, also after it was given up."""
         self.answers: list[tuple[str, str]] = []
         """Whom a question was for, and what came as the answer."""
+        self.logs_late = True
+        """Whether it says something about calls that it has answered."""
         self._wire: Wire | None = None
         self._asked: dict[str, str] = {}
+        self._answered: set[str] = set()
+        self._links: set[str] = set()
 
     @property
     def transport(self) -> ScriptedTransport:
@@ -89,6 +113,7 @@ class ServerEnd:
                     who: str = params["arguments"]["who"]
                     self.answers += [(who, str(answer)) for answer in params.get("inputResponses", {}).values()]
                     self.calls[who] = message
+                    self._answered.discard(who)
                 case "tasks/list":
                     wire.answer(message, {"tasks": [self._task(name) for name in NAMES]})
                 case "tasks/result":
@@ -99,43 +124,65 @@ class ServerEnd:
                     asked = self._asked.pop(str(message["id"]), None)
                     if asked is not None and "result" in message:
                         self.answers.append((asked, str(message["result"])))
+                        self._links.add(asked)
                 case _ if "id" in message:
                     wire.answer(message, self._complete({}))
                 case _:
                     pass
 
-    def say(self, what: str, name: str) -> None:
-        """Say something on behalf of a client's newest call; nothing if there is none, or it was answered."""
+    def say(self, what: str, name: str) -> None:  # noqa: C901 - a table of what a server says
+        """Say something on behalf of a client's newest call; nothing if there is none."""
         if self._wire is None or (call := self.calls.get(name)) is None:
             return
-        if what in ("end", "fail") or (what == "ask" and self.kind == "modern"):
-            del self.calls[name]
         during = call["id"] if self.kind == "legacy that says for which call" else None
+        is_over = name in self._answered
+        related: JSON = (
+            {"_meta": {RELATED: {"taskId": f"task of {name}"}}} if is_over and "task" in call["params"] else {}
+        )
         match what:
-            case "log":
-                self._wire.notify("notifications/message", {"level": "error", "data": secret(name)}, during)
+            case "log" if related or self.logs_late or not is_over:
+                params = {"level": "error", "data": secret(name), **related}
+                self._wire.notify("notifications/message", params, during)
             case "progress" if "progressToken" in call["params"].get("_meta", {}):
                 self._wire.progress(call, 1, message=secret(name))
             case "ask" if self.kind == "modern":
                 question = {"method": "elicitation/create", "params": {**QUESTION, "mode": "form", **_message(name)}}
                 result = {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "s"}
-                self._wire.answer(call, result)
-            case "ask":
+                self._answer(name, call, result)
+            case "ask" if related or during is not None or not is_over:
                 number = f"q{len(self._asked) + len(self.answers) * 100}"
                 self._asked[number] = name
-                self._wire.ask(number, "elicitation/create", {**QUESTION, **_message(name)}, during)
-            case "end" if (
-                name in self._asked.values()
-            ):  # its question is open: no server has a result without the answer
-                self._wire.refuse(call, -32000, secret(name))
+                question = {**QUESTION, **_message(name), "elicitationId": secret(name), **related}
+                self._wire.ask(number, "elicitation/create", question, during)
+            case "finish link" if name in self._links:
+                self._wire.notify("notifications/elicitation/complete", {"elicitationId": secret(name)})
             case "end" if "task" in call["params"]:
-                self._wire.answer(call, {"task": self._task(name)})
+                self._answer(name, call, {"task": self._task(name)})
             case "end":
-                self._wire.answer(call, self._complete({"content": [{"type": "text", "text": secret(name)}]}))
+                self._answer(name, call, self._complete({"content": [{"type": "text", "text": secret(name)}]}))
+            case "give up":  # its question has waited too long, and is not taken back
+                self._answered.add(name)
+                failed = {"content": [{"type": "text", "text": secret(name)}], "isError": True}
+                self._wire.answer(call, self._complete(failed))
             case "fail":
+                self._take_back(name)
+                self._answered.add(name)
                 self._wire.refuse(call, -32000, secret(name), {"about": secret(name)})
             case _:
                 pass
+
+    def _answer(self, name: str, call: JSON, result: JSON) -> None:
+        assert self._wire is not None
+        self._take_back(name)
+        self._answered.add(name)
+        self._wire.answer(call, result)
+
+    def _take_back(self, name: str) -> None:
+        """Take back what was asked for a call that is to be answered."""
+        assert self._wire is not None
+        for number in [number for number, asked in self._asked.items() if asked == name]:
+            del self._asked[number]
+            self._wire.notify("notifications/cancelled", {"requestId": number})
 
     def _task(self, name: str) -> JSON:
         now = "2026-01-01T00:00:00Z"
@@ -309,6 +356,7 @@ PLANS = st.builds(
 async def two_people(plan: Plan) -> AsyncGenerator[tuple[ServerEnd, dict[str, Person]]]:
     """Two clients of a bridge with one server, beside another one."""
     end = ServerEnd(plan.server)
+    end.logs_late = plan.ways != ("http 2026-07-28", "http 2026-07-28")  # of one address, as one program's calls are
     spec = StdioServerSpec(
         "up", command="none", options=ServerOptions(era="2026-07-28" if plan.server == "modern" else "handshake")
     )
@@ -377,3 +425,15 @@ async def test_each_of_two_clients_of_one_name_is_asked_and_hears_of_its_own_cal
     assert [asked for asked, answer in end.answers if "word of alice" in answer] == ["alice"]
     for name, person in people.items():
         assert any(secret(name) in text for text in person.heard)
+
+
+@pytest.mark.parametrize("steps", LATE.values(), ids=LATE)
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("way", ["stream 2025-11-25", "http 2026-07-28"])
+async def test_a_server_that_is_late_reaches_nobody_else(
+    way: Way, server: Server, steps: list[tuple[str, str]]
+) -> None:
+    end, people = await carry_out(Plan((way, way), ("", ""), server, True, steps))
+    assert not [text for text in people["bob"].heard if secret("alice") in text]
+    assert not [answer for _, answer in end.answers if "word of bob" in answer]
+    assert people["bob"].asked == 0

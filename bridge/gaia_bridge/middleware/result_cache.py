@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol.json_text import to_json
@@ -40,7 +41,8 @@ class ResultCache(Middleware):
     of them when a tool is called that is not read-only, at whichever endpoint.
 
     Two requests are the same where name, arguments, what the client can do, and its own words in `_meta` are. A client
-    of 2026-07-28 over HTTP is known by its address, as nothing else ties its requests together.
+    of 2026-07-28 over HTTP is known by its address, as nothing else ties its requests together. What another bridge or
+    an agent asks for its clients, who cannot be told apart, is not kept.
 
     Args:
         seconds: For how long, at most.
@@ -91,7 +93,7 @@ class ResultCache(Middleware):
                 pass
 
     async def _answer(self, request: McpRequest, call_next: CallNext) -> JSON:
-        if request.is_continued:
+        if request.is_continued or (self._per_client and HOPS_META_KEY in (request.params.get("_meta") or {})):
             return await call_next(request)
         key = self._key(request)
         kept = self._kept.get(key)

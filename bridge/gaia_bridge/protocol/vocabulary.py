@@ -24,6 +24,7 @@ __all__ = [
     "CONTENT_TYPES",
     "LIST_FIELDS",
     "LOG_LEVEL_KEY",
+    "ELICITATION_COMPLETE",
     "LOG_MESSAGE",
     "answer_problem",
     "as_declared",
@@ -68,6 +69,8 @@ CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link",
 LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
 """The key in the `_meta` of a request for the lowest level of its log messages (2026-07-28)."""
 
+ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
+"""MCP 2025-11-25: the user has finished with a link. Only the client that was asked to open it is told."""
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
@@ -507,7 +508,7 @@ class Catalog:
             change = Change(change.kind, self.addresses.public(source, change.uri))
         elif (told := change.notification) is not None:
             params = with_public_task(dict(told.params), self.task_prefix(source))
-            change = Change(change.kind, notification=Notification(told.method, params))
+            change = replace(change, notification=Notification(told.method, params))
         self._emit(change)
 
     def _sources_changed(self, source: Source) -> None:

@@ -394,6 +394,16 @@ async def test_each_client_has_results_of_its_own_until_it_leaves(per_client: bo
     assert len(calls) == (2 if per_client else 1)
 
 
+async def test_clients_of_another_bridge_have_no_results_of_one_another() -> None:
+    agent, calls = counting(KEPT)
+    cache = ResultCache()
+    async with Bridge(agent, middleware=[cache]) as inner, Bridge(inner) as outer:
+        for _ in range(2):
+            async with connected(outer) as client:
+                await client.call_tool("bridge__look")
+    assert (len(calls), len(cache._kept)) == (2, 0)
+
+
 async def test_its_memory_is_bounded_and_counted() -> None:
     agent, calls = counting(KEPT)
     cache = ResultCache(entries=2, size=1_000)

@@ -256,7 +256,7 @@ class _LegacyClient:
             self._telling.cancel()
 
     def _wants(self, change: Change) -> bool:
-        if change.kind is ChangeKind.INTRODUCTION:
+        if change.kind is ChangeKind.INTRODUCTION or change.client not in (None, self._connection):
             return False
         if change.kind.is_list and not self._all_lists and not tells_of(self._connection, change.kind):
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -27,7 +27,6 @@ from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, 
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import forwarded_meta
-from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import notification_problem
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
@@ -53,9 +52,6 @@ _ANNOUNCED: Final = {
     "notifications/prompts/list_changed": ChangeKind.PROMPTS,
     "notifications/resources/list_changed": ChangeKind.RESOURCES,
 }
-
-_ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
-"""MCP 2025-11-25: the user has finished with a link. A client ignores it if it does not know the link's id."""
 
 
 class HasLists(Protocol):
@@ -136,14 +132,14 @@ class FeatureTracker:
         for listener in tuple(self._listeners.values()):
             listener(change)
 
-    def tell_all(self, method: str, params: JSON) -> None:
-        """Pass a notification of the server that belongs to no request on to all clients."""
+    def tell(self, method: str, params: JSON, client: Hashable = None) -> None:
+        """Pass a notification of the server that belongs to no request on to all clients, or to one alone."""
         if "_meta" in params:
             kept = forwarded_meta(params)
             others = {key: value for key, value in params.items() if key != "_meta"}
             params = others if kept is None else {**others, "_meta": kept}
         if (problem := notification_problem(method, params)) is None:
-            self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params)))
+            self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params), client=client))
         else:
             logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
 
@@ -245,9 +241,7 @@ class FeatureTracker:
 
     def notified(self, method: str, params: JSON) -> None:
         """Handle a notification of the server that belongs to no request; it may be about its lists."""
-        if method in (_ELICITATION_COMPLETE, TASK_STATUS):
-            self.tell_all(method, params)
-        elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
+        if method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
             self.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
         elif (kind := _ANNOUNCED.get(method)) is not None:
             self.look_again(kind)

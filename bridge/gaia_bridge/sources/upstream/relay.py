@@ -43,6 +43,8 @@ from gaia_bridge.protocol.meta import (
 )
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
+    ELICITATION_COMPLETE,
+    LOG_MESSAGE,
     is_loud_enough,
     missing_capability,
     question_problem,
@@ -52,6 +54,7 @@ from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
 from gaia_bridge.sources.upstream.required_urls import asking_for, check_links, links_of
 from gaia_bridge.sources.upstream.tracing import request_span
@@ -87,9 +90,6 @@ _WHOSE: Final = (
 
 _STATE: Final = "upstream:"
 """The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
-
-_REMEMBERED: Final = 256
-"""Calls that were given up; of more, the oldest is forgotten."""
 
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """How loud our own log is about an upstream's message; everything more severe is a warning."""
@@ -154,23 +154,19 @@ class Relays:
         self._redactor = redactor or Redactor()
         self._waiting = waiting or Waiting(limits.max_parked)
         self._patience = limits.call_timeout
-        self._grace = limits.given_up_grace
+        self._past = PastCalls(limits)
         self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._told: tuple[Asks, str] | None = None
-        self._given_up: deque[tuple[float, Hashable]] = deque(maxlen=_REMEMBERED)
-        """The principals of calls that ended without an answer, each with the time until which the server may still
-        work on it. Not the clients: a request without a session would be refused its questions after each other one
-        that it cancelled itself."""
-        self._user: Hashable = None
-        """Whose call was the first."""
+        self._user: tuple[Hashable, Hashable] | None = None
+        """Whose call was the first: its owner, and its client."""
         self._is_shared = False
         """Whether there were calls of another client."""
         self._news: anyio.Event | None = None  # while somebody waits for other calls
         self._queue: deque[Relay] = deque()
         self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
-        self._refused = 0
+        self._refusals = 0
         """The questions that were refused because it was not clear whom they were for."""
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
@@ -222,17 +218,14 @@ class Relays:
             else:
                 result = await ask(params)
             is_answered, relay.has_failed = True, result.get("isError") is True
+            self._past.note_answer(relay, result)
         except ProtocolError as error:
             is_answered = True
-            if relay.request.modern and (links := links_of(error)):
-                return asking_for(links, relay.request.client_capabilities)
-            # What is nested too deep could be written to no client.
-            data = None if is_too_deep(error.data) else self._redactor.without_known_in(error.data)
-            raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
+            return self._refused(relay, error)
         finally:
             del self._in_flight[number]
             if not is_answered:
-                self._given_up.append((anyio.current_time() + self._grace, relay.request.principal))
+                self._past.note_given_up(relay)
             if self._news is not None:
                 self._changed()
         if relay.queue is not None:
@@ -240,6 +233,21 @@ class Relays:
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
         return _crossing_back(result, relay.request, modern=modern)
+
+    def _refused(self, relay: Relay, error: ProtocolError) -> JSON:
+        """The result of a call that the server refused: what its client is to do first.
+
+        Raises:
+            ProtocolError: It is to do nothing.
+        """
+        self._past.note_answer(relay, {})
+        if links := links_of(error):
+            self._past.note_links(relay, *links)
+            if relay.request.modern:
+                return asking_for(links, relay.request.client_capabilities)
+        # What is nested too deep could be written to no client.
+        data = None if is_too_deep(error.data) else self._redactor.without_known_in(error.data)
+        raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
         """Answer a question of the server: ask the client on whose behalf the server works.
@@ -256,14 +264,16 @@ class Relays:
             raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
         self._wants_roots = self._wants_roots or method == _ROOTS
         was_for_a_call = bool(self._in_flight)
-        if during is not None and (known := self._in_flight.get(during)) is not None:
-            relay = known if known.can_be_asked(method, params) else None
+        if during is not None:  # of a call that is over, it is nobody's
+            known = self._in_flight.get(during)
+            relay = known if known is not None and known.can_be_asked(method, params) else None
         else:
             relay = await self._meant(method, params)
         if relay is None and method == _ROOTS and self._rooted is not None and not was_for_a_call:
             return await self._ask_again(self._rooted)
         if relay is None:
             raise self._refusal(method, params, during)
+        self._past.note_links(relay, params)
         relay.asked += 1
         self._changed()
         try:
@@ -322,8 +332,7 @@ class Relays:
 
     def _refusal(self, method: str, params: JSON, during: int | None) -> ProtocolError:
         """The error for a question that no client can answer: the one that the client itself would send."""
-        known = None if during is None else self._in_flight.get(during)
-        relays = list(self._in_flight.values()) if known is None else [known]
+        relays = [relay for number, relay in self._in_flight.items() if during in (None, number)]
         # A client of 2026-07-28 that declares nothing is told so, too: its call does not stand.
         reachable = [relay for relay in relays if relay.is_reachable or not relay.can_be_asked_something]
         if not reachable:
@@ -348,8 +357,10 @@ class Relays:
         if not self.asks:
             self.asks = True
             logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
-        candidates = dict(self._in_flight)  # what begins from now on did not ask
-        question, refused = object(), self._refused
+        task = related_task(params)
+        # What begins from now on did not ask.
+        candidates = dict(self._in_flight) if task is None else self._past.about(task, self._in_flight)
+        question, refused = object(), self._refusals
         self._unclear.append(question)
         try:
             with anyio.move_on_after(self._patience):
@@ -358,8 +369,8 @@ class Relays:
                     # Whether its client can be asked makes no difference yet: the server asks for any of them.
                     relays = [relay for relay in relays if not relay.asked] or relays
                     ended = [relay for number, relay in candidates.items() if self._in_flight.get(number) is not relay]
-                    unexplained = _failed_of_others(relays, ended) - (self._refused - refused)
-                    if self._others_given_up(relays) or unexplained > 0:
+                    unexplained = _failed_of_others(relays, ended) - (self._refusals - refused)
+                    if task is None and (self._past.others_given_up(relays) or unexplained > 0):
                         break
                     if _are_of_one_client(relays):
                         return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
@@ -370,22 +381,15 @@ class Relays:
         finally:
             self._unclear.remove(question)
             self._changed()
-        self._refused += 1
+        self._refusals += 1
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
     def _note_user(self, relay: Relay) -> None:
         if self._user is None:
-            self._user = relay.owner
+            self._user = relay.owner, relay.request.client
         elif not self._is_shared:
-            self._is_shared = self._user != relay.owner
-
-    def _others_given_up(self, relays: Sequence[Relay]) -> bool:
-        """Return whether the server may still work on a call that was given up, of another principal than these."""
-        now = anyio.current_time()
-        while self._given_up and self._given_up[0][0] <= now:
-            self._given_up.popleft()
-        return any(principal != relay.request.principal for _, principal in self._given_up for relay in relays)
+            self._is_shared = self._user[0] != relay.owner
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make it unclear whom a question is for; first come, first served.
@@ -439,10 +443,9 @@ class Relays:
     def log(self, params: JSON, during: int | None = None) -> bool:
         """Pass a log message on to the client that it is for; returns whether it is for that client alone.
 
-        If the server says which call a message belongs to, its client gets it. Once a server has done so, a message
-        that names no call belongs to none. Messages of any other server may belong to every call in flight that may
-        cause some, and are passed on only if all these are of one client; without a call in flight, if there never was
-        another client.
+        If the server says which call or task a message belongs to, its client gets it. Once a server has named a call,
+        a message that names none belongs to none. Messages of any other server may belong to every call in flight that
+        may cause some, or to one that is over for a short while, and are passed on only if all these are of one client.
 
         Args:
             params: Of `notifications/message`, unchecked.
@@ -455,15 +458,39 @@ class Relays:
         if during is not None:
             self._says_when_it_logs = True
             relays = [relay for number, relay in self._in_flight.items() if number == during]
+            is_clear = True
+        elif (task := related_task(params)) is not None:
+            relays = [*self._past.about(task, self._in_flight).values()]
+            if not relays:
+                return False
+            is_clear = _are_of_one_client(relays)
         elif self._says_when_it_logs or not (relays or self._is_shared):
             return False
-        if not relays or not _are_of_one_client(relays) or self._others_given_up(relays):
-            ours = _OUR_LEVELS.get(level, logging.WARNING)
-            logger.log(ours, "upstream %r: %s", self._upstream, self._for_log(str(data)))
-        elif relays:
+        else:
+            past = self._past
+            is_clear = _are_of_one_client(relays) and not (past.others_given_up(relays) or past.others_answered(relays))
+        if relays and is_clear:
             name = name if isinstance(name, str) else None
             relays[-1].log(LogMessage(level, data, name, forwarded_meta(params)))
+        else:
+            ours = _OUR_LEVELS.get(level, logging.WARNING)
+            logger.log(ours, "upstream %r: %s", self._upstream, self._for_log(str(data)))
         return True
+
+    def told_alone(self, method: str, params: JSON) -> Hashable:
+        """The client that alone is told of a notification which belongs to no call in flight; `None`: all are.
+
+        Args:
+            method: Of the notification.
+            params: Its parameters.
+        """
+        if method == ELICITATION_COMPLETE:
+            return self._past.asked_to_open(params)
+        if method != LOG_MESSAGE:
+            return None
+        if (task := related_task(params)) is not None:
+            return self._past.maker_of(task)
+        return None if self._says_when_it_logs or self._user is None else self._user[1]
 
 
 def _failed_of_others(relays: Sequence[Relay], ended: Sequence[Relay]) -> int:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -43,7 +44,8 @@ from gaia_bridge.model import (
     StdioServerSpec,
 )
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
-from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
+from gaia_bridge.protocol.task_ids import TASK_STATUS
+from gaia_bridge.protocol.vocabulary import ELICITATION_COMPLETE, LOG_MESSAGE
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
@@ -71,6 +73,9 @@ from gaia_bridge.sources.upstream.supervisor import Supervisor
 __all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
+
+_TOLD: Final = frozenset({ELICITATION_COMPLETE, LOG_MESSAGE, TASK_STATUS})
+"""Notifications that are for clients."""
 
 
 class Upstream(AsksServer):
@@ -551,10 +556,10 @@ class Upstream(AsksServer):
         """Handle a notification of the server."""
         if is_too_deep(params):
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
-        elif method != LOG_MESSAGE:
+        elif method not in _TOLD:
             self._tracker.notified(method, params)
-        elif not self._relays.log(params, during):
-            self._tracker.tell_all(method, params)
+        elif method != LOG_MESSAGE or not self._relays.log(params, during):
+            self._tracker.tell(method, params, self._relays.told_alone(method, params))
 
     def _overheard(self, other: Upstream, change: Change) -> None:
         """React to a change on a connection of the other era: the same may have changed on this one."""

@@ -1,0 +1,111 @@
+"""Whose the calls were that are over, and whose the tasks and links are that came of them.
+
+A server may still speak of a call after its end: one that was given up, because it does not know yet; one that was
+answered, because it does something later. A task outlives the call that made it, and a link that a user is to open
+outlives the question.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
+
+import anyio
+
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import RELATED_TASK_KEY
+from gaia_bridge.protocol.task_ids import TASK_ID, made_task
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.relayed_request import Relay
+
+__all__ = ["PastCalls", "related_task"]
+
+_REMEMBERED: Final = 256
+"""Calls that were given up, tasks, and links; of more of a kind, the oldest is forgotten."""
+
+_NOBODY: Final = object()
+"""The client of what is nobody's that is known."""
+
+_LINK_ID: Final = "elicitationId"
+
+
+class PastCalls:
+    """What one server may still speak of, though no call is in flight for it.
+
+    Args:
+        limits: For how long a server may speak of a call that is over.
+    """
+
+    def __init__(self, limits: UpstreamLimits) -> None:
+        self._limits = limits
+        self._given_up: deque[tuple[float, Hashable]] = deque(maxlen=_REMEMBERED)
+        """The owners of calls that ended without an answer, each with the time until which it counts."""
+        self._answered: dict[Hashable, float] = {}
+        """The last two principals whose calls were answered: if there is another one than somebody's, it is of these.
+
+        Not the owners: a request without a session would hear nothing after each other one of the same program."""
+        self._tasks: dict[object, Hashable] = {}
+        self._links: dict[object, Hashable] = {}
+
+    def note_given_up(self, relay: Relay) -> None:
+        """Remember a call that ended without an answer."""
+        self._given_up.append((anyio.current_time() + self._limits.given_up_grace, relay.owner))
+
+    def note_answer(self, relay: Relay, result: JSON) -> None:
+        """Remember a call that was answered, and the task that it made."""
+        principal = relay.request.principal
+        self._answered.pop(principal, None)
+        self._answered[principal] = anyio.current_time() + self._limits.answered_grace
+        if len(self._answered) > 2:
+            del self._answered[next(iter(self._answered))]
+        if "task" in result and (task := made_task(result)) is not None:
+            _remember(self._tasks, task, relay.request.client)
+
+    def note_links(self, relay: Relay, *asked: Mapping[str, Any]) -> None:
+        """Remember whom a server asks to open links."""
+        for link in asked:
+            if isinstance(identifier := link.get(_LINK_ID), str):
+                _remember(self._links, identifier, relay.request.client)
+
+    def others_given_up(self, relays: Sequence[Relay]) -> bool:
+        """Whether the server may still work on a call that was given up, of another owner than one of these."""
+        now = anyio.current_time()
+        while self._given_up and self._given_up[0][0] <= now:
+            self._given_up.popleft()
+        return any(owner != relay.owner for _, owner in self._given_up for relay in relays)
+
+    def others_answered(self, relays: Sequence[Relay]) -> bool:
+        """Whether a call of another principal than one of these was answered just now."""
+        now = anyio.current_time()
+        recent = [principal for principal, until in self._answered.items() if until > now]
+        return any(principal != relay.request.principal for principal in recent for relay in relays)
+
+    def about(self, task: str, relays: Mapping[int, Relay]) -> dict[int, Relay]:
+        """The calls that a task may be meant with: those that ask for it, else all of the client that made it."""
+        asking = {number: relay for number, relay in relays.items() if relay.params.get(TASK_ID) == task}
+        maker = self._tasks.get(task, _NOBODY)
+        return asking or {number: relay for number, relay in relays.items() if relay.request.client == maker}
+
+    def maker_of(self, task: str) -> Hashable:
+        """The client that made a task; nobody's if that is not known."""
+        return self._tasks.get(task, _NOBODY)
+
+    def asked_to_open(self, params: JSON) -> Hashable:
+        """The client that a server has asked to open the link that was opened; `None` if it has asked nobody."""
+        return self._links.get(params.get(_LINK_ID))
+
+
+def related_task(params: JSON) -> str | None:
+    """The task that a question or a message says that it belongs to (2025-11-25, basic/utilities/tasks)."""
+    told = params.get("_meta")
+    related = told.get(RELATED_TASK_KEY) if is_object(told) else None
+    identifier = related.get(TASK_ID) if is_object(related) else None
+    return identifier if isinstance(identifier, str) else None
+
+
+def _remember(known: dict[object, Hashable], key: object, client: Hashable) -> None:
+    known.pop(key, None)
+    known[key] = client
+    if len(known) > _REMEMBERED:
+        del known[next(iter(known))]
