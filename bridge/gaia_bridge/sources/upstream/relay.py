@@ -380,7 +380,8 @@ class Relays:
         now = anyio.current_time()
         while self._given_up and self._given_up[0][0] <= now:
             self._given_up.popleft()
-        return any(principal != relay.request.principal for _, principal in self._given_up for relay in relays)
+        given_up = {principal for _, principal in self._given_up}
+        return bool(relays and given_up) and len(given_up | {relay.request.principal for relay in relays}) > 1
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make it unclear whom a question is for; first come, first served.
