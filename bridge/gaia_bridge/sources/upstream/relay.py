@@ -230,6 +230,7 @@ class Relays:
         finally:
             del self._in_flight[number]
             if not is_answered:
+                self._forget_given_up()
                 self._given_up.append((anyio.current_time() + self._grace, relay.request.principal))
             if self._news is not None:
                 self._changed()
@@ -377,11 +378,15 @@ class Relays:
 
     def _others_given_up(self, relays: Sequence[Relay]) -> bool:
         """Return whether the server may still work on a call that was given up, of another principal than these."""
+        self._forget_given_up()
+        given_up = {principal for _, principal in self._given_up}
+        return bool(relays and given_up) and len(given_up | {relay.request.principal for relay in relays}) > 1
+
+    def _forget_given_up(self) -> None:
+        """Forget the calls that the server has long heard of, and their sessions with them."""
         now = anyio.current_time()
         while self._given_up and self._given_up[0][0] <= now:
             self._given_up.popleft()
-        given_up = {principal for _, principal in self._given_up}
-        return bool(relays and given_up) and len(given_up | {relay.request.principal for relay in relays}) > 1
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make it unclear whom a question is for; first come, first served.
