@@ -266,12 +266,16 @@ def test_the_page_about_searching_lists_how_many_tools_clients_take() -> None:
 
 
 def test_the_page_about_clients_lists_what_each_is_known_to_take() -> None:
-    rows = re.findall(r"^\| .+ \| `(.+)` \| (.*?) ?\| (.*?) ?\| (.*?) ?\|$", CLIENTS.read_text("utf-8"), re.MULTILINE)
-    assert len(rows) == 8
-    for name, *cells in rows:
-        known = known_client(name)
-        told = [int(number) if (number := cell.replace(",", "")).isdecimal() else None for cell in cells]
-        assert told == [known.tools, known.instructions, known.result], name
+    lines = [line for line in CLIENTS.read_text("utf-8").splitlines() if re.match(r"\| .+ \| `.+` \|", line)]
+    assert len(lines) == 10
+    for line in lines:
+        _, name, *sizes, again = (cell.strip() for cell in line.strip("|").split("|"))
+        tools, instructions, _, result = (
+            int(number) if (number := size.replace(",", "")).isdecimal() else None for size in sizes
+        )
+        known = known_client(name.strip("`"))
+        told = (tools, instructions, result, again == "yes")
+        assert told == (known.tools, known.instructions, known.result, known.lists_again), name
 
 
 def test_every_link_to_a_file_of_the_repository_leads_somewhere() -> None:

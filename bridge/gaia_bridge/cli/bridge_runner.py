@@ -208,11 +208,12 @@ def _told(options: ServeOptions, bridge: Bridge) -> Told:
 
     config = [] if options.config is None else ["--config", str(options.config)]
     no_servers = [] if options.with_servers else ["--no-servers"]
-    is_ours = options.bridge is None and not options.auth and not options.allow_hosts
+    asks_token = options.auth or options.public_url is not None
+    is_ours = options.bridge is None and not asks_token and not options.allow_hosts
     return Told(
         models=tuple(bridge.models),
         installed=(*options.agents, *config, *no_servers) if is_ours else None,
-        has_auth=options.auth,
+        has_auth=asks_token,
         has_configured=options.with_servers and options.bridge is None and options.config is None,
         verbose=options.verbose,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -100,7 +99,7 @@ def import_servers(
     keeper = keeper_for(secrets, {server.name: server.entry for _, server in agreed}, "taken")
     kept, code = _keep_all(agreed, keeper, KeptIn(config, local, force, untried=True))
     if kept and not no_connect:
-        _try(kept)
+        _try(ServersConfig(config), kept)
     return code
 
 
@@ -167,14 +166,14 @@ def _question(own: Taken) -> str:
     return f"Take {'this server' if count == 1 else f'these {count} servers'} of your own files?"
 
 
-def _keep_all(agreed: Taken, keeper: str, place: KeptIn) -> tuple[dict[str, JSON], int]:
+def _keep_all(agreed: Taken, keeper: str, place: KeptIn) -> tuple[list[str], int]:
     """Keep each server.
 
     Returns:
         Those that were kept and are not disabled, and the exit code of the first that could not be.
     """
     failed: BridgeError | None = None
-    kept: dict[str, JSON] = {}
+    kept: list[str] = []
     for each, server in agreed:
         name = server_name(server.name)
         try:
@@ -188,16 +187,16 @@ def _keep_all(agreed: Taken, keeper: str, place: KeptIn) -> tuple[dict[str, JSON
             if f"${{env:{variable}}}" in str(entry):
                 click.echo(printable(f"note: set {variable}, which the editor asked for: {about}", None), err=True)
         if entry.get("disabled") is not True:
-            kept[name] = entry
+            kept.append(name)
     return kept, ExitCode.OK if failed is None else exit_code_of(failed)
 
 
-def _try(kept: Mapping[str, JSON]) -> None:
+def _try(servers: ServersConfig, kept: list[str]) -> None:
     """Say which servers work; one that does not is kept all the same, as it may work later."""
     with imported_for_good():
         from gaia_bridge.cli.servers.trying import tried
 
-    rows: list[tuple[str, ...]] = list(tried(kept).items())
+    rows: list[tuple[str, ...]] = list(tried(servers, kept).items())
     print_rows(("NAME", "TRIED"), rows)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
+from gaia_bridge.config.launchers import program_name
 from gaia_bridge.config.oauth_options import PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.variables import changes_programs, reason_of
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -211,13 +212,13 @@ def _program_warnings(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         # `env sudo ...` and `sh -c "sudo ..."` count as well.
         for part in re.split(r"[\s;|&]+", word):
-            program = _program(part) if word is words[0] or "bin/" in part else part
+            program = program_name(part) if word is words[0] or "bin/" in part else part
             if (meaning := _PROGRAMS.get(program)) and (word is words[0] or "shell" not in meaning):
                 yield f"{program} {meaning}"
 
 
 def _runner_warnings(words: Sequence[str]) -> Iterator[str]:
-    programs = (_program(words[0]), *words[1:])
+    programs = (program_name(words[0]), *words[1:])
     for runner, (kind, options) in _RUNNERS.items():
         if programs[: len(runner)] != runner:
             continue
@@ -242,7 +243,3 @@ def _packages(words: Sequence[str], options: Sequence[str]) -> list[str]:
         else:
             return [word]
     return []
-
-
-def _program(word: str) -> str:
-    return re.split(r"[/\\]", word)[-1].lower().removesuffix(".exe").removesuffix(".cmd")

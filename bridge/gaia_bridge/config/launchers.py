@@ -28,8 +28,8 @@ _OF_LAUNCHERS: Final = re.compile(
 
 
 def program_name(command: str) -> str:
-    """The name of a program without its folder, and without the ending that it has on Windows."""
-    return re.split(r"[/\\]", command)[-1].removesuffix(".exe").removesuffix(".cmd")
+    """The name of a program in lower case, without its folder, and without the ending that it has on Windows."""
+    return re.split(r"[/\\]", command)[-1].lower().removesuffix(".exe").removesuffix(".cmd")
 
 
 def launcher_in(words: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from gaia_bridge.config.command_lines import launch_words
+from gaia_bridge.config.launchers import program_name
 from gaia_bridge.config.unnamed_programs import reason_for_whole_folder
 from gaia_bridge.config.variables import changes_programs
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -108,7 +109,7 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     candidates.update(path for name in {command, words[0]} for path in _looked_up(name, texts.get("PATH"), base))
     files = sorted(path for path in candidates if os.path.isfile(path) and _lies_in(folder, path))
     modules = {path.parent for path in files if path.suffix == ".py"}
-    if any(_program(word).startswith(("python", "pypy")) for word in words):
+    if any(program_name(word).startswith(("python", "pypy")) for word in words):
         modules.update(bases)
     modules = {path for path in modules if _lies_in(folder, path)}
     whole = (base if _lies_in(folder, base) else folder) if reason else None
@@ -130,7 +131,7 @@ def works_in_folder(entry: JSON, folder: Path) -> bool:
     words = launch_words(entry)
     if not words:
         return False
-    program, args = _program(words[0]), words[1:]
+    program, args = program_name(words[0]), words[1:]
     if "-m" in args[:-1] and program.startswith("python"):
         module = os.path.join(folder, args[args.index("-m") + 1].replace(".", "/"))
         return os.path.isdir(module) or os.path.isfile(f"{module}.py")
@@ -183,7 +184,7 @@ def _path(base: Path, name: str) -> Path | None:
 
 def _candidates(names: Mapping[str, object], base: Path, words: Sequence[str]) -> Iterator[Path]:
     """What may be run below a folder."""
-    for program in set(map(_program, words)) & _MANIFESTS.keys():
+    for program in set(map(program_name, words)) & _MANIFESTS.keys():
         yield from (base / manifest for manifest in _MANIFESTS[program])
     for name in names:
         if (path := _path(base, name)) is None:
@@ -224,7 +225,3 @@ def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:
 
 def _lies_in(folder: Path, path: Path) -> bool:
     return path.is_relative_to(folder) or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-
-
-def _program(word: str) -> str:
-    return re.split(r"[/\\]", word)[-1].lower().removesuffix(".exe").removesuffix(".cmd")

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from gaia_bridge.config.launchers import program_name
+
 __all__ = ["reason_for_whole_folder"]
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "npx", "npm"})
@@ -48,7 +50,7 @@ def reason_for_whole_folder(words: Sequence[str]) -> str:
 
 def _reason(word: str, rest: Sequence[str]) -> str:
     """Why a program can run more than the words after it name."""
-    program = re.split(r"[/\\]", word)[-1].lower().removesuffix(".exe").removesuffix(".cmd")
+    program = program_name(word)
     if program in _SEEKERS:
         return f"{program} runs what it finds"
     if program in _OTHER_SHELLS:

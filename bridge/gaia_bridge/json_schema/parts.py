@@ -8,12 +8,44 @@ from urllib.parse import urljoin
 
 from gaia_bridge.protocol.json_types import at_pointer, is_array, is_object
 
-__all__ = ["NAMED", "REFERENCES", "References", "SchemaError", "inner_parts", "preview", "references", "schemas_in"]
+__all__ = [
+    "LISTS",
+    "NAMED",
+    "REFERENCES",
+    "SINGLE",
+    "References",
+    "SchemaError",
+    "inner_parts",
+    "preview",
+    "references",
+    "schemas_in",
+]
 
 _SHOWN_VALUE: Final = 80
 
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
 """Keywords that hold values, in which `$ref` is a name like any other."""
+
+SINGLE: Final = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords that hold one schema."""
+
+LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords that hold a list of schemas."""
 
 NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 """Keywords that hold schemas by names, which may be any."""

@@ -7,13 +7,13 @@ refuses is put right where that does not change its meaning. Otherwise it is lef
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from gaia_bridge.json_schema.parts import REFERENCES, References, SchemaError, preview
+from gaia_bridge.json_schema.keyword_values import NOTES, VALUES, are_names, is_type, put_right
+from gaia_bridge.json_schema.parts import LISTS, NAMED, REFERENCES, SINGLE, References, SchemaError, preview
 from gaia_bridge.json_schema.plain import PlainSchema
 from gaia_bridge.json_schema.regex_syntax import is_common_pattern
 from gaia_bridge.protocol.json_text import to_json
@@ -25,8 +25,6 @@ _DIALECTS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2020-12|/2019
 """The dialects of JSON Schema that clients know."""
 
 _WITH_LISTS_AS_ITEMS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2019-09|-07|-06)/schema#?")
-
-_TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 _NAMES: Final = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 """Keywords that name a schema. Names are not needed when all references are pointers, and ajv refuses `id`, two schemas
@@ -47,30 +45,8 @@ _OF_AJV: Final = frozenset(
 )
 """Keywords without a meaning in JSON Schema, for which ajv has one, or that validators look up."""
 
-_ONE: Final = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-"""Keywords that hold a schema."""
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-"""Keywords that hold a list of schemas."""
-_BY_NAME: Final = frozenset(
-    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
-)
-"""Keywords that hold schemas by name."""
-_APPLICATORS: Final = _ONE | _SEVERAL | _BY_NAME
+_BY_NAME: Final = NAMED | {"dependencies"}
+_APPLICATORS: Final = SINGLE | LISTS | _BY_NAME
 
 _DEPENDENT: Final[Mapping[str, tuple[str, ...]]] = {
     "contains": ("minContains", "maxContains"),
@@ -259,11 +235,11 @@ class _Rewriter:
     def _keyword(self, part: JSON, written: JSON, keyword: str, value: Any, place: tuple[str | int, ...]) -> None:
         if keyword in _APPLICATORS:
             self._applicator(written, keyword, value, (*place, keyword))
-        elif (fits := _VALUES.get(keyword)) is not None:
-            value = _put_right(keyword, value)
+        elif (fits := VALUES.get(keyword)) is not None:
+            value = put_right(keyword, value)
             if fits(value):
                 written[keyword] = value
-            elif value is not None and keyword not in _NOTES:
+            elif value is not None and keyword not in NOTES:
                 self._drop(written, keyword, value, place)
         elif _is_kept(part, keyword, value, is_root=not place):
             written[keyword] = value
@@ -275,7 +251,7 @@ class _Rewriter:
             if is_array(value) and not value:  # PHP encodes an empty map as an empty list
                 value = {}
             written_value: Any = self._by_name(keyword, value, place) if is_object(value) else None
-        elif keyword in _SEVERAL or (keyword == "items" and is_array(value)):
+        elif keyword in LISTS or (keyword == "items" and is_array(value)):
             is_list = is_array(value) and value and all(map(_is_schema, value))
             written_value = (
                 [self._part(item, (*place, number)) for number, item in enumerate(value)] if is_list else None
@@ -298,7 +274,7 @@ class _Rewriter:
                 written[name] = self._part(item, (*place, name))
             elif item is None:
                 written[name] = {}
-            elif keyword == "dependencies" and _are_names(item):
+            elif keyword == "dependencies" and are_names(item):
                 written[name] = item
             elif keyword == "dependencies":
                 return None
@@ -337,7 +313,7 @@ def _is_kept(part: JSON, keyword: str, value: Any, *, is_root: bool) -> bool:
         return is_root and isinstance(value, str) and _DIALECTS.fullmatch(value) is not None
     if keyword == "nullable":
         types: Any = part.get("type")
-        return isinstance(value, bool) and _is_type(types) and (value or "null" not in types)
+        return isinstance(value, bool) and is_type(types) and (value or "null" not in types)
     return not _has_names(value)
 
 
@@ -349,17 +325,6 @@ def _in_place(part: JSON) -> list[Any]:
     for keyword in ("dependencies", "dependentSchemas"):
         found += part.get(keyword, {}).values()
     return found
-
-
-def _put_right(keyword: str, value: Any) -> Any:
-    """The value of a keyword in the form that all drafts of JSON Schema have."""
-    if keyword == "required":
-        if isinstance(value, bool):  # of draft 3
-            return None
-        value = [value] if isinstance(value, str) else value
-    if is_array(value) and keyword in ("enum", "required", "type"):
-        return list({to_json(item): item for item in value}.values())
-    return value
 
 
 def _has_names(value: Any) -> bool:
@@ -377,79 +342,3 @@ def _escaped(step: str | int) -> str:
 
 def _is_schema(value: object) -> bool:
     return isinstance(value, dict | bool)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-def _are_names(value: Any) -> bool:
-    return is_array(value) and all(map(_is_text, value)) and len(set(value)) == len(value)
-
-
-def _are_names_by_name(value: Any) -> bool:
-    return is_object(value) and all(map(_are_names, value.values()))
-
-
-def _is_type(value: Any) -> bool:
-    if is_array(value):
-        return bool(value) and all(isinstance(item, str) and item in _TYPES for item in value)
-    return isinstance(value, str) and value in _TYPES
-
-
-_NOTES: Final = frozenset(
-    {
-        "$comment",
-        "contentEncoding",
-        "contentMediaType",
-        "deprecated",
-        "description",
-        "examples",
-        "format",
-        "readOnly",
-        "title",
-        "writeOnly",
-    }
-)
-"""Keywords that demand nothing."""
-
-_VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("$comment", "contentEncoding", "contentMediaType", "description", "format", "title"), _is_text),
-    **dict.fromkeys(("deprecated", "readOnly", "uniqueItems", "writeOnly"), _is_flag),
-    **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"), _is_number),
-    **dict.fromkeys(
-        (
-            "maxContains",
-            "maxItems",
-            "maxLength",
-            "maxProperties",
-            "minContains",
-            "minItems",
-            "minLength",
-            "minProperties",
-        ),
-        _is_count,
-    ),
-    "const": lambda value: True,
-    "default": lambda value: True,
-    "dependentRequired": _are_names_by_name,
-    "enum": lambda value: is_array(value) and bool(value),
-    "examples": is_array,
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    "pattern": is_common_pattern,
-    "required": _are_names,
-    "type": _is_type,
-}
-"""Whether the value of a keyword is one that all validators take."""

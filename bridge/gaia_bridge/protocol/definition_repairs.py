@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import datetime
 from typing import Any, Final
 
@@ -132,33 +132,35 @@ def _without_invalid_parts(shape: Record, value: JSON, optional: frozenset[str])
     """The value without the parts of optional fields that do not fit."""
     if shape.accepts(value):
         return value
-    for problem in reversed([*shape.problems(value)]):  # from behind, so that indexes stay what they are
-        value = _without_part(value, problem, optional)
-    return value
-
-
-def _without_part(value: JSON, problem: Problem, optional: frozenset[str]) -> JSON:
-    field = problem.place[0] if problem.place else None
-    if field not in optional:
-        return value
-    place = problem.place[: _PARTS.get(str(field), 1)]
-    if field == "arguments" and (len(place) < 3 or place[2] == "name"):
-        return value
-    without: JSON = _without(value, place)
+    places = {_optional_part(problem, optional) for problem in shape.problems(value)}
+    without: JSON = _without(value, places - {()})
     return without
 
 
-def _without(value: Any, place: tuple[str | int, ...]) -> Any:
-    """The value without what is at a place, if something is."""
-    step, *rest = place
-    if is_array(value) and isinstance(step, int):
-        inner = [_without(value[step], tuple(rest))] if rest else []
-        return [*value[:step], *inner, *value[step + 1 :]]
-    if not is_object(value) or step not in value:
-        return value
-    if rest:
-        return {**value, step: _without(value[str(step)], tuple(rest))}
-    return {key: item for key, item in value.items() if key != step}
+def _optional_part(problem: Problem, optional: frozenset[str]) -> tuple[str | int, ...]:
+    """The place of the part that is left out because of a problem; empty if that is not optional."""
+    field = problem.place[0] if problem.place else None
+    place = problem.place[: _PARTS.get(str(field), 1)]
+    if field not in optional or (field == "arguments" and (len(place) < 3 or place[2] == "name")):
+        return ()
+    return place
+
+
+def _without(value: Any, places: Set[tuple[str | int, ...]]) -> Any:
+    """The value without what is at the places; all at once, since a list of icons may have thousands of faults."""
+    inner: dict[str | int, set[tuple[str | int, ...]]] = {}
+    for step, *rest in places:
+        inner.setdefault(step, set()).add(tuple(rest))
+
+    def kept(items: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+        for step, item in items:
+            rests = inner.get(step, set())
+            if () not in rests:
+                yield step, _without(item, rests) if rests else item
+
+    if is_array(value):
+        return [item for _, item in kept(enumerate(value))]
+    return dict(kept(value.items())) if is_object(value) else value
 
 
 def _with_timestamp(annotations: JSON) -> JSON:

@@ -88,7 +88,10 @@ class FileWatch:
 
         def look() -> None:
             while not enough.wait(self._interval):
-                files = self._named() if self._live else self._files
+                try:
+                    files = self._named() if self._live else self._files
+                except OSError:  # a folder that cannot be read now may be readable at the next look
+                    continue
                 now = _signature(files)
                 if files != self._files or now != self._seen:
                     with suppress(RuntimeError):  # the loop has ended

@@ -99,10 +99,12 @@ async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
         call: A request of the client.
         limits: How long one request is held back.
     """
+    if catalog.settled:
+        return
     client = str(call.client_info.get("name", ""))
     if HOPS_META_KEY in call.meta or known_client(client).lists_again:
         await catalog.settle()
-    elif not catalog.settled:
+    else:
         names = ", ".join(source.name for source in catalog.sources if not source.features.settled)
         began = anyio.current_time()
         with anyio.move_on_after(limits.first_request):

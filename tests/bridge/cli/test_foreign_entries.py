@@ -103,7 +103,7 @@ def test_the_users_own_servers_are_taken_beside_those_of_a_project_that_nobody_n
     code, out, err = run("import", "cursor", "--yes", "--no-connect")
     assert (code, list(kept())) == (0, ["mine"]), err
     assert "theirs of " in err and "--project-file FILE" in err and "your SECRET goes to y" in err
-    assert [line.split()[0] for line in out.splitlines()[:2]] == ["mine", "theirs"]
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["NAME", "mine", "theirs"]
 
 
 @pytest.mark.usefixtures("clone")
@@ -150,6 +150,16 @@ def test_each_server_that_is_taken_is_tried_and_said_to_work_or_not(run: Run) ->
     tried = dict(line.split(maxsplit=1) for line in out.splitlines()[-3:])
     assert tried["works"].startswith("works: ") and "does not work now" in tried["dead"] and "now" in tried["gone"]
     assert list(kept()) == ["dead", "works", "gone"]
+
+
+def test_a_server_that_is_taken_is_tried_in_the_folder_where_it_will_be_started(run: Run, clone: Path) -> None:
+    (clone / "planted.py").write_text("open('was-run', 'w')\n", encoding="utf-8")
+    line = {"command": sys.executable, "args": ["-m", "planted"]}
+    write(str(Path.home() / ".cursor/mcp.json"), {"mcpServers": {"module": line}})
+    code, out, err = run("import", "cursor", "--yes")
+    assert code == 0, err
+    assert "No module named planted" in out or "does not work now" in out
+    assert not (clone / "was-run").exists()
 
 
 @pytest.mark.parametrize(

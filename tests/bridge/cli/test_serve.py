@@ -14,6 +14,7 @@ import pytest
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli import bridge_runner, main
 from gaia_bridge.cli.agent_choice import AgentChoice
+from gaia_bridge.cli.banner import Access, Told
 from gaia_bridge.cli.bridge_runner import ServeOptions
 from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.discovery import LoadedAgent
@@ -244,6 +245,27 @@ def test_a_bridge_behind_a_proxy_has_a_token_and_leaves_out_agents_that_write(
         seen = policy.proxies.of(scope, {b"x-forwarded-for": [b"203.0.113.9"]})
         assert seen.changes["client"] == ("203.0.113.9", 0)
         assert choice.beyond
+
+
+def test_behind_a_proxy_the_banner_leads_editors_to_the_public_address_and_names_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Told] = []
+
+    class Stop(Exception):
+        pass
+
+    def banner(sources: object, access: Access, told: Told) -> str:
+        shown.append(told)
+        raise Stop
+
+    (project := tmp_path / "project").mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("gaia_bridge.cli.banner.banner", banner)
+    options = ["--port", "0", "--public-url", "https://bridge.example", "--no-servers"]
+    assert main(["serve", *options, "code"]) == ExitCode.SOFTWARE
+    assert [(told.installed, told.has_auth) for told in shown] == [(None, True)]
 
 
 def test_a_configuration_that_was_named_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,6 +78,8 @@ def test_a_schema_is_put_right_where_its_meaning_stays(schema: JSON, written: JS
         ),
         ({"properties": {"a": {"$ref": "#/none"}}}, {"properties": {"a": {}}}, "/properties/a/$ref"),
         ({"enum": [], "minLength": "1"}, {}, "/enum"),
+        ({"properties": {"a": {"maximum": 10**400}}}, {"properties": {"a": {}}}, "/properties/a/maximum"),
+        ({"maxItems": 10**400, "multipleOf": 10**400}, {}, "/maxItems"),
     ],
 )
 def test_a_schema_that_cannot_be_put_right_demands_less(schema: JSON, written: JSON, place: str) -> None:

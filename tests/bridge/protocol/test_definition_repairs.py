@@ -138,6 +138,14 @@ def test_what_has_no_value_is_absent_in_every_kind_of_definition(kind: str, defi
 
 
 @pytest.mark.requirement("F-293")
+def test_of_a_list_with_thousands_of_faults_the_valid_items_stay_in_their_order() -> None:
+    icons = [{"src": f"https://x.test/{number}.png"} if number % 1000 == 0 else number for number in range(4000)]
+    arguments: list[JSON] = [{"name": "a", "title": 1}, {"name": "b", "description": "B"}] * 1000
+    shown = repaired("prompt", {"name": "p", "icons": icons, "arguments": arguments, "title": 5})
+    kept = [icon for icon in icons if isinstance(icon, dict)]
+    assert shown == {"name": "p", "icons": kept, "arguments": [{"name": "a"}, {"name": "b", "description": "B"}] * 1000}
+
+
 def test_clients_before_2026_07_28_see_objects_where_a_property_takes_anything_or_nothing() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"any": True, "none": False, "text": STRING}}
     tool = {"name": "x", "inputSchema": schema, "outputSchema": schema}

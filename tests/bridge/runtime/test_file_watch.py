@@ -12,7 +12,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from gaia_bridge.runtime import file_watch
 from gaia_bridge.runtime.file_watch import FileWatch
 from tests.support.waiting import PATIENCE
 
@@ -29,7 +28,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Generator[threading.Event]:
         answers.wait(PATIENCE)
         return stat(*arguments, **options)
 
-    monkeypatch.setattr(file_watch.os, "stat", stat_when_it_answers)
+    monkeypatch.setattr("gaia_bridge.runtime.file_watch.os.stat", stat_when_it_answers)
     yield answers
     answers.set()
 
@@ -64,3 +63,19 @@ async def test_nobody_waits_for_a_disk_at_the_end(tmp_path: Path, disk: threadin
     with anyio.move_on_after(0.01) as scope:
         await watch.until_saved()
     assert scope.cancelled_caught
+
+
+async def test_a_folder_that_cannot_be_read_for_a_moment_does_not_end_the_watch(tmp_path: Path) -> None:
+    file = tmp_path / "agent.py"
+    looks: list[bool] = []
+
+    def name_files() -> list[Path]:
+        looks.append(True)
+        if len(looks) == 2:
+            file.write_text("saved", "utf-8")
+            raise PermissionError
+        return [file]
+
+    watch = await anyio.to_thread.run_sync(lambda: FileWatch(name_files, 0.001, live=True))
+    with anyio.fail_after(PATIENCE):
+        await watch.until_saved()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 import anyio
 
-from gaia_bridge.cli.servers.common import Activity, activity
+from gaia_bridge.cli.servers.common import Activity, activity, usable_spec
 from gaia_bridge.cli.servers.server_probe import Probe, probe
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
-from gaia_bridge.config import EntryError, current_folder, parse_entry
-from gaia_bridge.errors import ProtocolError
+from gaia_bridge.config import ServersConfig
+from gaia_bridge.errors import ConfigError, ProtocolError
 from gaia_bridge.model import AgentServerSpec, ServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sanitize.redaction import Redactor
@@ -31,22 +30,23 @@ def introduced(found: Probe) -> str:
     return f"{said}: {number} tool{'' if number == 1 else 's'}"
 
 
-def tried(entries: Mapping[str, JSON], limits: DoctorLimits | None = None) -> dict[str, str]:
-    """Start or reach servers, some at a time, and say what came of it.
+def tried(servers: ServersConfig, names: Collection[str], limits: DoctorLimits | None = None) -> dict[str, str]:
+    """Start or reach servers as the bridge does, some at a time, and return the outcome of each by its name.
 
     Args:
-        entries: Their entries, by name.
+        servers: The configuration that lists them.
+        names: The servers.
         limits: How many at once, and for how long.
     """
     limits = limits or DoctorLimits()
-    said = dict.fromkeys(entries, f"not tried: the others took {limits.servers_timeout:g} s")
+    said = dict.fromkeys(names, f"not tried: the others took {limits.servers_timeout:g} s")
     at_once = anyio.CapacityLimiter(limits.servers)
 
-    async def one(name: str, entry: JSON) -> None:
+    async def one(name: str) -> None:
         try:
-            spec = parse_entry(name, entry, current_folder()).spec
-        except EntryError as error:
-            said[name] = f"not now: {one_line(str(error))}"
+            spec = usable_spec(servers, name)
+        except ConfigError as error:
+            said[name] = f"not now: {one_line(error.problem)}"
             return
         async with at_once:
             said[name] = await _said_of(spec, limits)
@@ -54,10 +54,10 @@ def tried(entries: Mapping[str, JSON], limits: DoctorLimits | None = None) -> di
     async def all_of_them() -> None:
         with anyio.move_on_after(limits.servers_timeout):
             async with anyio.create_task_group() as tasks:
-                for name, entry in entries.items():
-                    tasks.start_soon(one, name, entry)
+                for name in names:
+                    tasks.start_soon(one, name)
 
-    with activity(f"trying {', '.join(entries)}"):
+    with activity(f"trying {', '.join(names)}"):
         anyio.run(all_of_them)
     return said
 

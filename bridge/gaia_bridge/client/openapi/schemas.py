@@ -15,32 +15,11 @@ from msgspec import Struct
 
 from gaia_bridge.client.openapi.document import Document, OperationError
 from gaia_bridge.client.openapi.inheritance import UNIONS, Inheritance, alternatives, items_of
-from gaia_bridge.json_schema.parts import NAMED
+from gaia_bridge.json_schema.parts import LISTS, NAMED, SINGLE
 from gaia_bridge.json_schema.validation import MAX_DEPTH, MAX_PARTS, references
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["SchemaReader"]
-
-_SINGLE: Final = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-"""Keywords whose value is a schema."""
-
-_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-"""Keywords whose value is a list of schemas."""
 
 _IN_PLACE: Final = frozenset({"$ref", "allOf", "const", *UNIONS})
 """Keywords beside which a `type` with `null` does not yet allow null."""
@@ -232,9 +211,9 @@ class SchemaReader:
         return {**self._translated(beside, depth + 1), **found} if beside else found
 
     def _value(self, key: str, value: Any, depth: int, schema: JSON) -> Any:
-        if key in _SINGLE and (is_object(value) or isinstance(value, bool)):
+        if key in SINGLE and (is_object(value) or isinstance(value, bool)):
             return value if isinstance(value, bool) else self._translated(value, depth + 1)
-        if (key in _LISTS or key == _TUPLE) and is_array(value):
+        if (key in LISTS or key == _TUPLE) and is_array(value):
             # One that stands alone is only described here: `allOf` was needed for that beside a reference.
             inherits = key == "allOf" and (len(value) > 1 or "properties" in schema or self._is_definition_at(depth))
             return [self._translated(item, depth + 1, is_base=inherits) for item in value]

@@ -10,13 +10,12 @@ from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError, ListenError
 from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
-from gaia_bridge.server.http.proxies import LOOPBACK, Proxies, PublicUrl
+from gaia_bridge.server.http.proxies import DEFAULT_PORTS, LOOPBACK, Proxies, PublicUrl
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["AccessPolicy", "LiveToken", "check_exposure", "quoted", "reaches_beyond", "split_authority"]
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-DEFAULT_PORTS = {"http": 80, "https": 443}
 SHOWN_LENGTH = 80
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")

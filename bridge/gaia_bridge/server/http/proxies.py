@@ -20,6 +20,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.server.http.mount import MOUNTED_AT
 
 __all__ = [
+    "DEFAULT_PORTS",
     "DIRECT",
     "FORWARDED_FOR",
     "FORWARDED_HOST",
@@ -41,7 +42,7 @@ UNIX: Final = "unix"
 """Stands for whoever connects by a socket that has no address."""
 
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 _Address = IPv4Address | IPv6Address
 
@@ -78,7 +79,7 @@ class PublicUrl(Struct, frozen=True):
             ) from None
         host = (parts.hostname or "").lower()
         host = f"[{host}]" if ":" in host else host
-        port = None if port == _DEFAULT_PORTS[parts.scheme] else port
+        port = None if port == DEFAULT_PORTS[parts.scheme] else port
         return cls(parts.scheme, host, port, parts.path.rstrip("/"))
 
     @property
@@ -89,7 +90,7 @@ class PublicUrl(Struct, frozen=True):
     @property
     def hosts(self) -> frozenset[str]:
         """How clients write that in `Host`."""
-        return frozenset((self.authority, f"{self.host}:{self.port or _DEFAULT_PORTS[self.scheme]}"))
+        return frozenset((self.authority, f"{self.host}:{self.port or DEFAULT_PORTS[self.scheme]}"))
 
     @property
     def origin(self) -> str:
@@ -101,7 +102,7 @@ class PublicUrl(Struct, frozen=True):
 
 
 def _check(parts: SplitResult) -> None:
-    if parts.scheme not in _DEFAULT_PORTS:
+    if parts.scheme not in DEFAULT_PORTS:
         raise ValueError("expected http:// or https://")
     if not parts.hostname or parts.username is not None or not re.fullmatch(r"[A-Za-z0-9.:_-]+", parts.hostname):
         raise ValueError("expected a host, and no user")
@@ -170,7 +171,7 @@ class Proxies:
             return Forwarded(None, changes)
         if (client := self._client(_items(values, FORWARDED_FOR))) is not None:
             changes["client"] = (client, 0)
-        if (schemes := _items(values, FORWARDED_PROTO)) and schemes[-1].lower() in _DEFAULT_PORTS:
+        if (schemes := _items(values, FORWARDED_PROTO)) and schemes[-1].lower() in DEFAULT_PORTS:
             changes["scheme"] = schemes[-1].lower()
         hosts = _items(values, FORWARDED_HOST)
         return Forwarded(hosts[-1].encode("latin-1") if hosts else None, changes)

@@ -59,7 +59,7 @@ class DetachedConnection:
     Args:
         name: What the server is called here, for log and error texts.
         transport: How to reach it.
-        limits: Deadlines and bounds; `call_timeout` is what one request may take in all.
+        limits: Deadlines and bounds; `call_timeout` is what one request may take without progress.
         notified: Is told of the server's notifications.
         era: What the server was last time. If that is not known, it is sent `initialize`, as the
             specification demands, and `server/discover` only after it refused that.
@@ -89,6 +89,7 @@ class DetachedConnection:
         self._relays = Relays(name, limits)
         self._transport = transport
         self._limits = limits
+        self._deadline = Deadline(limits.call_timeout, max(limits.call_timeout, limits.call_cap))
         self._notified = notified
         self._era = era or Era.LEGACY
         self._introduction = introduction
@@ -211,8 +212,7 @@ class DetachedConnection:
         request: Any = relay.request
 
         async def ask() -> JSON:
-            deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
-            return await self._relays.call(connection, relay, deadline)
+            return await self._relays.call(connection, relay, self._deadline)
 
         async def again(more: JSON) -> JSON:
             relay.request = request.next_round(more.get("inputResponses") or {}, more.get("requestState"))
@@ -325,8 +325,7 @@ class DetachedConnection:
         connection = await self._connected()
         listed = None if params else _KIND_OF_LIST.get(method)
         if listed is None:
-            deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
-            return await connection.request(method, params, deadline=deadline)
+            return await connection.request(method, params, deadline=self._deadline)
         kind, field = listed
         return {field: await connection.list_all(kind)}
 

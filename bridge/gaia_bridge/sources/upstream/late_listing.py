@@ -25,6 +25,7 @@ import msgspec
 from gaia_bridge.client.transport_factory import limits_for
 from gaia_bridge.client.transports.guardian import AGENTS_MARK, MARK
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.fingerprints import fingerprint
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
@@ -66,7 +67,7 @@ def list_later(unseen: Iterable[Unseen]) -> None:
 def _start(work: _Work) -> None:
     said = msgspec.json.encode(work)
     folder = Path(work.folder)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     lock = os.open(folder / f"{fingerprint(work.spec)}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

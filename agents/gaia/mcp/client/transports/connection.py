@@ -287,13 +287,14 @@ class ConnectionTransport(MCPTransport):
         return DetachedConnection(self.name, transport, limits, notified, era, own, introduction, asks=asks)
 
     def _limits(self) -> UpstreamLimits:
+        usual = UpstreamLimits()
         return replace(
-            UpstreamLimits(),
+            usual,
             connect_timeout=self.startup_timeout or self.timeout,
             list_timeout=self.timeout,
             list_cap=self.timeout,
             call_timeout=self.timeout,
-            call_cap=self.timeout,
+            call_cap=max(self.timeout, usual.call_cap),  # progress begins the time anew
         )
 
     def _move(self) -> None:
