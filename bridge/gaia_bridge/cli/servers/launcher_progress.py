@@ -78,11 +78,10 @@ class LauncherProgress:
                 self._shown.say(f"Stopping: waiting for {self._launcher} to remove its unfinished download")
                 return
             seconds = round(anyio.current_time() - began)
-            if seconds >= _FIRST:
+            if seconds >= _FIRST:  # a terminal shows the seconds itself
                 text = f"{self._launcher} is downloading {self._name}"
                 self._shown.doing(f"{text}: {self._last}" if self._last else text)
-            if seconds >= due:
-                due += _EVERY
-                if not self._shown.is_live:
+                if seconds >= due and not self._shown.is_live:
+                    due += _EVERY
                     self._shown.say(f"{text} ({seconds} s); it has up to {most} s, Ctrl-C stops it")
             await anyio.sleep(_LOOK)
