@@ -185,7 +185,7 @@ def _show_crossing(found: Examined) -> None:
     rows: list[tuple[str, ...]] = [
         (row["feature"], *(_CELLS[row["clients"][name]] for name in found.clients)) for row in found.crossing
     ]
-    print_rows(header, rows if sys.stdout.isatty() else [header, *rows])
+    print_rows(header, rows)
     shown = {cell for row in found.crossing for cell in row["clients"].values()}
     if legend := "; ".join(text for cell, text in _LEGEND.items() if cell in shown):
         click.echo(legend)

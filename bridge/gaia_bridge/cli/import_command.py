@@ -87,7 +87,8 @@ def import_servers(
         raise ConfigError(source, "lists no servers", 'expected {"mcpServers": {NAME: {"command": ...}}}, or alike')
     wanted = [(each, server) for each, server in found if not only or server.name in only]
     taken = _without_left_out(wanted, config, force)
-    print_rows(("NAME", "SERVER", "FILE", "STATE"), [_row(each, server) for each, server in taken])
+    if taken:
+        print_rows(("NAME", "SERVER", "FILE", "STATE"), [_row(each, server) for each, server in taken])
     if dry_run:
         for _, server in taken:
             _show(server, server.entry, whole=True, dry=True)

@@ -441,11 +441,12 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
 
 def _of_agents(editor: Editor, how: _How, place: Place) -> Iterator[str]:
     """Which agents in an editor read which file."""
-    lent = f"{editor.title}'s own chat reads {file_of(place).name}, and agents in its Agent Host are lent what is in it"
+    file = file_of(place).name
+    lent = f"{editor.title} gives the servers in {file} to its own chat and to agents (Copilot, Claude, Codex)"
     if _also_read(editor, how, place, remove=False) is not None:
-        yield f"{lent}; .mcp.json is what these agents (Copilot, Claude, Codex) read themselves"
+        yield f"{lent}; the agents also read .mcp.json themselves"
     elif place.scope is not Scope.WORKSPACE and how.way == "connect":
-        yield f"{lent}; for a file that they read themselves, run this with --workspace in the folder of a project"
+        yield f"{lent}; to write .mcp.json of a project, which the agents read themselves, add --workspace there"
 
 
 def _diff(change: Change, own: set[str]) -> Iterator[str]:

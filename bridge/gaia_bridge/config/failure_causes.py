@@ -299,10 +299,12 @@ def _unset(lines: Sequence[str], seen: Set[str]) -> Iterator[Cause]:
 
 
 def _remedy(row: _Row, match: re.Match[str], failure: Failure) -> str:
-    if (name := failure.withheld(row.settings)) is not None:
-        return _withheld(name)
     found = next(filter(None, match.groups()), "")
-    return row.remedy.replace("{1}", found).replace("{source}", PARTS_OF.get(found, ""))
+    remedy = row.remedy.replace("{1}", found).replace("{source}", PARTS_OF.get(found, ""))
+    if (name := failure.withheld(row.settings)) is None:
+        return remedy
+    # a registry of one's own may lack a package, and its name may be misspelled: either is as likely
+    return f"{remedy} Or: {_withheld(name)}" if row.settings is _OF_REGISTRIES else _withheld(name)
 
 
 def _withheld(name: str) -> str:

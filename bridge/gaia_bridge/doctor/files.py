@@ -75,7 +75,7 @@ def _check(at: Surroundings) -> list[Finding]:
         return [_NO_HOME.found(f"the home folder {folder.parent} is not there", str(folder.parent))]
     if not os.path.lexists(folder):
         if os.access(folder.parent, os.W_OK | os.X_OK):
-            return [_FINE.found(f"{folder} is made when it is needed", str(folder))]
+            return [_FINE.found(f"{folder} is created when it is needed", str(folder))]
         return [_UNWRITABLE.found(f"{folder} is not there, and cannot be made", str(folder))]
     found = [*_of_folder(folder)]
     if not found:

@@ -15,7 +15,7 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 
 __all__ = ["PROXIES"]
 
-_NONE = Kind("proxy.none", Level.OK, "no proxy is named", "servers reach the network directly")
+_NONE = Kind("proxy.none", Level.OK, "no proxy is configured", "servers reach the network directly")
 _FINE = Kind(
     "proxy.fine",
     Level.OK,
@@ -57,7 +57,7 @@ _NAMES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 async def _check(at: Surroundings) -> list[Finding]:
     named = dict(_named(at.environ))
     if not named:
-        return [_NONE.found("no proxy is named")]
+        return [_NONE.found("no proxy is configured")]
     found: list[Finding] = []
     places: dict[tuple[str, int], str] = {}
     for name, value in named.items():

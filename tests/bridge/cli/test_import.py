@@ -154,6 +154,7 @@ def test_what_has_a_name_that_is_taken_stays_unless_it_is_forced(run: Run) -> No
     code, _, err = run("import", "a.json", *TAKE)
     assert (code, "a is left out: there is a server 'a' already; --force replaces it" in err) == (0, True)
     assert {name: entry["command"] for name, entry in entries().items()} == {"a": "true", "b": "y"}
+    assert run("import", "a.json", *TAKE)[1] == ""
     assert run("import", "a.json", *TAKE, "--force", "--only", "a")[0] == 0
     assert entries()["a"] == {"command": "x", "args": []}
 

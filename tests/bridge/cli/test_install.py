@@ -91,8 +91,8 @@ def test_agents_in_vscode_are_given_the_file_that_they_read_themselves_and_it_is
         "command": PROGRAM,
         "args": ["connect"],
     }
-    assert "VS Code's own chat reads mcp.json, and agents in its Agent Host are lent what is in it" in err
-    assert ".mcp.json is what these agents (Copilot, Claude, Codex) read themselves" in err
+    assert "VS Code gives the servers in mcp.json to its own chat and to agents (Copilot, Claude, Codex)" in err
+    assert "the agents also read .mcp.json themselves" in err
     assert run("install", "vscode", "--workspace", "--yes")[2].count("nothing to do") == 2
     assert run("install", "vscode", "--workspace", "--remove", "--yes")[0] == 0
     assert Path(".mcp.json").read_text("utf-8") == before and not Path(".vscode").exists()
@@ -103,7 +103,7 @@ def test_a_file_that_could_not_lead_to_the_bridge_is_not_written(run: Run, optio
     scope = ["--workspace"] if options else []
     code, _, err = run("install", "vscode", *scope, *options, "--yes")
     assert code == 0 and not Path(".mcp.json").exists()
-    assert ("run this with --workspace in the folder of a project" in err) == (not options)
+    assert ("to write .mcp.json of a project" in err) == (not options)
 
 
 def test_secrets_beside_the_change_are_not_shown(run: Run) -> None:

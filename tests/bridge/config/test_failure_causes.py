@@ -65,7 +65,7 @@ def test_a_variable_that_nobody_set_is_named(line: str) -> None:
 def test_a_setting_of_ours_that_the_server_does_not_see_explains_what_it_does_not_find() -> None:
     line = "cause: Because ours was not found in the package registry and you require ours"
     cause = cause_of(Failure([line], "uvx", ours=frozenset({"UV_DEFAULT_INDEX"})))
-    assert cause is not None and "you have UV_DEFAULT_INDEX set" in cause.remedy
+    assert cause is not None and "misspelled? Or: you have UV_DEFAULT_INDEX set" in cause.remedy
     seen = frozenset({"UV_DEFAULT_INDEX"})
     cause = cause_of(Failure([line], "uvx", ours=seen, seen=seen))
     assert cause is not None and "misspelled" in cause.remedy

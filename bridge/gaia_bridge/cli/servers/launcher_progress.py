@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -17,6 +18,9 @@ __all__ = ["LauncherProgress"]
 
 _FIRST: Final = 5
 """Seconds before a download is told of: what is there already has mostly started by then."""
+
+_LOOK: Final = 0.2
+"""Seconds between two looks at how the start is."""
 
 _EVERY: Final = 30
 """Seconds between two lines of it where there is no terminal."""
@@ -50,8 +54,10 @@ class LauncherProgress:
     async def shown(self) -> AsyncGenerator[None]:
         """Show it to the end of the block."""
         failure: BaseException | None = None
+        starting = asyncio.current_task()
+        assert starting is not None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._tick)
+            tasks.start_soon(self._tick, starting)
             try:
                 yield
             except (Exception, KeyboardInterrupt, SystemExit) as error:
@@ -60,14 +66,22 @@ class LauncherProgress:
         if failure is not None:
             raise failure
 
-    async def _tick(self) -> None:
+    async def _tick(self, starting: asyncio.Task[object]) -> None:
         began = anyio.current_time()
         most = round(self._limits.start_timeout)
+        due = _FIRST
+        stopping = False
         while self._launcher and not self._shown.is_connected:
+            was_stopping, stopping = stopping, bool(starting.cancelling())  # by Ctrl-C, or because its time is over
+            if was_stopping and stopping:  # a program that has exited is put away between two looks
+                self._shown.doing("stopping")
+                self._shown.say(f"Stopping: waiting for {self._launcher} to remove its unfinished download")
+                return
             seconds = round(anyio.current_time() - began)
-            if seconds >= _FIRST:
-                text = f"{self._launcher} is downloading {self._name} ({seconds} s)"
+            if seconds >= _FIRST:  # a terminal shows the seconds itself
+                text = f"{self._launcher} is downloading {self._name}"
                 self._shown.doing(f"{text}: {self._last}" if self._last else text)
-                if not self._shown.is_live and seconds % _EVERY == _FIRST:
-                    self._shown.say(f"{text}; it has up to {most} s, Ctrl-C stops it")
-            await anyio.sleep(1)
+                if seconds >= due and not self._shown.is_live:
+                    due += _EVERY
+                    self._shown.say(f"{text} ({seconds} s); it has up to {most} s, Ctrl-C stops it")
+            await anyio.sleep(_LOOK)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "test_client", "tools"]
 
-_NOBODY_TO_ASK = "the tool asks its user, or a model, something; run it in a terminal, without --json, to be asked"
+_NOBODY_TO_ASK = "the tool asks a question, and nobody can answer here: run the command in a terminal, without --json"
 
 _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 

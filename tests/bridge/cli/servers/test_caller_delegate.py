@@ -118,7 +118,7 @@ def test_the_second_ctrl_c_ends_the_command() -> None:
 @pytest.mark.usefixtures("mode")
 def test_where_nobody_can_be_asked_nothing_is_declared_and_the_failure_says_so(option: list[str]) -> None:
     result = run("call", "asker", "form", *option)
-    hint = "the tool asks its user, or a model, something; run it in a terminal, without --json, to be asked"
+    hint = "the tool asks a question, and nobody can answer here: run the command in a terminal, without --json"
     assert result.returncode in (1, 69)
     assert hint in result.stderr
 
@@ -183,4 +183,4 @@ def test_nobody_has_to_answer_for_a_model(guide: Path) -> None:
     assert "User rejected sampling request" in screen.left
     result = run("call", "guide.py", "describe", "city=Rome", cwd=guide)
     assert result.returncode == 69
-    assert "the tool asks its user, or a model, something; run it in a terminal" in result.stderr
+    assert "nobody can answer here: run the command in a terminal, without --json" in result.stderr
