@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TESTS = '''
+TESTS = """
 import os
 import signal
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ def test_lost():
 
 def test_unsaid():
     UNSAID.install()
-'''
+"""
 
 
 def ran(folder: Path, *options: str) -> str:

@@ -20,13 +20,13 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
-from tests.conformance.foreign_servers import FASTMCP_TASKS
+from tests.conformance.foreign_servers import FASTMCP_WITH_TASKS
 from tests.conformance.runner import node_binary
 from tests.foreign.smoke_agent import SmokeAgent
 from tests.foreign.test_foreign_clients import TYPESCRIPT, inspections
 from tests.foreign.test_frameworks import SMOLAGENTS
 from tests.oracle.endpoints import ANY_QUESTION, ANY_STATE
-from tests.support.installed_programs import FASTMCP, MCP1, MCP2, PythonPackages
+from tests.support.installed_programs import MCP1, MCP2, PythonPackages
 
 WIRES: Final = Path(__file__).with_name("wires")
 FOREIGN: Final = Path(__file__).resolve().parent.parent / "foreign"
@@ -152,7 +152,7 @@ def _clients() -> Mapping[str, _Round]:
     node = node_binary(suite.parent)
     typescript = [node, str(FOREIGN / "typescript_client.mjs")]
     python2, early = str(FOREIGN / "python2_client.py"), str(FOREIGN / "early_python_client.py")
-    fastmcp, smolagents = PythonPackages((FASTMCP, FASTMCP_TASKS)).install(), SMOLAGENTS.install()
+    fastmcp, smolagents = FASTMCP_WITH_TASKS.install(), SMOLAGENTS.install()
     smoked = [smolagents, str(FOREIGN / "smolagents_client.py"), URL, "add_lengths", SMOKED]
     return {
         "python-2024-11-05": _Round([[PythonPackages(MCP_OF_2024).install(), early, "sse", URL]], "/sse"),
