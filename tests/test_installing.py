@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.timeout(180)  # pytest is started in three processes
+
 ROOT = Path(__file__).parents[1]
 TESTS = """
 import os
@@ -81,9 +85,21 @@ def ran(folder: Path, *options: str) -> str:
     (folder / "pytest.ini").write_text("[pytest]\ntimeout = 50\n", "utf-8")
     variables = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_XDIST_WORKER")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-rsf", "-p", "tests.support.installing", "-k", "not chosen", *options],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-rsf",
+            "-p",
+            "timeout",
+            "-p",
+            "tests.support.installing",
+            "-k",
+            "not chosen",
+            *options,
+        ],
         cwd=folder,
-        env=variables | {"PYTHONPATH": str(ROOT)},
+        env=variables | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -92,7 +108,7 @@ def ran(folder: Path, *options: str) -> str:
 
 
 def test_what_the_chosen_tests_of_workers_need_is_installed_once_and_shown(tmp_path: Path) -> None:
-    said = ran(tmp_path, "-n2")
+    said = ran(tmp_path, "-p", "xdist", "-n2")
     assert "4 passed, 1 skipped" in said.replace("1 failed, ", ""), said
     assert "installing shared for the tests, once: 0 s\n" in said
     assert "installing lost for the tests, once: lost is nowhere\n" in said
@@ -105,5 +121,5 @@ def test_what_the_chosen_tests_of_workers_need_is_installed_once_and_shown(tmp_p
 
 
 def test_one_process_installs_as_much_and_tries_twice(tmp_path: Path) -> None:
-    assert "1 failed, 4 passed, 1 skipped" in ran(tmp_path, "-p", "no:xdist")
+    assert "1 failed, 4 passed, 1 skipped" in ran(tmp_path)
     assert (tmp_path / "log").read_text("utf-8").splitlines() == ["shared controller ", *["lost controller "] * 2]
