@@ -1,6 +1,6 @@
 """The schemas of decorated functions beside those that FastMCP derives from the same signatures.
 
-    python -m venv /tmp/fastmcp && /tmp/fastmcp/bin/pip install fastmcp==4.1.2 -e .
+    python -m venv /tmp/fastmcp && /tmp/fastmcp/bin/pip install fastmcp==4.2.3 -e .
     /tmp/fastmcp/bin/python benchmarks/fastmcp_schemas.py [--check docs/schemas.md] [--json]
 
 Prints a table with every signature of `tests/bridge/functions/battery.py` whose tool differs, and in what. With

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from gaia_bridge.cli.collection import imported_for_good
 from tests.requirements import REQUIREMENTS
+from tests.support import installing
 from tests.support.core_tests import holds_marks, is_core
 from tests.support.on_demand import import_what_is_used_by
 
@@ -97,6 +98,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """What is marked as thorough is no part of the core, wherever it lies; properties are tried with fewer examples."""
+    config.pluginmanager.register(installing)
     if config.option.markexpr in ("core", CORE_ONLY):  # a worker is told what became of it
         config.option.markexpr = CORE_ONLY
         settings.load_profile("core")

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
@@ -19,11 +18,11 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.skills import SKILL_KEY, SKILLS_EXTENSION, SOURCE_KEY
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import both_eras, running_bridge
-from tests.support.installed_programs import with_fastmcp
+from tests.support.installed_programs import WITH_FASTMCP, needs, with_fastmcp
 from tests.support.upstreams import sdk_server, until_ready
 from tests.support.waiting import Changing
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # the first run installs FastMCP
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # on a busy machine, FastMCP takes long to start
 
 ERAS = ("legacy", "modern")
 SERVER = Path(__file__).parents[1] / "servers" / "fastmcp_skills.py"
@@ -61,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def three_sources(folder: Path) -> AsyncGenerator[Bridge]:
     """The agent, FastMCP with a skill of the same name, and a server of the SDK without skills."""
-    interpreter, variables = await anyio.to_thread.run_sync(with_fastmcp)
+    interpreter, variables = with_fastmcp()
     shop = folder.parent / "shop"
     (write(shop, "refunds", "Theirs").parent / "prices.csv").write_text("a,b\n", "utf-8")
     spec = StdioServerSpec("shop", interpreter, (str(SERVER), str(shop)), variables)
@@ -70,6 +69,7 @@ async def three_sources(folder: Path) -> AsyncGenerator[Bridge]:
         yield bridge
 
 
+@needs(WITH_FASTMCP)
 async def test_skills_of_one_name_are_both_there_and_say_whose_they_are(folder: Path) -> None:
     eras: tuple[Literal["legacy", "modern"], ...] = ("modern", "legacy", "modern")
     async with three_sources(folder) as bridge:
@@ -92,6 +92,7 @@ async def test_skills_of_one_name_are_both_there_and_say_whose_they_are(folder: 
                 assert listed["resources"][1]["mimeType"] == "text/csv"
 
 
+@needs(WITH_FASTMCP)
 async def test_the_endpoint_of_one_server_is_as_that_server_and_changes_there_are_seen(folder: Path) -> None:
     async with three_sources(folder) as bridge, Client(bridge, endpoint="shop", era="modern") as client:
         [skill] = await client.list_skills()
@@ -116,6 +117,7 @@ async def _change(folder: Path, bridge: Bridge) -> None:
         assert b"changed" in await client.read_skill(after)
 
 
+@needs(WITH_FASTMCP)
 async def test_clients_that_know_no_skills_have_resources_and_prompts(folder: Path) -> None:
     async with three_sources(folder) as bridge:
         await _see_older_client(bridge, "legacy")

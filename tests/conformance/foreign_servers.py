@@ -16,14 +16,15 @@ from typing import Final
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.conformance.runner import HERE, HOST, free_port, running
-from tests.support.installed_programs import FASTMCP, MCP1, MCP2, python_with, source_of
+from tests.support.installed_programs import MCP1, MCP2, PythonPackages, Source
 from tests.upstreams.servers import EVERYTHING_ON_PIPES, entry_of, everything_of, everything_servers
 
-__all__ = ["NAMES", "ForeignServer", "start_all"]
+__all__ = ["FASTMCP_WITH_TASKS", "NAMES", "ForeignServer", "start_all"]
 
 ROOT: Final = HERE.parent.parent
-FASTMCP_TASKS: Final = "fastmcp-tasks==4.1.2"
-"""What the fixture of FastMCP imports besides; both of one version."""
+FASTMCP: Final = "fastmcp==4.1.2"
+"""Its fixture imports the package of tasks, which has no release for FastMCP 4.2: 4.1.4 asks for 4.1.4."""
+FASTMCP_WITH_TASKS: Final = PythonPackages((FASTMCP, "fastmcp-tasks==4.1.2"))
 NAMES: Final = ("foreign", "mcp1", "mcp2", "fastmcp", "everything")
 """`foreign` is `foreign_fixture.py`."""
 
@@ -83,7 +84,7 @@ def _programs() -> list[_Program]:
         *(
             _Program(
                 name,
-                python_with(sdk),
+                PythonPackages((sdk,)).install(),
                 ("-m", "mcp_everything_server", "--port"),
                 EVERYTHING_ON_PIPES,
                 everything_of(sdk),
@@ -92,8 +93,8 @@ def _programs() -> list[_Program]:
         ),
         _Program(
             "fastmcp",
-            python_with(FASTMCP, FASTMCP_TASKS),
-            (str(source_of(FASTMCP) / "tests" / "conformance" / "server.py"),),
+            FASTMCP_WITH_TASKS.install(),
+            (str(Source(FASTMCP).install() / "tests" / "conformance" / "server.py"),),
             None,
         ),
     ]

@@ -31,6 +31,7 @@ import click
 from filelock import FileLock
 
 __all__ = [
+    "CACHE",
     "FIXTURE",
     "HERE",
     "HOST",
@@ -44,6 +45,7 @@ __all__ = [
     "free_port",
     "install_packages",
     "node_binary",
+    "packages_of",
     "read_checks",
     "run_all",
     "running",
@@ -57,6 +59,8 @@ FIXTURE = HERE / "fixture_agent.py"
 HOST = "127.0.0.1"
 PUBLISHED_PATH = "/mcp"
 
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
+"""Found out when this module is imported: tests have homes of their own."""
 INSTALL_SECONDS = 600.0
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -143,34 +147,57 @@ class Outcome:
         return sorted({check.scenario for check in self.checks} - spoke)
 
 
-def install_packages(folder: Path) -> None:
-    """Install what `package-lock.json` in a folder pins, unless exactly that is installed.
+def packages_of(folder: Path) -> Path:
+    """Where exactly what `package-lock.json` in a folder pins is installed, or goes: `.installed` in it says which."""
+    pinned = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+    return CACHE / f"node-{pinned[:16]}"
+
+
+def install_packages(folder: Path) -> Path:
+    """Install what `package-lock.json` in a folder pins, once for all checkouts, and link `node_modules` to it.
 
     Args:
         folder: Holds `package.json`, `package-lock.json` and `.npmrc`.
 
+    Returns:
+        The `node_modules`.
+
     Raises:
         CannotRunError: There is no npm, or it failed.
     """
-    with FileLock(folder / ".npm-install.lock", timeout=INSTALL_SECONDS * 2):  # test processes may run side by side
-        _install_pinned(folder)
+    place = packages_of(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.with_name(f"{place.name}.lock"), timeout=INSTALL_SECONDS * 2):
+        if not (place / ".installed").exists():
+            _install_pinned(folder, place)
+        _link(folder / "node_modules", place / "node_modules")
+    return place / "node_modules"
 
 
-def _install_pinned(folder: Path) -> None:
-    lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
-    stamp = folder / "node_modules" / ".installed-lock"
-    if stamp.is_file() and stamp.read_text("utf-8") == lock:
-        return
+def _install_pinned(folder: Path, place: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise CannotRunError(
             "npm is not on PATH; install Node.js (its version does not matter, npm must be 9 or newer)"
         )
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        shutil.copyfile(folder / name, place / name)
     command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     if done.returncode != 0:
-        raise CannotRunError(f"npm ci in {folder} failed:\n{_tail(done.stderr or done.stdout)}")
-    stamp.write_text(lock, "utf-8")
+        raise CannotRunError(f"npm ci for {folder} failed:\n{_tail(done.stderr or done.stdout)}")
+    (place / ".installed").touch()
+
+
+def _link(link: Path, modules: Path) -> None:
+    """Programs in the folder of `link` find packages there; a checkout that installed them itself has them anew."""
+    if link.is_symlink() and link.readlink() == modules:
+        return
+    if link.is_symlink():
+        link.unlink()
+    elif link.exists():
+        shutil.rmtree(link)
+    link.symlink_to(modules, target_is_directory=True)
 
 
 def node_binary(folder: Path) -> str:

@@ -15,17 +15,19 @@ from anyio import to_thread
 
 from tests.bridge.cli.running import running
 from tests.process.driving import initialized, url_of
-from tests.support.example_programs import EXAMPLES, Reader, write_runners
+from tests.support.example_programs import EXAMPLES, RUNNERS, Reader, write_runners
+from tests.support.installed_programs import needs
 from tests.support.on_demand import mcp, mcp_types, openai
 from tests.support.scripted_model import ModelHandle, call, calls, rule, say, script, scripted_model
 
-pytestmark = pytest.mark.timeout(600)  # the first run installs the servers
+pytestmark = pytest.mark.timeout(600)  # many programs start, on a machine that may be busy
 
 PAGE = EXAMPLES / "README.md"
 FILES = sorted(str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py"))
 
 
 @pytest.fixture(scope="module")
+@needs(*RUNNERS)
 def runners(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_runners(tmp_path_factory.mktemp("runners"))
 

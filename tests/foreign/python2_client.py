@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 LENGTHS = [{"value": 1.5}, {"value": 2}]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 
 def of_mcp(module: str, name: str) -> Any:

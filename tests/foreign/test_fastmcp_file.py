@@ -16,12 +16,12 @@ from tests.bridge.cli.running import running
 from tests.interaction.connecting import client_of
 from tests.process.driving import url_of
 from tests.support.bridges import text_of
-from tests.support.installed_programs import with_fastmcp
+from tests.support.installed_programs import WITH_FASTMCP, needs, with_fastmcp
 from tests.support.on_demand import mcp_types
 from tests.support.upstreams import text_of as text_of_json
 from tests.support.vscode import VsCode
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # the first run installs FastMCP
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # on a busy machine, FastMCP takes long to start
 
 WEATHER: Final = Path(__file__).with_name("weather.py")
 CLOCK: Final = Path(__file__).parents[1] / "servers" / "clock.py"
@@ -51,8 +51,9 @@ class Served(NamedTuple):
 
 
 @pytest.fixture
+@needs(WITH_FASTMCP)
 async def served(tmp_path: Path) -> Served:
-    interpreter, variables = await anyio.to_thread.run_sync(with_fastmcp)
+    interpreter, variables = with_fastmcp()
     (tmp_path / "desk.py").write_text(DESK, "utf-8")
     config, log = tmp_path / "servers.json", tmp_path / "log"
     clock = {"command": sys.executable, "args": [str(CLOCK)]}

@@ -1,7 +1,6 @@
 """Clients of other hands, on the real command: every one of them is told the same.
 
-They are installed on first use and kept: npm packages in `node_modules`, the old Python SDK as
-`tests/support/installed_programs.py` does it. Where they cannot be had the tests are skipped, unless `CI` is set.
+`tests/support/installed_programs.py` installs them. Where they cannot be had the tests are skipped, unless `CI` is set.
 """
 
 from __future__ import annotations
@@ -18,20 +17,22 @@ from urllib.parse import urljoin
 import pytest
 
 from gaia_bridge.protocol.json_types import JSON
-from tests.conformance.runner import install_packages, node_binary, serving
+from tests.conformance.runner import node_binary, serving
 from tests.foreign.smoke_agent import ANSWERS
-from tests.support.installed_programs import MCP1, python_with, required
+from tests.support.installed_programs import MCP1, NodePackages, PythonPackages, needs, required
 
-pytestmark = pytest.mark.timeout(600)  # the first run installs everything
+pytestmark = pytest.mark.timeout(600)  # many programs start, on a machine that may be busy
 
 Play = Callable[[str, str, Sequence[str]], JSON]
 """Plays one round over a transport, in a mode, with a target; returns what the client was told."""
 
 HERE = Path(__file__).resolve().parent
-CONFORMANCE = HERE.parent / "conformance"
+TYPESCRIPT = (NodePackages(HERE.parent / "conformance"), NodePackages(HERE))
+"""The Inspector, and a node for all of them; the SDK of both generations."""
+PYTHON = PythonPackages((MCP1,))
 AGENT = HERE / "smoke_agent.py"
 
-ROUND_SECONDS = 40
+ROUND_SECONDS = 120
 
 TRANSPORTS = ("stdio", "sse", "http")
 VERSIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
@@ -57,16 +58,16 @@ INSPECTIONS: dict[str, Sequence[str]] = {
 
 
 @pytest.fixture(scope="session")
+@needs(*TYPESCRIPT[:1])
 def node() -> str:
     with required("the Inspector, and a node for all TypeScript clients"):
-        install_packages(CONFORMANCE)
-        return node_binary(CONFORMANCE)
+        return node_binary(TYPESCRIPT[0].install().parent)
 
 
 @pytest.fixture(scope="session")
 def typescript(node: str) -> list[str]:
     with required("the TypeScript SDK of both generations"):
-        install_packages(HERE)
+        TYPESCRIPT[1].install()
     return [node, str(HERE / "typescript_client.mjs")]
 
 
@@ -83,7 +84,7 @@ def typescript2(typescript: list[str]) -> Play:
 @pytest.fixture(scope="session")
 def python() -> Play:
     with required(f"the Python SDK {MCP1}"):
-        interpreter = python_with(MCP1)
+        interpreter = PYTHON.install()
     return lambda transport, mode, target: _told([interpreter, str(HERE / "python_client.py"), transport, *target])
 
 
@@ -100,6 +101,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
 
 @pytest.mark.parametrize(("client", "transport", "mode"), ROUNDS)
 @pytest.mark.requirement("P-2", "P-9", "P-12")
+@needs(PYTHON, *TYPESCRIPT)
 def test_every_client_is_told_the_same(
     client: str, transport: str, mode: str, url: str, request: pytest.FixtureRequest
 ) -> None:
@@ -149,7 +151,7 @@ def _told(command: Sequence[str]) -> JSON:
 
 def inspections(node: str, transport: str, era: str, server: Sequence[str]) -> list[list[str]]:
     """The commands of the Inspector's round."""
-    script = CONFORMANCE / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    script = TYPESCRIPT[0].folder / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     command = [node, str(script), "--cli", "--transport", transport, "--protocol-era", era, "--format", "json", "-q"]
     return [[*command, "--method", *method, "--", *server] for method in INSPECTIONS.values()]
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-from functools import partial
 from pathlib import Path
 
-import anyio.to_thread
+import anyio
 import pytest
 
 from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent
-from tests.support.installed_programs import python_with, required
+from tests.support.installed_programs import PythonPackages, needs, required
 from tests.support.upstreams import raw_server, until_ready
 from tests.translation.neighbours import add_neighbours, neighbour_servers
 
-PACKAGES = ("mcpadapt==0.1.19", "smolagents==1.26.0", "mcp==1.30.0", "websockets==15.0.1")
+SMOLAGENTS = PythonPackages(("mcpadapt==0.1.19", "smolagents==1.26.0", "mcp==1.30.0", "websockets==15.0.1"))
 """As they were released last; the first does not ask for all that it imports."""
 CLIENT = Path(__file__).with_name("smolagents_client.py")
 BARE = {"type": "object"}
@@ -25,11 +24,12 @@ BARE = {"type": "object"}
 
 @pytest.mark.anyio
 @pytest.mark.thorough
-@pytest.mark.timeout(600)  # the first run installs everything
+@pytest.mark.timeout(600)  # many programs start, on a machine that may be busy
 @pytest.mark.requirement("F-372")
+@needs(SMOLAGENTS)
 async def test_smolagents_takes_every_tool_of_an_endpoint_also_those_without_properties() -> None:
     with required("smolagents"):
-        interpreter = await anyio.to_thread.run_sync(partial(python_with, *PACKAGES))
+        interpreter = SMOLAGENTS.install()
     agent = ScriptedAgent(lambda name, arguments: f"{name} {arguments}", {"name": "bare", "inputSchema": BARE})
     async with neighbour_servers() as near, serving({"one": agent}) as (url, bridge):
         await add_neighbours(bridge, near)

@@ -7,7 +7,7 @@
 
 import { EventEmitter, once } from "node:events";
 
-const PATIENCE = 30_000; // milliseconds; it is started twice, perhaps on a busy machine
+const PATIENCE = 60_000; // milliseconds; it is started twice, perhaps on a busy machine
 
 /** @returns the parts of one SDK: its client and transports, and how it takes a form handler and call options. */
 async function load(sdk) {

@@ -20,17 +20,16 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
-from tests.conformance.foreign_servers import FASTMCP_TASKS
-from tests.conformance.runner import install_packages, node_binary
+from tests.conformance.foreign_servers import FASTMCP_WITH_TASKS
+from tests.conformance.runner import node_binary
 from tests.foreign.smoke_agent import SmokeAgent
-from tests.foreign.test_foreign_clients import inspections
-from tests.foreign.test_frameworks import PACKAGES as SMOLAGENTS
+from tests.foreign.test_foreign_clients import TYPESCRIPT, inspections
+from tests.foreign.test_frameworks import SMOLAGENTS
 from tests.oracle.endpoints import ANY_QUESTION, ANY_STATE
-from tests.support.installed_programs import FASTMCP, MCP1, MCP2, python_with
+from tests.support.installed_programs import MCP1, MCP2, PythonPackages
 
 WIRES: Final = Path(__file__).with_name("wires")
 FOREIGN: Final = Path(__file__).resolve().parent.parent / "foreign"
-CONFORMANCE: Final = FOREIGN.with_name("conformance")
 
 KEPT: Final = frozenset(
     ("accept", "content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id")
@@ -149,19 +148,18 @@ async def _wire_of(commands: Sequence[Sequence[str]], path: str) -> list[JSON]:
 
 
 def _clients() -> Mapping[str, _Round]:
-    install_packages(CONFORMANCE)
-    install_packages(FOREIGN)
-    node = node_binary(CONFORMANCE)
+    suite, _ = (packages.install() for packages in TYPESCRIPT)
+    node = node_binary(suite.parent)
     typescript = [node, str(FOREIGN / "typescript_client.mjs")]
     python2, early = str(FOREIGN / "python2_client.py"), str(FOREIGN / "early_python_client.py")
-    fastmcp, smolagents = python_with(FASTMCP, FASTMCP_TASKS), python_with(*SMOLAGENTS)
+    fastmcp, smolagents = FASTMCP_WITH_TASKS.install(), SMOLAGENTS.install()
     smoked = [smolagents, str(FOREIGN / "smolagents_client.py"), URL, "add_lengths", SMOKED]
     return {
-        "python-2024-11-05": _Round([[python_with(*MCP_OF_2024), early, "sse", URL]], "/sse"),
-        "python-2025-03-26": _Round([[python_with(*MCP_OF_2025), early, "http", URL]]),
-        "python-1": _Round([[python_with(MCP1), str(FOREIGN / "python_client.py"), "http", URL]]),
-        "python-2": _Round([[python_with(MCP2), python2, "mcp", "legacy", URL]]),
-        "python-2-modern": _Round([[python_with(MCP2), python2, "mcp", "auto", URL]]),
+        "python-2024-11-05": _Round([[PythonPackages(MCP_OF_2024).install(), early, "sse", URL]], "/sse"),
+        "python-2025-03-26": _Round([[PythonPackages(MCP_OF_2025).install(), early, "http", URL]]),
+        "python-1": _Round([[PythonPackages((MCP1,)).install(), str(FOREIGN / "python_client.py"), "http", URL]]),
+        "python-2": _Round([[PythonPackages((MCP2,)).install(), python2, "mcp", "legacy", URL]]),
+        "python-2-modern": _Round([[PythonPackages((MCP2,)).install(), python2, "mcp", "auto", URL]]),
         "fastmcp": _Round([[fastmcp, python2, "fastmcp", "legacy", URL]]),
         "fastmcp-modern": _Round([[fastmcp, python2, "fastmcp", "auto", URL]]),
         "smolagents": _Round([smoked]),

@@ -26,7 +26,7 @@ from gaia_bridge.front import launching
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import DEADLINE
 from tests.process.windows import AGENT, LISTS, User, Window, has_ended, user
-from tests.support.installed_programs import python_with, required
+from tests.support.installed_programs import needs, required
 from tests.support.waiting import eventually
 from tests.upstreams.servers import PYTHON
 
@@ -45,10 +45,11 @@ def me() -> Generator[User]:
 
 
 @pytest.fixture(scope="module")
+@needs(PYTHON)
 def shared() -> Generator[User]:
     """A user with an agent and servers of four hands, whose bridge is not ended."""
     with required("MCP servers written in Python"):
-        foreign = python_with(*PYTHON)
+        foreign = PYTHON.install()
     with user() as made:
         made.has_servers(
             {

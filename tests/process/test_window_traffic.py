@@ -13,9 +13,9 @@ import pytest
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.process.windows import AGENT, User, Window, user
-from tests.support.installed_programs import required
+from tests.support.installed_programs import needs, required
 from tests.support.waiting import eventually
-from tests.upstreams.servers import node, script
+from tests.upstreams.servers import TYPESCRIPT, node, script
 
 SERVERS = Path(__file__).parents[1] / "servers"
 ERAS = (False, True, False)
@@ -23,6 +23,7 @@ ERAS = (False, True, False)
 
 
 @pytest.fixture(scope="module")
+@needs(*TYPESCRIPT)
 def me() -> Generator[User]:
     """A user with an agent, a server of the SDK, and one that is written in TypeScript."""
     with required("MCP servers written in TypeScript"):

@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from tests.conformance.runner import HERE as CONFORMANCE
-from tests.support.installed_programs import node_modules, source_of
+from tests.support.installed_programs import NodePackages, Source
 
-__all__ = ["FIRST", "FOLDER", "SOURCE_OF_FIRST", "first_schema", "suite_schemas", "written"]
+__all__ = ["FIRST", "FOLDER", "SOURCE_OF_FIRST", "SUITE", "first_schema", "suite_schemas", "written"]
 
 FOLDER: Final = Path(__file__).parent
 FIRST: Final = "2024-11-05"
-SOURCE_OF_FIRST: Final = "mcp==1.6.0"
+SUITE: Final = NodePackages(CONFORMANCE)
+SOURCE_OF_FIRST: Final = Source("mcp==1.6.0")
 """The release of the SDK before it knew 2025-03-26."""
 EVALUATE_SECONDS: Final = 60
 
@@ -135,8 +136,8 @@ def _with_numbers(definitions: JSON) -> JSON:
 
 def main() -> None:
     """Write them all."""
-    program = node_modules(CONFORMANCE) / "conformance-alpha" / "dist" / "index.js"
-    schemas = {FIRST: first_schema(source_of(SOURCE_OF_FIRST)), **suite_schemas(program.read_text("utf-8"))}
+    program = SUITE.install() / "conformance-alpha" / "dist" / "index.js"
+    schemas = {FIRST: first_schema(SOURCE_OF_FIRST.install()), **suite_schemas(program.read_text("utf-8"))}
     for revision, schema in schemas.items():
         (FOLDER / f"{revision}.json").write_text(written(schema), "utf-8")
 

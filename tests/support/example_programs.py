@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.support.installed_programs import python_with, required
+from tests.support.installed_programs import required
 from tests.support.scripted_model import ModelHandle
-from tests.upstreams.servers import PYTHON, node, script
+from tests.upstreams.servers import PYTHON, TYPESCRIPT, node, script
 
-__all__ = ["EXAMPLES", "Ran", "Reader", "write_runners"]
+__all__ = ["EXAMPLES", "RUNNERS", "Ran", "Reader", "write_runners"]
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "docs" / "examples"
+RUNNERS: Final = (PYTHON, *TYPESCRIPT)
+"""What `write_runners` needs."""
 DEADLINE: Final = 45.0
 """Seconds for one program; only a broken one needs them."""
 
@@ -37,7 +39,7 @@ def write_runners(folder: Path) -> Path:
         folder: Where to; it is returned.
     """
     with required("MCP servers that the examples name"):
-        python, files = python_with(*PYTHON), script("server-filesystem")
+        python, files = PYTHON.install(), script("server-filesystem")
         programs = {
             "@modelcontextprotocol/server-filesystem": [node(), files],
             "mcp-server-time": [python, "-m", "mcp_server_time", "--local-timezone", "UTC"],

@@ -7,6 +7,7 @@ import fnmatch
 import pytest
 
 from tests.interaction.connecting import ERAS
+from tests.support.installed_programs import needs
 from tests.translation.comparison import (
     Allowed,
     Difference,
@@ -19,7 +20,7 @@ from tests.translation.comparison import (
 )
 from tests.translation.raw_comparison import raw_routes
 from tests.translation.recording import Recording
-from tests.upstreams.servers import EVERYTHING, everything_servers
+from tests.upstreams.servers import EVERYTHING, TYPESCRIPT, everything_servers
 
 pytestmark = [pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -37,7 +38,8 @@ async def test_our_own_server_is_the_same_through_the_bridge(era: str) -> None:
 @pytest.mark.anyio
 @pytest.mark.requirement("P-2", "P-12")
 @pytest.mark.thorough
-@pytest.mark.timeout(600)  # the first run installs it
+@pytest.mark.timeout(600)  # many programs start, on a machine that may be busy
+@needs(*TYPESCRIPT)
 async def test_a_server_of_other_hands_is_the_same_through_the_bridge() -> None:
     with everything_servers() as servers:
         found = [difference for name, spec in servers.items() for difference in await compare_everything(name, spec)]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.installed_programs import needs
 from tests.translation.comparison import allowed, unexpected
 from tests.translation.raw_comparison import BOTH_ERAS, COMPARED, compare_raw, raw_routes
-from tests.upstreams.servers import started
+from tests.upstreams.servers import ALL, started
 
 QUICK = ("filesystem", "mcp1")
 """One of each generation of SDK, and of each language; the others take their time to start."""
@@ -16,10 +17,11 @@ QUICK = ("filesystem", "mcp1")
 
 @pytest.mark.anyio
 @pytest.mark.requirement("F-286", "P-2", "P-12")
-@pytest.mark.timeout(600)  # the first run installs them
+@pytest.mark.timeout(600)  # many programs start, on a machine that may be busy
 @pytest.mark.parametrize(
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.thorough) for name in COMPARED if name not in QUICK)]
 )
+@needs(*ALL)
 async def test_a_server_answers_through_its_own_endpoint_as_it_does_directly(name: str, tmp_path: Path) -> None:
     with started(tmp_path) as fixtures:
         found = await compare_raw(fixtures.specs, name)

@@ -10,12 +10,14 @@ import pytest
 
 from tests.bridge.cli.running import running
 from tests.process.driving import AGENTS, url_of
+from tests.support.installed_programs import needs
 from tests.upstreams.catalogs import Catalog, official_catalogs
-from tests.upstreams.servers import Fixtures, entry_of, started
+from tests.upstreams.servers import ALL, Fixtures, entry_of, started
 from tests.upstreams.ways import until_connected
 
 
 @pytest.fixture(scope="session")
+@needs(*ALL)
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Generator[Fixtures]:
     """The servers, with what they work on."""
     with started(tmp_path_factory.mktemp("upstreams")) as fixtures:

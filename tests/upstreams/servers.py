@@ -15,16 +15,27 @@ from typing import Final
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from tests.conformance import runner
-from tests.support.installed_programs import MCP1, MCP2, node_modules, python_with, required, source_of
+from tests.support.installed_programs import (
+    FASTMCP,
+    MCP1,
+    MCP2,
+    NodePackages,
+    PythonPackages,
+    Source,
+    required,
+)
 from tests.support.waiting import comes_true
 
 __all__ = [
+    "ALL",
     "EVERYTHING",
     "EVERYTHING_ON_PIPES",
     "FURTHER",
     "PYTHON",
+    "PYTHON1",
     "SERVERS",
     "SMALL",
+    "TYPESCRIPT",
     "Fixtures",
     "entry_of",
     "everything_of",
@@ -36,13 +47,15 @@ __all__ = [
 
 HERE: Final = Path(__file__).resolve().parent
 
-PYTHON: Final = (
-    "mcp-server-fetch>=2026.10,<2027",
-    "mcp-server-git>=2026.10,<2027",
-    "mcp-server-time>=2026.10,<2027",
-    "fastmcp>=4.1,<5",
+PYTHON: Final = PythonPackages(
+    ("mcp-server-fetch>=2026.10,<2027", "mcp-server-git>=2026.10,<2027", "mcp-server-time>=2026.10,<2027", FASTMCP)
 )
 """They agree on version 2 of the Python SDK, and so share an environment."""
+PYTHON1: Final = PythonPackages((MCP1,))
+TYPESCRIPT: Final = (NodePackages(runner.HERE), NodePackages(HERE))
+"""A node, and the servers that it runs."""
+ALL: Final = (PYTHON, PYTHON1, *TYPESCRIPT, Source(MCP1), Source(MCP2))
+"""What `started` needs."""
 
 SMALL: Final = {
     "mcp1": "mcp.server.fastmcp:FastMCP",
@@ -80,7 +93,7 @@ def started(place: Path) -> Generator[Fixtures]:
         place: An empty folder.
     """
     with required("MCP servers written in Python"):
-        python, python1 = python_with(*PYTHON), python_with(MCP1)
+        python, python1 = PYTHON.install(), PYTHON1.install()
     folder = _repository(place / "project")
     with everything_servers() as everything:
         program = node()
@@ -122,7 +135,7 @@ def everything_servers() -> Generator[Mapping[str, ServerSpec]]:
 
 def node() -> str:
     """The program that runs servers written in TypeScript."""
-    runner.install_packages(runner.HERE)
+    TYPESCRIPT[0].install()
     return runner.node_binary(runner.HERE)
 
 
@@ -132,7 +145,7 @@ def script(package: str) -> str:
 
 
 def _script(package: str) -> str:
-    return str(node_modules(HERE) / package / "dist" / "index.js")
+    return str(TYPESCRIPT[1].install() / package / "dist" / "index.js")
 
 
 def everything_of(sdk: str) -> dict[str, str]:
@@ -140,7 +153,10 @@ def everything_of(sdk: str) -> dict[str, str]:
 
     It shows sets in its errors; their order is to be the same each time.
     """
-    return {"PYTHONPATH": str(source_of(sdk) / "examples" / "servers" / "everything-server"), "PYTHONHASHSEED": "0"}
+    return {
+        "PYTHONPATH": str(Source(sdk).install() / "examples" / "servers" / "everything-server"),
+        "PYTHONHASHSEED": "0",
+    }
 
 
 def entry_of(spec: ServerSpec) -> JSON:

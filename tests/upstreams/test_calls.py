@@ -19,7 +19,7 @@ from gaia_bridge.protocol.json_types import JSON
 from tests.upstreams.servers import EVERYTHING, SMALL, Fixtures
 from tests.upstreams.ways import ALL_CAPABILITIES, Role, call, connected, published, text_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # the first run installs everything
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # many programs start, on a machine that may be busy
 
 Reach = Callable[[str], ServerSpec]
 """Where to connect to for a server."""

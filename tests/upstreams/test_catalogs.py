@@ -12,7 +12,7 @@ from tests.upstreams.catalogs import Catalog, catalog_of, official_catalog, targ
 from tests.upstreams.servers import EVERYTHING, SERVERS, SMALL, Fixtures
 from tests.upstreams.ways import ALL_CAPABILITIES, DEADLINE, Role, connected, published
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # the first run installs everything
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # many programs start, on a machine that may be busy
 
 MODERN = {"time", "fetch", "git", "mcp2", "fastmcp"}
 """Those that speak 2026-07-28."""

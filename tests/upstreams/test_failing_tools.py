@@ -14,9 +14,9 @@ from threading import Thread
 import pytest
 
 from gaia_bridge.cli import main
-from tests.support.installed_programs import python_with, required
+from tests.support.installed_programs import PythonPackages, needs, required
 
-UV = "uv==0.13.9"
+UV = PythonPackages(("uv==0.13.9",))
 NOWHERE = "http://127.0.0.1:9/"
 """Where nobody listens."""
 
@@ -48,9 +48,10 @@ def added(capfd: pytest.CaptureFixture[str], *words: str) -> str:
     return capfd.readouterr().err.strip().splitlines()[-1]
 
 
+@needs(UV)
 def test_uvx(capfd: pytest.CaptureFixture[str]) -> None:
-    with required(UV):
-        uvx = str(Path(python_with(UV)).with_name("uvx"))
+    with required("uv"):
+        uvx = str(Path(UV.install()).with_name("uvx"))
     with empty_registry() as registry:
         said = added(capfd, uvx, "--no-cache", "--default-index", registry, "gaia-none-such")
         assert "was not found in the package registry" in said

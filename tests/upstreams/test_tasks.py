@@ -13,21 +13,21 @@ from msgspec.structs import replace
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.settings import Settings
-from tests.conformance.runner import install_packages
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
-from tests.support.installed_programs import required
+from tests.support.installed_programs import NodePackages, needs, required
 from tests.support.on_demand import mcp, mcp_types
 from tests.support.upstreams import PATIENT, raw_server, until_ready
-from tests.upstreams.servers import node, script
+from tests.upstreams.servers import TYPESCRIPT, node, script
 
-FOREIGN = Path(__file__).resolve().parent.parent / "foreign"
+FOREIGN = NodePackages(Path(__file__).resolve().parent.parent / "foreign")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # the first run installs everything
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # many programs start, on a machine that may be busy
 
 
 @pytest.fixture
+@needs(*TYPESCRIPT)
 def everything() -> Generator[ServerSpec]:
     with required("MCP servers written in TypeScript"):
         yield StdioServerSpec("everything", node(), (script("server-everything"), "stdio"))
@@ -74,16 +74,17 @@ async def test_a_task_of_the_reference_server_is_played_for_clients_of_both_eras
 
 @pytest.mark.thorough
 @pytest.mark.requirement("P-206")
+@needs(FOREIGN)
 async def test_a_client_of_another_hand_that_makes_a_task_hears_of_it_by_one_id(everything: ServerSpec) -> None:
     with required("the TypeScript SDK"):
-        install_packages(FOREIGN)
+        FOREIGN.install()
     async with serving({"worker": one_tool(lambda _: "worked")}, Settings(upstream=PATIENT)) as (url, bridge):
         await bridge.add_upstream(replace(raw_server(), name="old"))
         await bridge.add_upstream(everything)
         await until_ready(*bridge.sources)
         for path, prefix in (("mcp", "everything"), ("servers/everything/mcp", "")):
             tool = "__".join(filter(None, (prefix, "simulate-research-query")))
-            command = [node(), str(FOREIGN / "typescript_tasks.mjs"), f"{url}/{path}", tool]
+            command = [node(), str(FOREIGN.folder / "typescript_tasks.mjs"), f"{url}/{path}", tool]
             told = json.loads((await anyio.run_process(command)).stdout)
             made = told["made"]
             assert (made.partition(":")[0] == prefix) is bool(prefix)

@@ -22,7 +22,7 @@ from tests.support.upstreams import PATIENT
 
 __all__ = ["ALL_CAPABILITIES", "DEADLINE", "Role", "call", "connected", "published", "text_of", "until_connected"]
 
-DEADLINE: Final = 30.0
+DEADLINE: Final = 120.0
 """Seconds for everything that one test does; only what is broken needs them."""
 POLL_SECONDS: Final = 0.05
 ALL_CAPABILITIES: Final[JSON] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}

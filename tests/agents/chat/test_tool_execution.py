@@ -295,13 +295,13 @@ def test_a_tool_can_have_a_deadline_of_its_own() -> None:
     agent, model = made(call("hang"), say("ok"))
     with agent.tool_registry.filling():
 
-        @tool(timeout=0.05)
+        @tool(timeout=0.5)
         def hang() -> None:
             free.wait(PATIENCE)
 
     agent.run("go")
     free.set()
-    assert "hang did not finish within 0.05 s" in model.asked[-1].results()[0]["error"]
+    assert "hang did not finish within 0.5 s" in model.asked[-1].results()[0]["error"]
 
 
 def test_threads_that_hang_hold_up_other_tools_but_not_the_conversation() -> None:

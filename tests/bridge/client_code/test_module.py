@@ -23,8 +23,8 @@ from gaia_bridge.client_code.writing import Names
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
-from tests.support.installed_programs import required
-from tests.upstreams.servers import node, script
+from tests.support.installed_programs import needs, required
+from tests.upstreams.servers import TYPESCRIPT, node, script
 
 pytestmark = pytest.mark.anyio
 
@@ -376,7 +376,6 @@ def test_whatever_a_server_says_the_module_runs(server: str, tools: list[JSON], 
 
 @pytest.mark.timeout(180)
 def test_generated_clients_are_typed_strictly_and_formatted(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
     samples = {
         "hostile": HOSTILE,
         "empty": Offer(""),
@@ -458,10 +457,10 @@ async def test_a_generated_client_calls_a_real_server_in_both_eras(tmp_path: Pat
 
 
 @pytest.mark.timeout(180)
+@needs(*TYPESCRIPT)
 async def test_a_generated_client_of_the_reference_server_is_typed_formatted_and_used_with_a_manager(
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("mypy")
     with required("MCP servers written in TypeScript"):
         command = [node(), script("server-everything"), "stdio"]
     options = ["-o", "everything.py", "--class-name", "Everything", "--", *command]

@@ -16,9 +16,9 @@ from gaia_bridge.cli.servers import registry_adding
 from gaia_bridge.errors import ConfigError
 from tests.bridge.cli.running import Run
 from tests.bridge.cli.terminals import CTRL_D, terminal
-from tests.support.installed_programs import python_with, required
+from tests.support.installed_programs import needs, required
 from tests.support.mcp_registry import Registry, listed, package, registry
-from tests.upstreams.servers import PYTHON, node, script
+from tests.upstreams.servers import PYTHON, TYPESCRIPT, node, script
 
 TOKEN = "s3cr3t-t0ken-of-a-user"
 HOSTILE = "\x1b[2J\u202eevil\x07\nnew line"
@@ -154,6 +154,7 @@ def test_the_path_of_the_api_may_be_copied_as_well(run: Run, running: Registry) 
     assert run("search", "acme", "--registry", f"{running.url}/v0.1/servers/")[0] == 0
 
 
+@needs(*TYPESCRIPT)
 def test_a_package_of_npm_is_run_and_its_tools_are_called(
     run: Run, running: Registry, programs: Callable[..., Path]
 ) -> None:
@@ -170,11 +171,12 @@ def test_a_package_of_npm_is_run_and_its_tools_are_called(
     assert set(log.read_text("utf-8").splitlines()) == {f"npx {' '.join(args)}"}
 
 
+@needs(PYTHON)
 def test_a_package_of_pypi_is_run_and_its_tools_are_called(
     run: Run, running: Registry, programs: Callable[..., Path]
 ) -> None:
     with required("MCP servers written in Python"):
-        programs(uvx=[python_with(*PYTHON), "-m", "mcp_server_time", "--local-timezone", "UTC"])
+        programs(uvx=[PYTHON.install(), "-m", "mcp_server_time", "--local-timezone", "UTC"])
     code, _, err = run("add", "--yes", "--name", "clock", "registry:io.github.example/mcp-server-time")
     assert code == 0, err
     args = ["mcp-server-time@2026.10.19", "--local-timezone", "UTC"]
