@@ -120,6 +120,8 @@ def _repaired_block(block: Any) -> Any:
     if not is_object(block):
         return block
     block = _without_nulls(block, _OPTIONAL)
+    if "uri" in block and {"text", "blob"} <= block.keys():  # of which one may be null
+        block = _without_nulls(block, frozenset({"text", "blob"}))
     for field in ("content", "resource"):
         if is_object(inner := block.get(field)):
             block[field] = _repaired_block(inner)
