@@ -16,7 +16,7 @@ from gaia_bridge.cli.servers.variable_files import with_variable_file
 from gaia_bridge.config import current_folder
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import home_folder
-from gaia_bridge.editors.exclusions import Exclusion, exclusions_in, without_excluded
+from gaia_bridge.editors.exclusions import exclusions_in, with_approval_noted, without_excluded
 from gaia_bridge.editors.finding import editor_called, file_of, place_of
 from gaia_bridge.editors.formats import Editor, FileKind, Place, Scope
 from gaia_bridge.editors.installing import MAX_BYTES, text_of
@@ -89,20 +89,25 @@ def servers_listed(sources: list[Source]) -> list[tuple[Source, Found]]:
     """The servers of files, as their editors mean them: what one of the files switches off is disabled."""
     found = [(each, server) for each in sources for server in servers_of(each.document, each.around)]
     names = [server.name for _, server in found]
-    exclusions = {each.label: list(_switched_off(each, sources, names)) for each in sources}
-    return [
-        (each, without_excluded(_prepared(each, server), exclusions[each.label], in_project=not each.is_own))
-        for each, server in found
-    ]
-
-
-def _switched_off(source: Source, sources: list[Source], names: list[str]) -> Iterator[Exclusion]:
-    """What the files of the editor of a source, which count together, switch off."""
-    documents = [each.document for each in sources if each is source or (each.editor and each.editor is source.editor)]
-    documents += _settings(source.editor) if source.editor else ()
     project = str(current_folder())
-    for document in documents:
-        yield from exclusions_in(document, names, project)
+    together = {each.label: _documents(each, sources) for each in sources}
+    exclusions = {
+        label: [exclusion for document in documents for exclusion in exclusions_in(document, names, project)]
+        for label, documents in together.items()
+    }
+    listed: list[tuple[Source, Found]] = []
+    for each, server in found:
+        server = without_excluded(_prepared(each, server), exclusions[each.label], in_project=not each.is_own)
+        if not each.is_own and each.around.project and any(other.is_own for other in sources):
+            server = with_approval_noted(server, together[each.label], project)
+        listed.append((each, server))
+    return listed
+
+
+def _documents(source: Source, sources: list[Source]) -> list[JSON]:
+    """The files of the editor of a source, which count together, with its settings."""
+    documents = [each.document for each in sources if each is source or (each.editor and each.editor is source.editor)]
+    return [*documents, *(_settings(source.editor) if source.editor else ())]
 
 
 def _of_place(editor: Editor, place: Place, path: Path) -> Source:

@@ -17,7 +17,7 @@ from gaia_bridge.editors.jsonc import inside
 from gaia_bridge.editors.reading import Found
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
-__all__ = ["Exclusion", "exclusions_in", "without_excluded"]
+__all__ = ["Exclusion", "exclusions_in", "with_approval_noted", "without_excluded"]
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 """What Claude Code and opencode write as `_` in the names of tools."""
@@ -100,6 +100,26 @@ def without_excluded(server: Found, exclusions: Iterable[Exclusion], *, in_proje
         entry = {**server.entry, "disabled_tools": plain} if plain else server.entry
         server = replace(server, entry=entry, notes=(*server.notes, note) if wild else server.notes)
     return server
+
+
+def with_approval_noted(server: Found, documents: Iterable[JSON], project: str) -> Found:
+    """A server of a project's `.mcp.json` with a note if Claude Code was not allowed to start it yet.
+
+    Args:
+        server: The server.
+        documents: All files of Claude Code, its settings among them.
+        project: The folder.
+    """
+    for document in documents:
+        for part in (document, inside(document, ("projects", project))):
+            if is_object(part) and (
+                part.get("enableAllProjectMcpServers") is True
+                or server.name in _texts(inside(part, ("enabledMcpjsonServers",)))
+            ):
+                return server
+    if server.entry.get("disabled") is True:
+        return server
+    return replace(server, notes=(*server.notes, "pending approval: Claude Code was not allowed to start it yet"))
 
 
 def _of_names(document: JSON) -> Iterator[Exclusion]:

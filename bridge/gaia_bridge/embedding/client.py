@@ -9,6 +9,7 @@ async with Client("uvx mcp-server-time") as client:
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -112,6 +113,7 @@ class Client:
         self._stack = AsyncExitStack()
         self._server: Reached | None = None
         self._connection: Connection | None = None
+        self._process = os.getpid()
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
@@ -123,12 +125,16 @@ class Client:
                 opening = connect(server.transport, delegate, server.limits, only=self._only)
                 self._connection = await stack.enter_async_context(opening)
             self._stack = stack.pop_all()
+            self._process = os.getpid()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
         self._connection = None
+        if os.getpid() != self._process:  # a forked child has none of the tasks that it would wait for
+            self._stack.pop_all()
+            return None
         return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
 
     @property

@@ -19,7 +19,7 @@ from gaia_bridge.json_schema.regex_syntax import is_common_pattern
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_object, json_pointer
 
-__all__ = ["PortableSchema", "for_draft_07", "portable"]
+__all__ = ["PortableSchema", "for_draft_07", "portable", "without_nulls"]
 
 _DIALECTS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2020-12|/2019-09|-07|-06)/schema#?")
 """The dialects of JSON Schema that clients know."""
@@ -47,6 +47,9 @@ _OF_AJV: Final = frozenset(
 
 _BY_NAME: Final = NAMED | {"dependencies"}
 _APPLICATORS: Final = SINGLE | LISTS | _BY_NAME
+
+_MAYBE_NULL: Final = frozenset({"const", "default", "example"})
+"""Keywords that hold any value, and so null as well."""
 
 _DEPENDENT: Final[Mapping[str, tuple[str, ...]]] = {
     "contains": ("minContains", "maxContains"),
@@ -119,6 +122,30 @@ def for_draft_07(schema: JSON) -> JSON:
         return schema
     without = _each_schema(schema, _without_items)
     return schema if without == schema else _weakened(without)
+
+
+def without_nulls(schema: JSON) -> JSON:
+    """The schema without keywords that are null, as servers in Go and C# write absent ones: model services refuse all
+    tools for one such schema. Where a schema has to be, null becomes one that takes anything.
+
+    Args:
+        schema: An input schema, unchecked and not changed. One that is nested too deep is returned as it is.
+    """
+    try:
+        without: JSON = _each_schema(schema, _without_null_keywords)
+    except RecursionError:
+        return schema
+    return schema if without == schema else without
+
+
+def _without_null_keywords(part: JSON) -> JSON:
+    for keyword in part.keys() & _BY_NAME:
+        if is_object(named := part[keyword]):
+            part[keyword] = {name: {} if inner is None else inner for name, inner in named.items()}
+    for keyword in part.keys() & _SEVERAL:
+        if is_array(several := part[keyword]):
+            part[keyword] = [{} if inner is None else inner for inner in several]
+    return {keyword: value for keyword, value in part.items() if value is not None or keyword in _MAYBE_NULL}
 
 
 def _each_schema(part: Any, change: Callable[[JSON], JSON], keyword: str = "") -> Any:

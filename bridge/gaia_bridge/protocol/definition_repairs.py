@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import datetime
 from typing import Any, Final
 
-from gaia_bridge.json_schema.portable_schemas import portable
+from gaia_bridge.json_schema.portable_schemas import portable, without_nulls
 from gaia_bridge.protocol.content import DECORATION, EXECUTION, LAST_MODIFIED, MODERN_DEFINITIONS, RESULTS
 from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_object
 from gaia_bridge.protocol.shapes import Problem, Record
@@ -120,6 +120,8 @@ def _repaired_block(block: Any) -> Any:
     if not is_object(block):
         return block
     block = _without_nulls(block, _OPTIONAL)
+    if "uri" in block and {"text", "blob"} <= block.keys():  # of which one may be null
+        block = _without_nulls(block, frozenset({"text", "blob"}))
     for field in ("content", "resource"):
         if is_object(inner := block.get(field)):
             block[field] = _repaired_block(inner)
@@ -222,7 +224,7 @@ def _object_schema(schema: object) -> object:
         repaired_schema["properties"] = _properties(repaired_schema["properties"])
     if "required" in repaired_schema and (required := _required(repaired_schema.pop("required"))) is not None:
         repaired_schema["required"] = required
-    return repaired_schema
+    return without_nulls(repaired_schema)
 
 
 def _with_root_type(schema: JSON) -> JSON:

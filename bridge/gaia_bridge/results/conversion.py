@@ -16,6 +16,7 @@ from types import GeneratorType
 from typing import Any, Final, TypeGuard, cast
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
+from gaia_bridge.protocol.definition_repairs import repaired_result
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, SMALL_BYTES, is_array, is_object, is_small
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES, result_problem
@@ -65,8 +66,8 @@ def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
     plain, text = jsonable(value, limit)
     if is_object(plain):
         return _from_mapping(plain, text)
-    if is_array(plain) and any(map(_is_content, plain)) and all(isinstance(it, str) or _is_content(it) for it in plain):
-        return _COMPLETE | {"content": [_text(item) if isinstance(item, str) else item for item in plain]}
+    if is_array(plain) and (blocks := _blocks(plain)):
+        return _COMPLETE | {"content": blocks}
     content: list[JSON] = [] if plain is None else [_text(plain if isinstance(plain, str) else text)]
     result = _COMPLETE | {"content": content}
     if structured and plain is not None:
@@ -97,6 +98,7 @@ def prompt_result(value: Any, description: str | None, limit: int) -> JSON:
         result = _COMPLETE | plain
     else:
         result = _COMPLETE | {"messages": [_message(item) for item in (plain if is_array(plain) else [plain])]}
+    result = repaired_result("prompts/get", result)
     if description is not None:
         result.setdefault("description", description)
     return result
@@ -128,7 +130,7 @@ def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> 
     if is_input_required(plain):
         return plain
     if is_object(plain) and is_array(plain.get("contents")):
-        return _COMPLETE | plain
+        return repaired_result("resources/read", _COMPLETE | plain)
     if isinstance(plain, str):
         return _COMPLETE | {"contents": [{"uri": uri, "mimeType": mime_type or "text/plain", "text": plain}]}
     return _COMPLETE | {"contents": [{"uri": uri, "mimeType": mime_type or "application/json", "text": text}]}
@@ -200,10 +202,10 @@ def words(error: BaseException) -> str:
 def _from_mapping(value: JSON, text: str) -> JSON:
     if value.get("resultType") == "input_required":
         return value
-    if _is_content(value):
-        return _COMPLETE | {"content": [value]}
-    if is_array(value.get("content")) and value.keys() <= _RESULT_FIELDS and _is_result(value):
-        return value | _COMPLETE
+    if block := _as_content(value):
+        return _COMPLETE | {"content": [block]}
+    if is_array(value.get("content")) and value.keys() <= _RESULT_FIELDS and (result := _as_result(value)):
+        return result | _COMPLETE
     if _says_it_failed(value):
         error = value["error"]
         return error_result(error if isinstance(error, str) else text) | {"structuredContent": value}
@@ -230,24 +232,41 @@ def _says_it_failed(value: JSON) -> bool:
     return len(value) == 1 or value.get("status") == "error" or value.get("success") is False
 
 
-def _is_content(item: Any) -> bool:
-    return is_object(item) and str(item.get("type")) in CONTENT_TYPES and _is_result({"content": [item]})
+def _blocks(items: list[Any]) -> list[JSON] | None:
+    """Return the content blocks that a list has, of which some may be text; `None` if it is another list."""
+    if not any(map(is_object, items)):
+        return None
+    blocks = [_text(item) if isinstance(item, str) else _as_content(item) for item in items]
+    return None if None in blocks else cast("list[JSON]", blocks)
 
 
-def _is_result(value: JSON) -> bool:
-    """Whether all clients can read it; their revisions differ only in what structured content may be."""
+def _as_content(item: Any) -> JSON | None:
+    """Return a content block as all clients can read it; `None` if the item is none."""
+    if not is_object(item) or str(item.get("type")) not in CONTENT_TYPES:
+        return None
+    result = _as_result({"content": [item]})
+    return None if result is None else result["content"][0]
+
+
+def _as_result(value: JSON) -> JSON | None:
+    """Return the value as all clients can read it; `None` if it is no result.
+
+    Optional fields that are null, and invalid annotations, icons and sizes, are left out. Revisions differ only in the
+    structured content that they allow.
+    """
     if not all(is_object(block) and str(block.get("type")) in CONTENT_TYPES for block in value["content"]):
-        return False
-    complete = {**value, "structuredContent": None, "resultType": "complete"}
-    return result_problem("tools/call", complete) is None
+        return None
+    result = repaired_result("tools/call", value)
+    complete = {**result, "structuredContent": None, "resultType": "complete"}
+    return result if result_problem("tools/call", complete) is None else None
 
 
 def _message(item: Any) -> JSON:
     if isinstance(item, str):
         return {"role": "user", "content": _text(item)}
     if is_object(item):
-        if _is_content(item):
-            return {"role": "user", "content": item}
+        if block := _as_content(item):
+            return {"role": "user", "content": block}
         content = item.get("content")
         if item.get("role") in ("user", "assistant") and isinstance(content, str | dict):
             return item | {"content": _text(content)} if isinstance(content, str) else item

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import stat
 import sys
 import zlib
@@ -183,6 +184,26 @@ def test_claude_codes_own_file_has_those_of_this_folder_as_well(run: Run) -> Non
     )
     assert run("import", "claude-code", *TAKE)[0] == 0
     assert list(entries()) == ["a", "b"]
+
+
+def test_a_projects_server_that_claude_code_was_not_allowed_to_start_is_named_so(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Path("project").absolute()
+    own = {"disabledMcpjsonServers": ["off"], "enabledMcpjsonServers": ["allowed"]}
+    write(".claude.json", {"mcpServers": {"a": {"command": "x"}}, "projects": {str(project): own}})
+    write("project/.mcp.json", {"mcpServers": {name: {"command": "y"} for name in ("off", "allowed", "new")}})
+    monkeypatch.chdir(project)
+    note = "pending approval: Claude Code was not allowed to start it yet"
+    _, out, err = run("import", "claude-code", "--dry-run")
+    assert (out + err).count(note) == 1
+    assert re.search(rf"^new: y\n +note: {note}$", out + err, re.MULTILINE)
+    write(".claude/settings.local.json", {"enableAllProjectMcpServers": True})
+    _, out, err = run("import", "claude-code", "--dry-run")
+    assert note not in out + err
+    write(".claude/settings.local.json", {})
+    _, out, err = run("import", ".mcp.json", "--dry-run")  # without the file that would say so
+    assert note not in out + err
 
 
 def test_standard_input_and_files_of_toml_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

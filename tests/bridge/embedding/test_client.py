@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from gaia_bridge import (
     tool,
 )
 from tests.support.on_demand import mcp_server
+from tests.support.upstreams import raw_server
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -342,3 +345,37 @@ async def test_what_the_program_raises_comes_out_as_it_is() -> None:
     with pytest.raises(KeyError, match="mine"):
         async with Client(Bridge(Desk())):
             raise KeyError("mine")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("target", ["an agent", "a server"])
+def test_a_forked_process_that_exits_inside_the_client_ends_and_leaves_the_server_alone(
+    target: str, tmp_path: Path
+) -> None:
+    spec = raw_server()
+    named = "add" if target == "an agent" else f'StdioServerSpec("up", {spec.command!r}, {spec.args!r})'
+    program = tmp_path / "program.py"
+    program.write_text(
+        SERVER
+        + f"""
+import asyncio, os, sys, warnings
+from gaia_bridge import Client, StdioServerSpec
+
+warnings.simplefilter("ignore", DeprecationWarning)
+
+async def main():
+    async with Client({named}) as client:
+        await client.list_tools()
+        child = os.fork()
+        if child == 0:
+            sys.exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        print(len(await client.list_tools()) > 0, flush=True)
+        os._exit(0)  # asyncio shares its selector with a fork that exits, and so may wait for ever
+
+asyncio.run(main())
+""",
+        "utf-8",
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout.split() == ["3", "True"], done.stderr

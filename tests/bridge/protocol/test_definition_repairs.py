@@ -85,6 +85,25 @@ def test_whatever_is_left_unclear_a_strict_client_can_read_the_tool(tool: JSON) 
         ({"type": ["object", "null"], "properties": {"a": None}}, {"type": "object", "properties": {"a": {}}}),
         ({"type": "object", "required": True}, {"type": "object"}),
         ({"type": "object", "required": "a"}, {"type": "object", "required": ["a"]}),
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "object", "properties": {"b": None}, "required": None, "additionalProperties": None},
+                    "c": {"anyOf": [{"type": "array", "items": None}, None], "enum": [None, 1], "default": None},
+                },
+                "additionalProperties": None,
+                "$defs": {"d": {"type": "string", "minLength": None, "const": None}},
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "object", "properties": {"b": {}}},
+                    "c": {"anyOf": [{"type": "array"}, {}], "enum": [None, 1], "default": None},
+                },
+                "$defs": {"d": {"type": "string", "const": None}},
+            },
+        ),
     ],
 )
 def test_a_schema_that_is_none_of_an_object_becomes_one(schema: object, shown: JSON) -> None:

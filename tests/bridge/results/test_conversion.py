@@ -354,11 +354,45 @@ def test_the_sdks_own_models_are_content_too() -> None:
     assert tool_result(whole, LIMIT, structured=False)["isError"] is True
 
 
+_LINK = {"type": "resource_link", "uri": "a:b", "name": "x"}
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        ({**text("x"), "annotations": None, "_meta": None}, text("x")),
+        ({**text("x"), "annotations": 5}, text("x")),
+        (
+            {**text("x"), "annotations": {"audience": ["robot"], "priority": 0.5}},
+            {**text("x"), "annotations": {"priority": 0.5}},
+        ),
+        ({**_LINK, "title": None, "mimeType": None, "size": None, "icons": None}, _LINK),
+        (
+            {"type": "resource", "resource": {"uri": "a:b", "text": "x", "blob": None, "mimeType": None}},
+            {"type": "resource", "resource": {"uri": "a:b", "text": "x"}},
+        ),
+    ],
+)
+def test_a_block_is_sent_without_nulls_and_invalid_annotations_wherever_an_agent_returns_it(
+    block: JSON, shown: JSON
+) -> None:
+    for value in (block, [block], {"content": [block], "structuredContent": {"a": None}, "_meta": None}):
+        result = tool_result(value, LIMIT, structured=False)
+        assert result["content"] == [shown]
+        assert "_meta" not in result and result.get("structuredContent", {"a": None}) == {"a": None}
+    message = {"role": "user", "content": block}
+    for value in (block, [message], {"messages": [message], "description": None}):
+        result = prompt_result(value, None, LIMIT)
+        assert result == {"resultType": "complete", "messages": [{"role": "user", "content": shown}]}
+    if block["type"] == "resource":
+        contents = {"contents": [block["resource"]]}
+        assert resource_result(contents, "a:b", None, LIMIT)["contents"] == [shown["resource"]]
+
+
 @pytest.mark.parametrize(
     "value",
     [
         {"type": "resource", "resource": {"uri": "x"}},
-        {"type": "text", "text": "x", "annotations": 5},
         {"type": "text", "text": 5},
         {"type": ["text"]},
         {"content": [{"type": "image", "data": "x"}]},

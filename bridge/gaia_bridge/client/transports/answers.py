@@ -10,7 +10,7 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.http_client import Reply
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.client.transports.json_rpc import messages
-from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
+from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.escaping import one_line
 
@@ -23,6 +23,7 @@ __all__ = [
     "is_transient",
     "knows_no_method",
     "knows_no_session",
+    "may_know_no_session",
     "messages_of",
     "session_of",
 ]
@@ -120,15 +121,16 @@ async def knows_no_method(reply: Reply) -> bool:
 async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
     """Whether a server that was given a session says that there is none.
 
-    The specification wants 404. Version 1 of the Python SDK answers 400 with a plain text, and servers made after the
-    example of the TypeScript SDK 400 with a JSON-RPC error, also where a restarted server was not greeted yet.
+    The specification wants 404, for which some answer 410. Version 1 of the Python SDK answers 400 with a plain text,
+    and servers made after the example of the TypeScript SDK 400 with a JSON-RPC error, also where a restarted server
+    was not greeted yet.
 
     Args:
         reply: Not one of success.
         response: The JSON-RPC error in its body, if there is one.
     """
     error: JSON = {} if response is None else response["error"]
-    if reply.status == 404:
+    if reply.status in (404, 410):
         return error.get("code") != METHOD_NOT_FOUND
     if reply.status != 400:
         return False
@@ -137,6 +139,18 @@ async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
     else:
         reason = str(error.get("message")) if error.get("code") in _MISUSES else ""
     return _NO_SESSION.search(reason) is not None
+
+
+def may_know_no_session(response: JSON) -> bool:
+    """Whether a response to a request in a session is an error that may say that there is none.
+
+    Some servers say so with HTTP 200 or 500. There, the error may as well be about a session of the tool that was
+    called.
+    """
+    error = response.get("error")
+    if not is_object(error) or error.get("code") in (INVALID_PARAMS, METHOD_NOT_FOUND):
+        return False
+    return _NO_SESSION.search(str(error.get("message"))) is not None
 
 
 async def _beginning_of(reply: Reply) -> str:

@@ -145,6 +145,7 @@ class Child:
 
     def __init__(self, spec: StdioServerSpec) -> None:
         self._identity = secrets.token_hex(8)
+        self._parent = os.getpid()
         environ = {**os.environ, "PATH": search_path(os.environ)}
         environment = child_environment(spec, environ) | _lineage(spec) | {MARK: self._identity}
         self._loop = asyncio.get_running_loop()
@@ -209,13 +210,15 @@ class Child:
         """See the child and its descendants to their end; its input was closed before. Cancelled only afterwards.
 
         Wait, then SIGTERM, wait, then SIGKILL; always for the whole group, because a child may end properly and leave
-        others behind. What may be downloading is given longer before SIGKILL.
+        others behind. What may be downloading is given longer before SIGKILL. A fork of this process leaves the child
+        alone.
 
         Args:
             limits: How long to wait.
             on_stubborn: Called when the child goes on although its input was closed.
         """
-        await undisturbed(self._end(limits, on_stubborn))
+        if os.getpid() == self._parent:
+            await undisturbed(self._end(limits, on_stubborn))
 
     async def _end(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
         try:

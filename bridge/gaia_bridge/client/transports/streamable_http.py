@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+import anyio
+
 from gaia_bridge.client.transport import Receiver, SessionExpiredError, UpstreamError
 from gaia_bridge.client.transports.answers import (
     EVENT_STREAM,
@@ -21,6 +23,7 @@ from gaia_bridge.client.transports.answers import (
     is_stream,
     is_transient,
     knows_no_session,
+    may_know_no_session,
     messages_of,
     session_of,
 )
@@ -42,6 +45,8 @@ __all__ = ["StreamableHttpTransport"]
 logger = logging.getLogger(__name__)
 
 _ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
+_CHECK_ID: Final = 2**31 - 1
+"""The id of a ping of the link itself, which the ids of other requests do not reach."""
 
 
 class StreamableHttpTransport(HttpTransport):
@@ -73,11 +78,14 @@ class _StreamableHttpLink(HttpLink):
         fields = {**(headers or {}), **self._headers_of(message, modern)}
         with self._until_closed():
             try:
-                return await self._answer(message, await self._post(message, fields), resumable=not modern)
+                response = await self._answer(message, await self._post(message, fields), resumable=not modern)
+                if self._session is not None and may_know_no_session(response):
+                    await self._check_session()
             except asyncio.CancelledError:
                 if not modern:  # there, closing the stream says it
                     self._tell_cancelled(message, self._own_headers())
                 raise
+            return response
 
     async def _tell(self, message: JSON) -> None:
         modern = self._is_modern(message)
@@ -261,7 +269,7 @@ class _StreamableHttpLink(HttpLink):
                     await self._hear(reply, place, None)
                 await self._turned_away(reply, place)
                 if not is_transient(reply.status):
-                    if offered and reply.status == 404 and self._session is not None:
+                    if offered and reply.status in (404, 410) and self._session is not None:
                         self._expired()
                     return
             except FloodError as error:
@@ -274,8 +282,20 @@ class _StreamableHttpLink(HttpLink):
             failures = 0 if lively else failures + 1
             await asyncio.sleep(place.pause(failures))
 
+    async def _check_session(self) -> None:
+        """End the link if the server answers a ping with an error about the session, too.
+
+        The request that failed is not repeated, since the server may have done the work; the next one is made in a new
+        session.
+        """
+        ping: JSON = {"jsonrpc": "2.0", "id": _CHECK_ID, "method": "ping"}
+        with suppress(UpstreamError), anyio.move_on_after(self._limits.ping_timeout):
+            reply = await self._post(ping, self._own_headers())
+            if may_know_no_session(await self._answer(ping, reply, resumable=False)):
+                self._expired()
+
     async def _refused(self, reply: Reply) -> UpstreamError:
-        if reply.status == 404 and self._session is not None:
+        if reply.status in (404, 410) and self._session is not None:
             return self._expired()
         return await super()._refused(reply)
 

@@ -105,6 +105,7 @@ async def test_a_session_id_that_cannot_be_sent_back_is_refused(name: str) -> No
     [
         (404, None),
         (404, {"code": -32600, "message": "Session not found"}),
+        (410, None),
         (400, {"code": -32000, "message": "Bad Request: No valid session ID provided"}),
     ],
 )
@@ -134,6 +135,38 @@ async def test_other_errors_do_not_end_the_session(status: int, code: int, text:
     async with in_session(sessions, heard) as link:
         assert (await link.request(request()))["error"]["code"] == code
     assert heard.ends == []
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (200, -32001, "Session not found"),
+        (400, -32001, "Session not found"),
+        (500, -32603, "Session expired"),
+        (500, -32000, "Server not initialized"),
+    ],
+)
+@pytest.mark.parametrize("is_forgotten", [True, False])
+@pytest.mark.requirement("F-053")
+async def test_an_error_about_a_session_ends_the_link_if_a_ping_gets_one_as_well(
+    status: int, code: int, message: str, is_forgotten: bool
+) -> None:
+    calls: list[str] = []
+
+    async def refusing(exchange: Exchange) -> None:
+        calls.append(exchange.message["method"])
+        if calls[-1] == "ping" and not is_forgotten:
+            await exchange.answer({"jsonrpc": "2.0", "id": exchange.id, "result": {}})
+        else:
+            error = {"code": code, "message": message}
+            await exchange.answer({"jsonrpc": "2.0", "id": exchange.id, "error": error}, status)
+
+    heard, sessions = Heard(), SessionServer(call=refusing)
+    async with in_session(sessions, heard) as link:
+        assert (await link.request(request()))["error"]["code"] == code
+        assert calls == ["tools/call", "ping"]
+        assert heard.ends == (["has ended the session"] if is_forgotten else [])
+    assert sessions.deleted == ([] if is_forgotten else ["s-1"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import HttpServerSpec, ServerOptions, SourceState
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.servers.evil_http import Exchange, evil_http
@@ -33,6 +35,8 @@ class McpServer:
         """Calls that it did."""
         self.away = False
         """Whether it resets every connection."""
+        self.forgotten: tuple[int, JSON | None] = (404, None)
+        """The status and the error with which it answers requests in a session that it forgot."""
         self.forgets_always = False
         self.fault = ""
         """How it answers a call, as a path of the evil server."""
@@ -61,7 +65,9 @@ class McpServer:
             }
             await exchange.answer(exchange.result(**result), headers={"mcp-session-id": session})
         elif exchange.headers["mcp-session-id"] not in self.sessions:
-            await exchange.answer(status=404, kind=None)
+            status, error = self.forgotten
+            body = {"jsonrpc": "2.0", "id": exchange.id, "error": error}
+            await (exchange.answer(status=status, kind=None) if error is None else exchange.answer(body, status))
         elif "id" not in message:
             await exchange.answer(status=202, kind=None)
         else:
@@ -111,6 +117,22 @@ async def test_a_forgotten_session_is_opened_again_and_the_call_done_once() -> N
         assert await say(upstream) == "work 2"
         assert (server.opened, server.worked) == (2, 2)
         assert upstream.status.state is SourceState.READY
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.requirement("F-053")
+async def test_a_session_that_is_said_to_be_lost_in_another_way_fails_the_call_and_is_opened_for_the_next(
+    status: int,
+) -> None:
+    async with served() as (server, upstream):
+        assert await say(upstream) == "work 1"
+        server.forgotten = status, {"code": -32001, "message": "Session not found"}
+        server.sessions.clear()
+        with pytest.raises(ProtocolError, match="Session not found"):
+            await say(upstream)
+        assert server.worked == 1
+        assert await say(upstream) == "work 2"
+        assert server.opened == 2
 
 
 @pytest.mark.requirement("F-053")
