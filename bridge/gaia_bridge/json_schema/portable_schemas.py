@@ -142,7 +142,7 @@ def _without_null_keywords(part: JSON) -> JSON:
     for keyword in part.keys() & _BY_NAME:
         if is_object(named := part[keyword]):
             part[keyword] = {name: {} if inner is None else inner for name, inner in named.items()}
-    for keyword in part.keys() & _SEVERAL:
+    for keyword in part.keys() & LISTS:
         if is_array(several := part[keyword]):
             part[keyword] = [{} if inner is None else inner for inner in several]
     return {keyword: value for keyword, value in part.items() if value is not None or keyword in _MAYBE_NULL}
