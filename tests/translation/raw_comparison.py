@@ -207,15 +207,15 @@ def _of_prompt(name: str) -> JSON:
     return {"type": "ref/prompt", "name": name}
 
 
-def _steady(value: Any) -> Any:
+def _steady(value: Any, key: str = "") -> Any:
     """A value without clock times."""
     if is_object(value):
-        return {
-            key: _steady(b64decode(item).decode("latin-1") if key == "blob" else item) for key, item in value.items()
-        }
+        return {key: _steady(item, key) for key, item in value.items()}
     if is_array(value):
         return [_steady(item) for item in value]
-    return _VOLATILE.sub("TIME", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _VOLATILE.sub("TIME", b64decode(value).decode("latin-1") if key == "blob" else value)
 
 
 def _stamped(params: JSON, era: str) -> JSON:
@@ -299,7 +299,7 @@ class _Merged:
             return await self._own_items(kind)
         answer = await self._ask(method, self._with_public_name(params))
         if method in ("initialize", "server/discover"):
-            instructions = self._alone["instructions"]["text"]
+            instructions: Any = self._alone["instructions"]["text"]
             assert instructions is None or instructions in answer["result"]["instructions"]
             answer["result"]["instructions"] = instructions
         return answer
