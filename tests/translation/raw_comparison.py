@@ -305,10 +305,12 @@ class _Merged:
         return answer
 
     def _with_public_name(self, params: JSON) -> JSON:
-        found = {key: self._with_public_name(value) for key, value in params.items() if key == "ref"}
+        found = {**params}
+        if "ref" in params:
+            found["ref"] = self._with_public_name(params["ref"])
         if "name" in params:
             found["name"] = self._public.get(params["name"], params["name"])
-        return {**params, **found}
+        return found
 
     async def _own_items(self, kind: str) -> JSON:
         """The answer to a list with the server's items alone, and their original names."""
