@@ -25,7 +25,8 @@ __all__ = ["DEADLINE", "HttpClient", "RawClient", "connect_http", "connect_sse",
 
 DEADLINE = 20.0
 """Seconds for everything that one client does, on a busy machine."""
-LINE_BYTES = 1_000_000
+LINE_BYTES = 8_000_000
+"""The views of real servers are longer than a million."""
 ACCEPT = "application/json, text/event-stream"
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
@@ -224,7 +225,7 @@ async def _messages(response: httpx2.Response) -> AsyncGenerator[JSON]:
     if response.headers["content-type"].startswith("application/json"):
         yield json.loads(await response.aread())
         return
-    async for message in _decoded(aiter(httpx2.EventSource(response))):
+    async for message in _decoded(aiter(httpx2.EventSource(response, max_event_size=LINE_BYTES))):
         yield message
 
 

@@ -97,10 +97,6 @@ def declared(cell: Cell, *, merged: bool = False) -> dict[str, str]:
     return {name: expected(name) for name in FEATURES}
 
 
-_LAST = "cancellation"
-"""For some seconds after it, a question that names no call may be the cancelled one's: it is put to nobody else."""
-
-
 async def try_out(cell: Cell, errors: TextIO, *, merged: bool = False) -> dict[str, str]:
     """Use every feature once.
 
@@ -118,8 +114,7 @@ async def try_out(cell: Cell, errors: TextIO, *, merged: bool = False) -> dict[s
     found: dict[str, str] = {}
     with anyio.fail_after(CELL_PATIENCE), _told_while_it_leaves(found):
         async with open_session(link) as session:
-            for name in sorted(FEATURES, key=_LAST.__eq__):
-                check = FEATURES[name]
+            for name, check in FEATURES.items():
                 session.person.asked.clear()
                 session.person.action = "accept"
                 try:

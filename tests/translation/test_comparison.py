@@ -18,7 +18,7 @@ from tests.translation.comparison import (
     routes_of,
     unexpected,
 )
-from tests.translation.raw_comparison import raw_routes
+from tests.translation.raw_comparison import merged_routes, raw_routes
 from tests.translation.recording import Recording
 from tests.upstreams.servers import EVERYTHING, TYPESCRIPT, everything_servers
 
@@ -47,7 +47,7 @@ async def test_a_server_of_other_hands_is_the_same_through_the_bridge() -> None:
 
 
 def test_every_allowed_difference_is_looked_for_and_has_a_reason() -> None:
-    compared = [*routes_of(*EVERYTHING, "agent-modern", "agent-legacy"), *raw_routes()]
+    compared = [*routes_of(*EVERYTHING, "agent-modern", "agent-legacy"), *raw_routes(), *merged_routes()]
     for entry in allowed():
         assert entry.why
         for pattern in entry.routes:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.installed_programs import needs
 from tests.translation.comparison import allowed, unexpected
-from tests.translation.raw_comparison import BOTH_ERAS, COMPARED, compare_raw, raw_routes
+from tests.translation.raw_comparison import BOTH_ERAS, COMPARED, LANGUAGES, compare_raw, merged_routes, raw_routes
 from tests.upstreams.servers import ALL, started
 
 QUICK = ("filesystem", "mcp1")
@@ -25,7 +25,17 @@ QUICK = ("filesystem", "mcp1")
 async def test_a_server_answers_through_its_own_endpoint_as_it_does_directly(name: str, tmp_path: Path) -> None:
     with started(tmp_path) as fixtures:
         found = await compare_raw(fixtures.specs, name)
-    assert unexpected(found, allowed(), [route for route in raw_routes() if route.split()[0] == f"raw-{name}"]) == []
+    assert unexpected(found, allowed(), raw_routes(name)) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.thorough
+@pytest.mark.requirement("F-286", "P-2", "P-12")
+@pytest.mark.timeout(600)  # the first run installs them
+async def test_servers_in_four_languages_are_the_same_on_their_own_endpoints_and_on_one(tmp_path: Path) -> None:
+    with started(tmp_path) as fixtures:
+        found = await compare_raw(fixtures.specs, *LANGUAGES)
+    assert unexpected(found, allowed(), [*raw_routes(*LANGUAGES), *merged_routes()]) == []
 
 
 def test_both_generations_of_the_protocol_are_compared() -> None:

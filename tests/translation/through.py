@@ -34,7 +34,8 @@ from tests.upstreams.servers import entry_of
 __all__ = ["ThroughLink", "published", "stdio_bridge", "transport_to"]
 
 NAME = "up"
-QUICK = Settings(upstream=UpstreamLimits(announce_interval=0, refresh_interval=0, probe_timeout=20))
+# Questions are tried right after a cancellation, which a server may not have heard of: see `given_up_grace`.
+QUICK = Settings(upstream=UpstreamLimits(announce_interval=0, refresh_interval=0, probe_timeout=20, given_up_grace=0))
 AT_ONCE = ServerOptions(lazy=False)
 PATHS: Final = {"http": "/mcp", "sse": "/sse"}
 HERE: Final = Path(__file__).parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -54,7 +55,9 @@ PYTHON: Final = PythonPackages(
 PYTHON1: Final = PythonPackages((MCP1,))
 TYPESCRIPT: Final = (NodePackages(runner.HERE), NodePackages(HERE))
 """A node, and the servers that it runs."""
-ALL: Final = (PYTHON, PYTHON1, *TYPESCRIPT, Source(MCP1), Source(MCP2))
+NATIVE: Final = PythonPackages(("mcp-grafana==2.1.1", "logseq-mcp-server==2.1.0"))
+"""A program written in Go, and one in Rust: each with the official SDK of its language, and in a wheel."""
+ALL: Final = (PYTHON, PYTHON1, NATIVE, *TYPESCRIPT, Source(MCP1), Source(MCP2))
 """What `started` needs."""
 
 SMALL: Final = {
@@ -66,11 +69,14 @@ SMALL: Final = {
 EVERYTHING: Final = ("everything", "everything-sse", "everything-http")
 """One server, over each transport."""
 SERVERS: Final = ("time", "fetch", "git", "filesystem", "memory", *EVERYTHING, *SMALL)
-FURTHER: Final = ("thinking", "everything-2025", "mcp1-everything", "mcp2-everything")
-"""Those of which only answers are compared: two of npm, and what both generations of the Python SDK are tested with."""
+FURTHER: Final = ("thinking", "everything-2025", "mcp1-everything", "mcp2-everything", "grafana", "logseq")
+"""Those of which only answers are compared: two of npm, what both generations of the Python SDK are tested with, and
+`NATIVE`."""
 EVERYTHING_ON_PIPES: Final = ("-c", "from mcp_everything_server.server import mcp; mcp.run('stdio')")
 """Its own command line knows HTTP alone."""
 HOST: Final = "127.0.0.1"
+NOWHERE: Final = f"http://{HOST}:9"
+"""Where nobody listens."""
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 5.0
 
@@ -92,8 +98,8 @@ def started(place: Path) -> Generator[Fixtures]:
     Args:
         place: An empty folder.
     """
-    with required("MCP servers written in Python"):
-        python, python1 = PYTHON.install(), PYTHON1.install()
+    with required("MCP servers written in Python, Go and Rust"):
+        python, python1, native = PYTHON.install(), PYTHON1.install(), NATIVE.install()
     folder = _repository(place / "project")
     with everything_servers() as everything:
         program = node()
@@ -116,7 +122,19 @@ def started(place: Path) -> Generator[Fixtures]:
                 for name, framework in SMALL.items()
             ),
         ]
-        yield Fixtures({spec.name: spec for spec in specs}, folder)
+        yield Fixtures({spec.name: spec for spec in [*specs, *_native(native, place)]}, folder)
+
+
+def _native(python: str, place: Path) -> list[ServerSpec]:
+    """The servers of `NATIVE`. Nobody listens where what they are about would be, so each says that it fails."""
+    config = place / "logseq.json"
+    config.write_text(json.dumps({"apiUrl": NOWHERE, "authToken": "none"}), "utf-8")
+    return [
+        StdioServerSpec("grafana", python, ("-m", "mcp_grafana"), {"GRAFANA_URL": NOWHERE, "DO_NOT_TRACK": "1"}),
+        StdioServerSpec(
+            "logseq", str(Path(python).with_name("logseq-mcp-server")), (), {"LOGSEQ_MCP_CONFIG": str(config)}
+        ),
+    ]
 
 
 @contextmanager

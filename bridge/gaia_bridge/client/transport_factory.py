@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,9 @@ _SECRET: Final = 8
 
 _SECRET_ARGUMENT: Final = 16
 """The same for an argument: shorter ones are names and options."""
+
+_HOST_ALONE: Final = re.compile(r"https?://[^/@?#\s]+/?")
+"""The address of a service, without a user, a path and a query. Who reads that it does not answer has to know which."""
 
 
 def transport_for(
@@ -134,13 +138,15 @@ def limits_for(limits: UpstreamLimits, spec: ServerSpec) -> UpstreamLimits:
 def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
     """The values of an entry that may be secrets, and must not be repeated to anybody.
 
-    Everything in its environment or headers; of a URL, what identifies a user; the secret of an OAuth client; long
-    arguments that are no paths; and what references in its `tools` lead to.
+    Everything in its environment but addresses that are a host alone, everything in its headers; of a URL, what
+    identifies a user; the secret of an OAuth client; long arguments that are no paths; and what references in its
+    `tools` lead to.
     """
     if isinstance(spec, AgentServerSpec):
         return ()
     if isinstance(spec, StdioServerSpec):
-        values = [*spec.env.values(), *(arg for arg in spec.args if len(arg) >= _SECRET_ARGUMENT and "/" not in arg)]
+        values = [value for value in spec.env.values() if not _HOST_ALONE.fullmatch(value)]
+        values += [arg for arg in spec.args if len(arg) >= _SECRET_ARGUMENT and "/" not in arg]
     else:
         values = [*spec.headers.values()]
         for address in _addresses(spec):

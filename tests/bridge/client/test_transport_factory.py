@@ -65,6 +65,10 @@ def test_what_may_be_secret_is_known() -> None:
         "up", "npx", ("-y", "@scope/some-long-package", "--key", "sk-0123456789abcdef"), {"A": "s3cr3t-value", "B": "1"}
     )
     assert secrets_of(child) == ("s3cr3t-value", "sk-0123456789abcdef")
+    secret = ("https://u:pw@h.example", "https://h.example/hooks/1", "https://h.example?t=1", "h.example")
+    values = ("http://127.0.0.1:3000", "https://grafana.example/", *secret)  # the first two are hosts alone
+    served = StdioServerSpec("up", "npx", env={f"URL_{number}": value for number, value in enumerate(values)})
+    assert secrets_of(served) == secret
     url = "https://user:password@example.com/mcp?key=abcdef"
     oauth = OAuthOptions(client_id="me", client_secret="s3cr3t-value")
     remote = HttpServerSpec("up", url, {"Authorization": "Bearer xyz"}, oauth=oauth)
