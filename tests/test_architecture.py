@@ -144,6 +144,7 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "acp": ("gaia_bridge.acp.*",),
     "asyncio": (
+        "gaia_bridge.cli.servers.launcher_progress",  # sees that a start is being cancelled, which anyio does not tell
         "gaia.mcp.aio.*",
         "gaia_bridge.acp.*",
         "gaia_bridge.background.*",

@@ -22,9 +22,9 @@ from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_prob
 __all__ = [
     "CAPABILITY_OF",
     "CONTENT_TYPES",
+    "ELICITATION_COMPLETE",
     "LIST_FIELDS",
     "LOG_LEVEL_KEY",
-    "ELICITATION_COMPLETE",
     "LOG_MESSAGE",
     "answer_problem",
     "as_declared",

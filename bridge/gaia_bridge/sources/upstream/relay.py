@@ -41,6 +41,7 @@ from gaia_bridge.protocol.meta import (
     SERVER_INFO_KEY,
     forwarded_meta,
 )
+from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
     ELICITATION_COMPLETE,
@@ -59,9 +60,12 @@ from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
 from gaia_bridge.sources.upstream.required_urls import asking_for, check_links, links_of
 from gaia_bridge.sources.upstream.tracing import request_span
 
-__all__ = ["Asks", "Relays", "Tells"]
+__all__ = ["FOR_CLIENTS", "Asks", "Relays", "Tells"]
 
 logger = logging.getLogger(__name__)
+
+FOR_CLIENTS: Final = frozenset({ELICITATION_COMPLETE, LOG_MESSAGE, TASK_STATUS})
+"""The notifications of a server that are for its clients."""
 
 _OUR_HOP: Final = frozenset(
     {

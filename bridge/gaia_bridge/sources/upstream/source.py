@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -44,8 +43,7 @@ from gaia_bridge.model import (
     StdioServerSpec,
 )
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
-from gaia_bridge.protocol.task_ids import TASK_STATUS
-from gaia_bridge.protocol.vocabulary import ELICITATION_COMPLETE, LOG_MESSAGE
+from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
@@ -62,7 +60,7 @@ from gaia_bridge.sources.upstream.isolation import PrivateConnections
 from gaia_bridge.sources.upstream.lending import Lending
 from gaia_bridge.sources.upstream.missing import understood
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
-from gaia_bridge.sources.upstream.relay import Relays
+from gaia_bridge.sources.upstream.relay import FOR_CLIENTS, Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
 from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
@@ -73,9 +71,6 @@ from gaia_bridge.sources.upstream.supervisor import Supervisor
 __all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
-
-_TOLD: Final = frozenset({ELICITATION_COMPLETE, LOG_MESSAGE, TASK_STATUS})
-"""Notifications that are for clients."""
 
 
 class Upstream(AsksServer):
@@ -556,7 +551,7 @@ class Upstream(AsksServer):
         """Handle a notification of the server."""
         if is_too_deep(params):
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
-        elif method not in _TOLD:
+        elif method not in FOR_CLIENTS:
             self._tracker.notified(method, params)
         elif method != LOG_MESSAGE or not self._relays.log(params, during):
             self._tracker.tell(method, params, self._relays.told_alone(method, params))
