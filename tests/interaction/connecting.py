@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
@@ -13,7 +13,7 @@ import anyio
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.model import NamingPolicy
+from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
@@ -49,11 +49,13 @@ class Link:
         transport: One of `TRANSPORTS`.
         era: One of `ERAS`.
         errors: A file for the standard error of server processes, open for reading too.
+        searches: Whether clients are shown two tools that find and call the others.
     """
 
     transport: str
     era: str
     errors: TextIO = sys.stderr
+    searches: bool = field(default=False, kw_only=True)
 
     @property
     def modern(self) -> bool:
@@ -85,7 +87,8 @@ class Link:
             if self.transport == "stdio":
                 yield lambda **options: client_of(self._stdio(), self.era, **options)
                 return
-            settings = Settings(agent=AgentLimits(definitions_max_age=0))  # every list is read anew
+            search = ToolSearchPolicy.ALWAYS if self.searches else ToolSearchPolicy.AUTO
+            settings = Settings(agent=AgentLimits(definitions_max_age=0), tool_search=search)  # lists are read anew
             async with serving({"everything": EverythingAgent()}, settings) as (url, _):
                 path = "/mcp" if self.transport == "http" else "/sse"
                 yield lambda **options: client_of(url + path, self.era, **options)
@@ -110,6 +113,7 @@ class Link:
 
     def _stdio(self) -> Any:
         command = ["-m", "gaia_bridge", "serve", f"{AGENT_FILE}:EverythingAgent", "--stdio"]
+        command += ["--tool-search", "always"] if self.searches else []
         return mcp.stdio_client(mcp.StdioServerParameters(command=sys.executable, args=command), self.errors)
 
 

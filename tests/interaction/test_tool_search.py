@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
@@ -42,6 +43,7 @@ async def by_name(
 
 
 async def test_what_is_called_by_name_answers_as_if_it_were_called_directly(link: Link) -> None:
+    link = replace(link, searches=True)
     async with link.client(**Person().callbacks) as client:
         for name, arguments in SAME:
             direct = await call(client, name, **arguments)
@@ -49,6 +51,7 @@ async def test_what_is_called_by_name_answers_as_if_it_were_called_directly(link
 
 
 async def test_progress_and_questions_of_what_is_called_by_name_arrive(link: Link) -> None:
+    link = replace(link, searches=True)
     person = Person()
     told: list[str | None] = []
 
@@ -70,6 +73,7 @@ async def test_progress_and_questions_of_what_is_called_by_name_arrive(link: Lin
 
 
 async def test_what_is_called_by_name_is_cancelled_like_any_other_call(link: Link) -> None:
+    link = replace(link, searches=True)
     async with link.client() as client, anyio.create_task_group() as tasks:
         scope = anyio.CancelScope()
 
@@ -84,6 +88,7 @@ async def test_what_is_called_by_name_is_cancelled_like_any_other_call(link: Lin
 
 
 async def test_a_tool_that_does_not_exist_is_an_error_that_the_model_can_read(link: Link) -> None:
+    link = replace(link, searches=True)
     async with link.client() as client:
         result = wire(await by_name(client, "zebra", {}))
         assert result["isError"]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.client import Era
 from gaia_bridge.config import fingerprint, load_servers
-from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, StdioServerSpec, ToolSearchPolicy
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
@@ -98,12 +98,14 @@ class ThroughLink(Link):
         """The same, for whoever wants to see the transport."""
         async with self.server() as spec:
             if self.transport == "stdio":
-                async with stdio_bridge(spec, self.upstream_era, self.errors) as reach:
+                async with stdio_bridge(spec, self.upstream_era, self.errors, self.searches) as reach:
                     yield reach
             else:
                 async with AsyncExitStack() as stack:
                     near = await stack.enter_async_context(neighbour_servers()) if self.merged else None
-                    yield await stack.enter_async_context(published(spec, self.transport, self.upstream_era, near))
+                    yield await stack.enter_async_context(
+                        published(spec, self.transport, self.upstream_era, near, searches=self.searches)
+                    )
 
     @property
     def _options(self) -> ServerOptions:
@@ -126,7 +128,12 @@ class ThroughLink(Link):
 
 @asynccontextmanager
 async def published(
-    spec: ServerSpec, transport: str, era: str, near: Sequence[HttpServerSpec] | None = None
+    spec: ServerSpec,
+    transport: str,
+    era: str,
+    near: Sequence[HttpServerSpec] | None = None,
+    *,
+    searches: bool = False,
 ) -> AsyncGenerator[Reach]:
     """A server, published by a bridge in this process.
 
@@ -135,8 +142,10 @@ async def published(
         transport: One of `HTTP_TRANSPORTS`.
         era: One of `ERAS`, which the bridge's connection to the server must turn out to have.
         near: Servers that are published on the same endpoint, with an agent; if `None`, the server has one for itself.
+        searches: Whether clients are shown two tools that find and call the others.
     """
-    async with serving({}, QUICK, NamingPolicy.BARE) as (url, bridge):
+    search = ToolSearchPolicy.ALWAYS if searches else ToolSearchPolicy.AUTO
+    async with serving({}, replace(QUICK, tool_search=search), NamingPolicy.BARE) as (url, bridge):
         if near is not None:
             await add_neighbours(bridge, near)
         await bridge.add_upstream(spec)
@@ -149,7 +158,7 @@ async def published(
 
 
 @asynccontextmanager
-async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO) -> AsyncGenerator[Reach]:
+async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO, searches: bool = False) -> AsyncGenerator[Reach]:
     """`gaia-bridge serve --stdio` for a server: a process for each connection.
 
     Args:
@@ -157,6 +166,7 @@ async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO) -> AsyncGener
         era: One of `ERAS`. The bridge remembers it from last time, so that the one of a server that is slow to start
             on a busy machine is not in doubt.
         errors: A file for the standard error of the processes.
+        searches: Whether clients are shown two tools that find and call the others.
     """
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "servers.json"
@@ -167,6 +177,7 @@ async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO) -> AsyncGener
         await FeatureCache(Path(folder) / ".gaia" / "cache").store(fingerprint(loaded), remembered)
         agent = f"{HERE / 'silent_agent.py'}:SilentAgent"
         command = ["-m", "gaia_bridge", "serve", "--stdio", "--names", "bare", "--config", str(config), agent]
+        command += ["--tool-search", "always"] if searches else []
         parameters = mcp.StdioServerParameters(command=sys.executable, args=command, env={"HOME": folder})
         yield lambda: Introduced(mcp.stdio_client(parameters, errors), "prompts")
 

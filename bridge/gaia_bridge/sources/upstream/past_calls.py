@@ -87,6 +87,10 @@ class PastCalls:
         maker = self._tasks.get(task, _NOBODY)
         return asking or {number: relay for number, relay in relays.items() if relay.request.client == maker}
 
+    def knows(self, task: str | None) -> bool:
+        """Return whether a call of a client made a task."""
+        return task in self._tasks
+
     def maker_of(self, task: str) -> Hashable:
         """The client that made a task; nobody's if that is not known."""
         return self._tasks.get(task, _NOBODY)

@@ -463,7 +463,7 @@ class Relays:
             self._says_when_it_logs = True
             relays = [relay for number, relay in self._in_flight.items() if number == during]
             is_clear = True
-        elif (task := related_task(params)) is not None:
+        elif (task := related_task(params)) is not None and self._past.knows(task):
             relays = [*self._past.about(task, self._in_flight).values()]
             if not relays:
                 return False
@@ -492,7 +492,7 @@ class Relays:
             return self._past.asked_to_open(params)
         if method != LOG_MESSAGE:
             return None
-        if (task := related_task(params)) is not None:
+        if (task := related_task(params)) is not None and self._past.knows(task):
             return self._past.maker_of(task)
         return None if self._says_when_it_logs or self._user is None else self._user[1]
 
