@@ -19,6 +19,7 @@ PLACES = {
     "bridge/gaia_bridge/client/transports/process.py": "each spec says its folder: see config/workplaces.py",
     "bridge/gaia_bridge/doctor/checks.py": "in /",
     "bridge/gaia_bridge/front/launching.py": "Python with -P",
+    "bridge/gaia_bridge/sources/upstream/late_listing.py": "Python with -P",
     "agents/gaia_agents/git.py": "git, which is told to run nothing that a repository configures",
     "agents/gaia_agents/isolation.py": "Python with -I and -S",
 }

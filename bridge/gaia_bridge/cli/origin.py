@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 __all__ = ["installed_from"]
 
-_DISTRIBUTION = "gaia-mcp-bridge"
+_NOTE = "gaia_mcp_bridge-*.dist-info/direct_url.json"
+"""Where installers write it (PEP 610)."""
 
 
 def installed_from() -> Path | None:
     """The folder that pip or uv has installed this program from, if it is still there; `None` for a package."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
+    # `importlib.metadata` would know it as well, and takes as long to load as the help takes to show.
+    notes = (note for folder in sys.path for note in Path(folder).glob(_NOTE))
     try:
-        about = json.loads(distribution(_DISTRIBUTION).read_text("direct_url.json") or "{}")
+        note = next(notes, None)
+        about = {} if note is None else json.loads(note.read_text("utf-8"))
         url = urlsplit(about["url"] if "dir_info" in about else "")
-    except (PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     folder = Path(unquote(url.path))
     return folder if url.scheme == "file" and (folder / "pyproject.toml").is_file() else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from starlette.types import Scope
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 __all__ = ["MOUNTED_AT", "at_root"]
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
-from starlette.types import Scope
 
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.server.http.mount import MOUNTED_AT
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 __all__ = [
     "DEFAULT_PORTS",
