@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
-from tests.conformance.runner import install_packages, node_binary
-from tests.foreign.test_foreign_clients import CONFORMANCE, HERE
+from tests.conformance.runner import node_binary
+from tests.foreign.test_foreign_clients import HERE, PYTHON, TYPESCRIPT
 from tests.interaction.connecting import serving
-from tests.support.installed_programs import MCP1, python_with, required
+from tests.support.installed_programs import needs, required
 from tests.support.odd_definitions import GOOD, KEYS, LISTS, odd_definitions
 from tests.support.upstreams import TESTS, until_ready
 
@@ -110,12 +110,12 @@ def judged(client: str, said: Any) -> None:
         assert json.loads(said["calls"][name]) == {"a": "yes"}, (client, name, said["calls"][name])
 
 
+@needs(*TYPESCRIPT, PYTHON)
 async def test_sdks_list_and_call_everything_good_beside_odd_definitions(tmp_path: Path) -> None:
     with required("the SDKs for TypeScript and Python"):
-        install_packages(CONFORMANCE)
-        install_packages(HERE)
-        python = python_with(MCP1)
-    node = node_binary(CONFORMANCE)
+        node = node_binary(TYPESCRIPT[0].install().parent)
+        TYPESCRIPT[1].install()
+        python = PYTHON.install()
     async with serving({}) as (url, bridge):
         for spec in specs(tmp_path):
             await bridge.add_upstream(spec)

@@ -522,7 +522,7 @@ def test_an_agent_that_cannot_be_loaded_is_the_error_of_the_handshake(me: User) 
     eventually(me.nothing_is_left)
     log = Path(answer["error"]["message"].rpartition("; see ")[2])
     assert "no_such_module" in log.read_text(encoding="utf-8")
-    assert me.run("down", "--agent", str(agent)).stderr == "it does not run\n"
+    assert me.run("down", "--agent", str(agent)).stderr == "no bridge runs in the background\n"
     assert me.files() == []
 
 
