@@ -160,4 +160,4 @@ def test_a_terminal_is_served_like_an_editor(tmp_path: Path) -> None:
             finally:
                 process.kill()
             assert process.stderr is not None
-            assert process.stderr.read() == b""
+            assert process.stderr.read() == b"Stopping. Ctrl-C again stops at once.\n"

@@ -174,7 +174,8 @@ def test_the_snippet_is_what_vs_code_reads() -> None:
 
 def test_behind_a_proxy_the_urls_are_those_of_clients() -> None:
     policy = AccessPolicy.for_address("127.0.0.1", 8765, (), (), TOKEN, None, "https://bridge.example/x/")
-    text = text_of(CODE, access=Access("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public))
+    access = Access("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public)
+    text = text_of(CODE, access=access, told=Told(verbose=True))
     assert '"url": "https://bridge.example/x/mcp"' in text
     assert "https://bridge.example/x/agents/code/sse" in text
     assert "passes requests on to 127.0.0.1:8765" in text
