@@ -30,7 +30,7 @@ async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], 
         path: The file.
         exchanged: Told another token before clients need it.
     """
-    watch = await anyio.to_thread.run_sync(FileWatch, lambda: (path,), _LOOK)
+    watch = FileWatch(lambda: (path,), _LOOK)  # at the start, where the file was read just now
     while True:
         await watch.until_saved()
         await anyio.to_thread.run_sync(watch.read)
