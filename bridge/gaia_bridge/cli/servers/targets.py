@@ -242,9 +242,9 @@ def _loaded(reference: str) -> tuple[list[LoadedAgent], list[LoadedAgent]]:
     if not colon or not path.endswith(".py"):
         return load_agent(reference), []
     [found] = find_agents([path])  # once for all, so that none is made twice
-    chosen = [each for each in found.agents if each.reference.endswith(f".py:{attribute}")]
-    others = [each for each in found.agents if each not in chosen]
-    return chosen or load_agent(reference), others
+    chosen = [each for each in found.agents if each.reference.endswith(f".py:{attribute}")] or load_agent(reference)
+    names = {each.name for each in chosen}  # a factory may make an agent of a class of the file
+    return chosen, [each for each in found.agents if each.name not in names]
 
 
 def _is_installed(name: str) -> bool:
