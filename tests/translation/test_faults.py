@@ -102,18 +102,22 @@ async def test_a_fault_in_the_middle_of_everything_is_told_and_mended(
                 async def note(name: str, outcome: Callable[[], Any]) -> None:
                     told[name] = await outcome()
 
-                tasks.start_soon(note, "wait", wait)
-                tasks.start_soon(note, "ask", lambda: failure(client, "up__ask"))
-                await started.wait()
-                await user.asked.wait()
                 pid = (await call(client, "up__who"))["structuredContent"]["pid"]
+                tasks.start_soon(note, "ask", lambda: failure(client, "up__ask"))
+                await user.asked.wait()
+                # A server of the handshake era does not say for which call it asks, and requests without a session may
+                # be of several clients: a call that may ask has the server for itself.
+                at_once = {"ask"} if (era, upstream_era) == ("modern", "legacy") else {"ask", "wait"}
+                if "wait" in at_once:
+                    tasks.start_soon(note, "wait", wait)
+                    await started.wait()
 
                 fault(pid, version)
                 with anyio.fail_after(1):
                     assert int(text_of(await call(other, "beside__pid"))) > 0
                 user.decided.set()  # while a server waits for an answer, it need not give a sign of life
-                await until(lambda: told.keys() == {"wait", "ask"})
-                assert "upstream 'up'" in told["wait"]
+                await until(lambda: told.keys() == at_once)
+                assert "upstream 'up'" in told.get("wait", "upstream 'up'")
                 # A question of a server of 2026-07-28 is sealed by it, and it may not know it any more.
                 known = "Invalid or expired requestState" if upstream_era == "modern" else "call again from the start"
                 assert "upstream 'up'" in told["ask"] or known in told["ask"]

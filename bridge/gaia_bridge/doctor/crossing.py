@@ -52,31 +52,19 @@ class Client(Struct, frozen=True):
     Args:
         features: Names of `FEATURES`.
         called: What it introduces itself as, where that has a limit of tools.
-        name_room: Characters that it has for the name of a tool with what it puts before it.
-        prefix: What it puts before the name of a tool, with `{}` for the name of the server.
     """
 
     features: frozenset[str]
     called: str = ""
-    name_room: int = 64
-    prefix: str = ""
 
     @property
     def most_tools(self) -> int | None:
         """How many tools it takes, as far as that is known."""
         return tool_limit(self.called)
 
-    def longest_name(self, server: str) -> int:
-        """Characters that are left for the name of a tool.
 
-        Args:
-            server: What the bridge is called in its file.
-        """
-        return self.name_room - len(self.prefix.format(server))
-
-
-def _client(features: str, called: str = "", room: int = 64, prefix: str = "") -> Client:
-    return Client(frozenset(features.split(", ")), called, room, prefix)
+def _client(features: str, called: str = "") -> Client:
+    return Client(frozenset(features.split(", ")), called)
 
 
 _VSCODE: Final = _client(
@@ -88,11 +76,9 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "vscode": _VSCODE,
     "vscode-insiders": _VSCODE,
     "code-server": _VSCODE,
-    "cursor": _client("tools, prompts, resources, list changes, elicitation, roots", "cursor-vscode", 59, "{}"),
+    "cursor": _client("tools, prompts, resources, list changes, elicitation, roots", "cursor-vscode"),
     "windsurf": _client("tools, prompts, resources, list changes", "windsurf"),
-    "claude-code": _client(
-        "tools, prompts, resources, list changes, elicitation, roots", "claude-code", prefix="mcp__{}__"
-    ),
+    "claude-code": _client("tools, prompts, resources, list changes, elicitation, roots", "claude-code"),
     "claude-desktop": _client("tools, prompts, resources"),
     "zed": _client("tools, prompts"),
     "junie": _client("tools"),

@@ -27,19 +27,17 @@ from gaia_bridge.doctor.findings import Finding, Kind, Level
 from gaia_bridge.doctor.surroundings import Entry, State, Surroundings
 from gaia_bridge.editors.finding import is_here
 from gaia_bridge.editors.formats import EDITORS, Editor
-from gaia_bridge.editors.vscode import SERVER_NAME
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.front.greeting import STATUS
 from gaia_bridge.front.launching import BridgeDownError, ask
 from gaia_bridge.front.place import is_private, places, runtime_path
-from gaia_bridge.model import AgentServerSpec, NamingPolicy, ServerSpec, SourceKind
+from gaia_bridge.model import AgentServerSpec, ServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.public_names import SourceName, qualified_name
 from gaia_bridge.sources.upstream.eras import only_era
 
 __all__ = ["SERVERS", "clients_here"]
@@ -86,13 +84,6 @@ _NO_AGENT = Kind(
     "an entry names an agent that nothing publishes",
     "every bridge lists the server as failed, but for one that is started with that agent",
     "gaia-bridge remove NAME, unless you serve the agent by a file of your own",
-)
-_LONG = Kind(
-    "server.long-name",
-    Level.WARNING,
-    "an editor has no room for the name of a tool",
-    "the editor refuses the tool, or its model does, sometimes with all others",
-    'a shorter name for the server, or for the tool in its entry: "tools": {TOOL: {"name": ...}}',
 )
 _MANY = Kind(
     "server.many-tools",
@@ -144,7 +135,7 @@ async def _check(at: Surroundings) -> list[Finding]:
     at.reports.sort(key=lambda report: order.index(report["name"]))
     found = [finding for name in order for finding in answers[name]]
     editors = await in_thread(clients_here)
-    return [*found, *_of_names(tools, editors), *_of_number(tools, editors), *_of_features(at, editors)]
+    return [*found, *_of_number(tools, editors), *_of_features(at, editors)]
 
 
 async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) -> list[Finding]:
@@ -272,26 +263,6 @@ def _introduced(report: JSON) -> str:
     return f"{report['name']}: {name}, MCP {report['revision']} over {report['transport']}; {offers}"
 
 
-def _of_names(tools: dict[str, list[JSON]], editors: Sequence[Editor]) -> Iterator[Finding]:
-    """Names of tools, as the bridge publishes them, that an editor has no room for."""
-    names = {
-        (server, str(tool.get("name"))): qualified_name(
-            SourceName(server, SourceKind.SERVER, str(tool.get("name"))), NamingPolicy.DEFAULT
-        )
-        for server, items in tools.items()
-        for tool in items
-    }
-    for editor in editors:
-        room = CLIENTS[editor.name].longest_name(SERVER_NAME)
-        long: dict[str, list[str]] = {}
-        for (server, _), name in names.items():
-            if len(name) > room:
-                long.setdefault(server, []).append(name)
-        for server, found in long.items():
-            shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-            yield _LONG.found(f"{editor.title} has room for {room} characters: {shown}", server)
-
-
 def _of_number(tools: dict[str, list[JSON]], editors: Sequence[Editor]) -> Iterator[Finding]:
     number = sum(map(len, tools.values()))
     for editor in editors:
@@ -314,7 +285,7 @@ def _of_features(at: Surroundings, editors: Sequence[Editor]) -> Iterator[Findin
 
 SERVERS = Subject(
     "Servers",
-    (_WORKS, _FAILS, _LOGIN, _INCOMPLETE, _NOT_STARTED, _AGENT, _NO_AGENT, _LONG, _MANY, _LOST),
+    (_WORKS, _FAILS, _LOGIN, _INCOMPLETE, _NOT_STARTED, _AGENT, _NO_AGENT, _MANY, _LOST),
     _check,
     "servers_timeout",
 )

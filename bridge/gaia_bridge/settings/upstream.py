@@ -146,7 +146,7 @@ class UpstreamLimits(Limits, frozen=True):
     message that names no call may be about it until then. Servers that heed a cancellation need milliseconds."""
     answered_grace: float = 1.0
     """Seconds after an answer for which a log message that names no call may be about that call: it reaches no other
-    session then. Servers that log what they finish late do so at once; clients that take turns are slower, mostly."""
+    session then. Servers that log what they finish late do so at once; a client that calls next is mostly slower."""
     max_sessions: int = 32
     """Clients of one server that have a connection of their own (`isolation: session`): processes, mostly."""
     max_parked: int = 64

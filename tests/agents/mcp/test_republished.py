@@ -21,7 +21,7 @@ from tests.support.on_demand import mcp, mcp_stdio, mcp_types
 
 pytestmark = pytest.mark.anyio
 
-ARGUMENTS = ["-m", "gaia_bridge", "serve", f"{AGENT_FILE}:EverythingAgent", "--stdio"]
+ARGUMENTS = ["-m", "gaia_bridge", "serve", f"{AGENT_FILE}:EverythingAgent", "--no-servers", "--stdio"]
 FAR = {"command": sys.executable, "args": ARGUMENTS}
 PREFIX = "mcp_back_mcp_far_"
 

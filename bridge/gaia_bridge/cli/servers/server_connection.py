@@ -100,13 +100,17 @@ def reach(
 
     starts: list[deque[str]] = [deque()]
     said: deque[str] = deque(maxlen=_HELD)
-    with _told_in_one_line(spec, secretless, starts), activity(f"connecting to {spec.name}") as shown:
+    with activity(f"connecting to {spec.name}") as shown:
         waiting = LauncherProgress(spec, bounds, shown)
         try:
-            found = anyio.run(main)
-        except BaseException:
+            with _told_in_one_line(spec, secretless, starts):
+                found = anyio.run(main)
+        except BaseException as error:
             if not shown.is_connected:
-                for line in _told_once(starts):
+                lines = _told_once(starts)
+                if lines and str(error).endswith(lines[-1]):  # the error quotes it
+                    lines.pop()
+                for line in lines:
                     shown.say(f"{spec.name}: {line}")
             raise
         if show_all and (note := era_note(said)):

@@ -1,10 +1,10 @@
 """Forwards requests of clients to one upstream, and its progress, log messages and questions back to the right client.
 
 A server of the handshake era asks with requests of its own, which may not say for which call. Then the client is clear
-only while all calls in flight are of one client. Otherwise the question waits until it is, and from then on the calls
-of clients that can answer questions take turns. A call that was given up counts for some time: the server may not have
-heard of it yet. Requests without a session, and those that a bridge or an agent sends for its clients, are each taken
-for another client's.
+only while all calls in flight are of one client. Otherwise the question waits until it is. From then on, calls of tools
+that have asked, or may have, take turns with those of other clients that can answer questions. A call that was given up
+counts for some time: the server may not have heard of it yet. Requests without a session, and those that a bridge or an
+agent sends for its clients, are each taken for another client's.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ _ROOTS: Final = "roots/list"
 
 _WHOSE: Final = (
     "Calls of several clients are in flight, and the question does not say which of them is meant. Call again: from "
-    'now on, calls of clients that can be asked take turns. With "isolation": "session" in the entry of the server, '
-    "each client has a connection of its own"
+    "now on, calls of tools that may have asked take turns with the others. With "
+    '"isolation": "session" in the entry of the server, each client has a connection of its own'
 )
 """The error for a question that belongs to no identifiable client. Most servers pass it on to their clients."""
 
@@ -175,8 +175,8 @@ class Relays:
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
         self._says_when_it_logs = False
-        self.asks = False
-        """Whether the server has asked something without saying on behalf of which call."""
+        self._askers: set[Hashable] = set()
+        """The tools, and the methods, that have asked or may have, without saying on behalf of which call."""
 
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and on the way back what belongs to it. Cancelling it cancels the server's work.
@@ -199,7 +199,7 @@ class Relays:
             check_links(relay.request.input_responses)
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
-        if self.asks and relay.can_be_asked_something and not modern:
+        if self._askers and relay.can_be_asked_something and not modern:
             await self._turn(relay)
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or relay.request.log_level is not None
@@ -358,12 +358,12 @@ class Relays:
         Raises:
             ProtocolError: They are not done in time, or cannot be, because they wait for such answers as well.
         """
-        if not self.asks:
-            self.asks = True
-            logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
+        if not self._askers:
+            logger.info("upstream %r does not say for which call it asks: such calls take turns", self._upstream)
         task = related_task(params)
         # What begins from now on did not ask.
         candidates = dict(self._in_flight) if task is None else self._past.about(task, self._in_flight)
+        self._askers.update(relay.target for relay in candidates.values())
         question, refused = object(), self._refusals
         self._unclear.append(question)
         try:
@@ -413,7 +413,8 @@ class Relays:
         raise UpstreamError("is working for another client, and can only ask one at a time; try again later")
 
     def _would_be_clear(self, relay: Relay) -> bool:
-        return _are_of_one_client([relay, *(other for other in self._in_flight.values() if other.may_ask)])
+        calls = [relay, *(other for other in self._in_flight.values() if other.may_ask)]
+        return _are_of_one_client(calls) or self._askers.isdisjoint(call.target for call in calls)
 
     def _changed(self) -> None:
         """Wake everyone who waits for a change of the calls in flight."""

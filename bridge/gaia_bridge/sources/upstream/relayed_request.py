@@ -48,6 +48,8 @@ class Relay:
         self.request = request
         self.owner: Hashable = object() if request.is_relayed else request.client
         """Whose request it is; nobody else's, where its session may carry requests of several clients."""
+        self.target: Hashable = params.get("name") if method == "tools/call" else method
+        """What of the server works on it: the name of a tool, else the method."""
         self.standing: ParkedCall | None = None
         """The parked call, if the call may outlive the request."""
         self.may_log = True

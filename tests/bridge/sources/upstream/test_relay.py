@@ -321,7 +321,7 @@ class Holding(Connection):
         self.release: dict[str, anyio.Event] = {}
 
     async def request(self, method: str, params: JSON | None = None, **_: Any) -> JSON:
-        name: str = (params or {})["name"]
+        name: str = (params or {})["key"]
         self.began.append(name)
         self.release[name] = anyio.Event()
         await self.release[name].wait()
@@ -348,8 +348,8 @@ async def calls_in_flight(*clients: Person) -> AsyncGenerator[tuple[Relays, Hold
     relays, connection = Relays("up", UpstreamLimits(call_timeout=60)), Holding()
     async with anyio.create_task_group() as tasks:
 
-        def call(client: Person, name: str | None = None) -> None:
-            relay = Relay("tools/call", {"name": name or client.name}, client, tasks, LIMITS)
+        def call(client: Person, key: str | None = None, tool: str = "ask") -> None:
+            relay = Relay("tools/call", {"name": tool, "key": key or client.name}, client, tasks, LIMITS)
             tasks.start_soon(relays.call, connection, relay, PATIENT)
 
         for client in clients:
@@ -446,12 +446,17 @@ async def test_a_client_whose_folders_changed_is_not_asked_for_them_on_behalf_of
             await asked(relays)
 
 
-async def test_from_then_on_calls_of_clients_that_can_be_asked_take_turns() -> None:
+async def test_calls_of_a_tool_that_asked_take_turns_with_those_of_other_clients_that_can_be_asked() -> None:
     ada, ben, cleo, deaf = Person("ada"), Person("ben"), Person("cleo"), Person("deaf", {})
     async with calls_in_flight(ada) as (relays, connection, call):
-        relays.asks = True
-        for client, name in ((ben, "ben"), (ada, "ada again"), (deaf, "deaf"), (cleo, "cleo")):
-            call(client, name)
+        assert await asked(relays) == "ada"
+        for client, key, tool in (
+            (ben, "ben", "ask"),
+            (ada, "ada again", "ask"),
+            (deaf, "deaf", "ask"),
+            (cleo, "cleo", "add"),
+        ):
+            call(client, key, tool)
             await anyio.wait_all_tasks_blocked()
         assert connection.began == ["ada", "deaf"]
         connection.release["deaf"].set()
@@ -461,6 +466,18 @@ async def test_from_then_on_calls_of_clients_that_can_be_asked_take_turns() -> N
             connection.release[finished].set()
             await anyio.wait_all_tasks_blocked()
             assert connection.began[-1] == begun
+
+
+async def test_tools_that_never_asked_are_called_side_by_side_although_another_asked() -> None:
+    ada, ben, cleo = Person("ada"), Person("ben"), Person("cleo")
+    async with calls_in_flight(ada) as (relays, connection, call):
+        assert await asked(relays) == "ada"
+        connection.release["ada"].set()
+        await anyio.wait_all_tasks_blocked()
+        for client, tool in ((ben, "add"), (cleo, "wait")):
+            call(client, tool=tool)
+            await anyio.wait_all_tasks_blocked()
+        assert connection.began == ["ada", "ben", "cleo"]
 
 
 async def test_a_call_whose_client_thinks_it_over_keeps_nobody_waiting() -> None:
@@ -488,7 +505,7 @@ async def test_whoever_waits_too_long_is_refused() -> None:
     async with calls_in_flight(ada, ben) as (relays, connection, call):
         with pytest.raises(ProtocolError, match="which of them is meant"):
             await asked(relays)
-        relay = Relay("tools/call", {"name": "x"}, Person("cleo"), anyio.create_task_group(), LIMITS)
+        relay = Relay("tools/call", {"name": "x", "key": "x"}, Person("cleo"), anyio.create_task_group(), LIMITS)
         with pytest.raises(UpstreamError, match="working for another client"):
             await relays.call(connection, relay, PATIENT)
         for client in (ada, ben):
