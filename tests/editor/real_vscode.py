@@ -170,17 +170,12 @@ class Window:
         self.page = page
 
     async def states(self) -> dict[str, str]:
-        """Return the state of each server that it lists. VS Code 1.139.1 lists a name that is in `.vscode/mcp.json` and
-        in `.mcp.json` twice, the second time as disabled: the first counts."""
+        """The servers that it lists, and how it says that they are."""
         await self.choose("MCP: List Servers")
         rows = await self._rows()
         await self.page.keyboard.press("Escape")
-        states: dict[str, str] = {}
-        for row in rows:
-            name, state, *_ = row.split(", ")
-            if name != "Add Server" and (state != "Disabled" or name not in states):
-                states[name] = state
-        return states
+        told = (row.split(", ") for row in rows)
+        return {name: state for name, state, *_ in told if name != "Add Server"}
 
     async def start(self, server: str) -> None:
         """Have it start a server, once it has read that there is one: again, if it was reading it anew just then."""

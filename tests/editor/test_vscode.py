@@ -80,6 +80,9 @@ def installed(way: str, agent: Path, home: Path, project: Path) -> Generator[Pat
     match way:
         case "connect":
             yield install("--agent", str(agent))
+        case "mcp-json":
+            program("install", "mcp-json", "--yes", "--agent", str(agent), home=home, cwd=project)
+            yield project
         case "stdio":
             yield install("--stdio", "--agent", str(agent))
         case "unix":
@@ -97,7 +100,7 @@ def installed(way: str, agent: Path, home: Path, project: Path) -> Generator[Pat
                     yield project
 
 
-@pytest.mark.parametrize("way", ["connect", "stdio", "unix", "http", "sse"])
+@pytest.mark.parametrize("way", ["connect", "mcp-json", "stdio", "unix", "http", "sse"])
 async def test_it_runs_the_bridge_and_shows_what_is_published(
     way: str, editor: str, chromium: Browser, agent: Path, home: Path, tmp_path: Path
 ) -> None:

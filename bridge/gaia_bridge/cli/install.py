@@ -258,21 +258,9 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
     if place is None:
         _by_hand(editor, how, scope, remove)
         return
-    also = _also_read(editor, how, place, remove)
-    is_changed = _change(editor, how, place, remove=remove, yes=yes)
-    if also is not None and (read := usual_place(also, Scope.WORKSPACE)) is not None:
-        _change(also, how, read, remove=remove, yes=yes)
-    if is_changed and not remove:
+    if _change(editor, how, place, remove=remove, yes=yes) and not remove:
         for hint in _hints(editor, how, place):
             click.echo(hint, err=True)
-
-
-def _also_read(editor: Editor, how: _How, place: Place, remove: bool) -> Editor | None:
-    """Whose file the agents in an editor read themselves, where it can lead to the bridge: it asks for no token."""
-    is_for_all = how.way in ("connect", "stdio") or (how.way == "http" and how.token_variable is None)
-    if editor.agents_read is None or place.scope is not Scope.WORKSPACE or not (remove or is_for_all):
-        return None
-    return editor_called(editor.agents_read)
 
 
 def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool) -> bool:
@@ -432,21 +420,15 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
         )
     if how.way != "http" and not how.scope.agents and how.scope.servers and not _lists_servers(how.scope, place):
         yield f"no server is configured yet: gaia-bridge add NAME COMMAND, or gaia-bridge import. {_SHIPPED[how.way]}"
-    if editor.agents_read is not None:
-        yield from _of_agents(editor, how, place)
+    if editor.has_agents:
+        file = file_of(place).name
+        yield (
+            f"{editor.title} gives the servers in {file} to its chat and to agents (Copilot, Claude, Codex). Both "
+            "also read .mcp.json (gaia-bridge install mcp-json): have the bridge in one of the two files"
+        )
     if "/archive-v0/" in (program := own_program()[0]):
         yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
     yield f"next: {editor.then}"
-
-
-def _of_agents(editor: Editor, how: _How, place: Place) -> Iterator[str]:
-    """Which agents in an editor read which file."""
-    file = file_of(place).name
-    lent = f"{editor.title} gives the servers in {file} to its own chat and to agents (Copilot, Claude, Codex)"
-    if _also_read(editor, how, place, remove=False) is not None:
-        yield f"{lent}; the agents also read .mcp.json themselves"
-    elif place.scope is not Scope.WORKSPACE and how.way == "connect":
-        yield f"{lent}; to write .mcp.json of a project, which the agents read themselves, add --workspace there"
 
 
 def _diff(change: Change, own: set[str]) -> Iterator[str]:

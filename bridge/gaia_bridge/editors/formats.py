@@ -74,7 +74,7 @@ class Editor(Struct, frozen=True, kw_only=True):
         sockets: Whether it reaches `unix:///...`.
         then: What people do afterwards.
         http_by_hand: What to do for an address, where the file takes none.
-        agents_read: Whose file agents in the editor read themselves, beside its own; a name of this table.
+        has_agents: Whether agents of others run in it, which it lends its servers.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Editor(Struct, frozen=True, kw_only=True):
     sockets: bool = False
     then: str
     http_by_hand: str | None = None
-    agents_read: str | None = None
+    has_agents: bool = False
 
     def shape_in(self, place: Place | None) -> Shape:
         """How a server is written in one of the files."""
@@ -121,8 +121,9 @@ def _vscode(name: str, title: str, support: str, remote: str | None, program: st
     `data/User/mcp.json`: https://github.com/microsoft/vscode/issues/269340. Whether inputs of that one are asked for
     is open (https://github.com/microsoft/vscode/pull/324124).
 
-    Agents in its Agent Host are lent what stands in these files; `.mcp.json` they read themselves:
-    https://code.visualstudio.com/docs/agents/reference/mcp-configuration."""
+    Agents in its Agent Host are lent the servers of these files. They and its chat also read `.mcp.json`
+    (https://code.visualstudio.com/docs/agents/reference/mcp-configuration), which is therefore not written beside: VS
+    Code 1.139.1 shows prompts and resources of both, although it lists the second of one name as disabled."""
     places = [Place(Scope.USER, support, ("mcp.json",)), Place(Scope.WORKSPACE, "./.vscode", ("mcp.json",))]
     if remote is not None:
         places.append(Place(Scope.REMOTE, remote, ("mcp.json",)))
@@ -137,7 +138,7 @@ def _vscode(name: str, title: str, support: str, remote: str | None, program: st
         prompts=True,
         sockets=True,
         then=_START_IN_VSCODE,
-        agents_read="mcp-json",
+        has_agents=True,
     )
 
 

@@ -140,7 +140,7 @@ def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
                 continue
         more = item.get("additionalOperations")  # of 3.2, as `query` is
         operations = {**item, **more} if is_object(more) else item
-        for method in (*_METHODS, "query", *(more if is_object(more) else ())):
+        for method in dict.fromkeys((*_METHODS, "query", *(more if is_object(more) else ()))):
             if is_object(operation := operations.get(method)):
                 yield path, method, item, operation
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_PORTS",
-    "DIRECT",
-    "FORWARDED_FOR",
-    "FORWARDED_HOST",
-    "FORWARDED_PROTO",
     "LOOPBACK",
     "Forwarded",
     "Proxies",
