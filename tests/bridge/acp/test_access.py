@@ -139,7 +139,7 @@ async def test_a_command_ends_with_the_turn_that_is_cancelled() -> None:
     agent, _ = working(call("run", code="import time; time.sleep(600)"), say("Never."))
     async with editing(agent, client) as editor:
         await cancelled_when(editor, lambda: bool(client.open))
-        await until(lambda: not client.open)
+        await until(lambda: not client.open and bool(client.shown("tool_call_update")))
         ended = client.shown("tool_call_update")[-1]
         kinds = [content["type"] for content in ended["content"]]
         assert kinds == ["terminal", "content"], "it stays where it is shown"
