@@ -223,6 +223,8 @@ class _LoopThread:
     def __init__(self) -> None:
         self._running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._waited_for: set[Future[Any]] = set()
+        self._lock = threading.RLock()  # re-entrant: garbage collection may end something, and start its end
+        self._takes_tasks = True
         self._thread = threading.Thread(target=self._main, name=_NAME, daemon=True)
         self._thread.start()
         self._loop, self._ending = self._running.result()
@@ -237,14 +239,17 @@ class _LoopThread:
 
     def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """As `Lease.start`. Every future it returns is resolved in the end, if only by the end of the thread."""
-        if not self.is_alive():
+        if not self.is_alive():  # before the lock, which another thread may have held when this process was forked
             raise RuntimeError(_GONE)
-        coroutine = function()
-        try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError:  # the loop was closed
-            coroutine.close()
-            raise RuntimeError(_GONE) from None
+        with self._lock:
+            if not self._takes_tasks:
+                raise RuntimeError(_GONE)
+            coroutine = function()
+            try:
+                future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            except RuntimeError:  # the loop was closed: its thread died early
+                coroutine.close()
+                raise RuntimeError(_GONE) from None
         self._waited_for.add(future)
         future.add_done_callback(self._waited_for.discard)
         if self._loop.is_closed():
@@ -282,11 +287,24 @@ class _LoopThread:
         with watching(name=f"the {_NAME}"):
             self._running.set_result((asyncio.get_running_loop(), ending))
             await ending.wait()
+        await _cancel_others()
+        with self._lock:  # a task that comes later would never begin: the loop runs a few more steps only
+            self._takes_tasks = False
+        await asyncio.sleep(0)  # until those that came before have begun
+        await _cancel_others()
 
     def _resolve_all(self) -> None:
         """The loop is closed: what it was given too late to begin will never be done."""
         for future in tuple(self._waited_for):
             future.cancel()
+
+
+async def _cancel_others() -> None:
+    """Cancel all other tasks of this loop, and those that they start meanwhile, and wait for their ends."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
 
 
 BACKGROUND: Final = BackgroundLoop()

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
@@ -259,6 +260,34 @@ def test_a_lease_outlived_by_its_loop_says_so() -> None:
     for use in (lease.run, lease.start):
         with pytest.raises(RuntimeError, match="has ended .* connect again"):
             use(here)
+
+
+def test_a_task_is_run_or_refused_however_late_it_is_started() -> None:
+    answers: list[object] = []
+    loop = background.BackgroundLoop()
+    lease = loop.acquire()
+
+    async def late() -> None:
+        answers.append("ran")
+
+    async def left_open() -> AsyncGenerator[None]:  # which asyncio closes after all tasks were cancelled
+        try:
+            yield
+        finally:
+            try:
+                lease.start(late)
+            except RuntimeError as error:
+                answers.append(str(error))
+
+    async def open_it() -> AsyncGenerator[None]:
+        opened = left_open()
+        await anext(opened)
+        return opened
+
+    opened = lease.run(open_it)
+    lease.release()
+    del opened
+    assert len(answers) == 1 and "has ended" in str(answers[0])
 
 
 def test_a_task_that_ends_the_loop_leaves_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
