@@ -1,4 +1,4 @@
-"""A model that calls no tool, says one word in four protocols, and keeps what editors of the terminal gave it."""
+"""A model that says one word in four protocols, and keeps what editors of the terminal gave it."""
 
 from __future__ import annotations
 
@@ -59,16 +59,21 @@ def _responses(request: dict[str, Any]) -> str:
     )
 
 
-def _chat(request: dict[str, Any]) -> str:
+def _chat(request: dict[str, Any], *, calls: bool) -> str:
     base = {"id": "c1", "created": 1, "model": "measuring"}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    said = {"role": "assistant", "content": "Done."}
+    said: dict[str, Any] = {"role": "assistant", "content": "Done."}
+    reason = "stop"
+    if calls and all(message["role"] != "tool" for message in request["messages"]):
+        name = next(tool["function"]["name"] for tool in request["tools"] if "more_0" in tool["function"]["name"])
+        call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        said, reason = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
     if not request.get("stream"):
-        choice = {"index": 0, "message": said, "finish_reason": "stop"}
+        choice = {"index": 0, "message": said, "finish_reason": reason}
         return json.dumps({**base, "object": "chat.completion", "choices": [choice], "usage": usage})
     chunks: list[dict[str, Any]] = [
         {"choices": [{"index": 0, "delta": said, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage},
     ]
     lines = [json.dumps({**base, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
     return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
@@ -85,10 +90,11 @@ class MeasuringModel:
     """What came, of all requests that brought tools.
 
     Args:
-        wait: Called before each answer to one that did.
+        wait: Called before each answer to one that did; returns whether its client listed again. A client that did not
+            is had to call a tool, as some list again before the next request only (Copilot CLI 1.0.102).
     """
 
-    def __init__(self, wait: Callable[[], object]) -> None:
+    def __init__(self, wait: Callable[[], bool]) -> None:
         self.url = ""
         """Where it listens: the root of all four protocols."""
         self.requests: list[dict[str, Any]] = []
@@ -108,9 +114,10 @@ class MeasuringModel:
 
     def answer(self, path: str, request: dict[str, Any]) -> tuple[str, str]:
         """The body, and its media type."""
+        calls = False
         if request.get("tools"):
             self.requests.append(request)
-            self._wait()
+            calls = not self._wait()
         if "ount" in path and "oken" in path:
             return json.dumps({"totalTokens": 1, "input_tokens": 1}), "application/json"
         if "enerateContent" in path:
@@ -120,16 +127,16 @@ class MeasuringModel:
         elif path.endswith("/responses"):
             body = _responses(request)
         else:
-            body = _chat(request)
+            body = _chat(request, calls=calls)
         return body, "application/json" if body.startswith("{") else "text/event-stream"
 
 
 @contextmanager
-def measuring_model(wait: Callable[[], object]) -> Generator[MeasuringModel]:
+def measuring_model(wait: Callable[[], bool]) -> Generator[MeasuringModel]:
     """A model that listens on loopback.
 
     Args:
-        wait: Called before each answer to a request with tools.
+        wait: Called before each answer to a request with tools; returns whether its client listed again.
     """
     model = MeasuringModel(wait)
 

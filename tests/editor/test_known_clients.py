@@ -111,9 +111,9 @@ def configure(editor: str, home: Path, command: list[str], url: str) -> dict[str
         case "opencode":
             model = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": "none"}}
             provider = {"measuring": {**model, "models": {"measuring": {"name": "measuring"}}}}
-            servers = {"gaia": {"type": "local", "command": command}}
+            programs = {"gaia": {"type": "local", "command": command}}
             small = {"small_model": "measuring/measuring", "autoupdate": False}
-            write("opencode.json", {"provider": provider, "mcp": servers, **small})
+            write("opencode.json", {"provider": provider, "mcp": programs, **small})
             return {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
         case _:
             servers = {"gaia": {"type": "local", **program, "tools": ["*"]}}
@@ -147,11 +147,12 @@ def measured(editor: str, programs: Path, home: Path) -> Measured:
     log = home / "server.jsonl"
     pause = threading.Event()
 
-    def wait() -> None:
+    def wait() -> bool:
         for _ in range(LISTED_WITHIN * 10):
             if lists_in(log) > 1:
-                return
+                return True
             pause.wait(0.1)
+        return False
 
     with measuring_model(wait) as model:
         command = [sys.executable, "-S", str(SERVER), str(log), str(MANY)]

@@ -175,8 +175,10 @@ class Relays:
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
         self._says_when_it_logs = False
+        self.asks = False
+        """Whether the server has asked something without saying on behalf of which call."""
         self._askers: set[Hashable] = set()
-        """The tools, and the methods, that have asked or may have, without saying on behalf of which call."""
+        """The tools, and the methods, that may have asked like this."""
 
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and on the way back what belongs to it. Cancelling it cancels the server's work.
@@ -358,7 +360,8 @@ class Relays:
         Raises:
             ProtocolError: They are not done in time, or cannot be, because they wait for such answers as well.
         """
-        if not self._askers:
+        if not self.asks:
+            self.asks = True
             logger.info("upstream %r does not say for which call it asks: such calls take turns", self._upstream)
         task = related_task(params)
         # What begins from now on did not ask.

@@ -72,8 +72,8 @@ async def test_a_change_of_one_list_does_not_wait_for_another_list() -> None:
             tracker.look_again(kind)
             await anyio.sleep(0.1)
         await anyio.sleep(5)
-    kinds = [(change.kind, pytest.approx(when - began)) for change, when in tracker.heard]
-    assert kinds == [(ChangeKind.TOOLS, 0), (ChangeKind.PROMPTS, 0.1), (ChangeKind.TOOLS, 1)]
+    assert [change.kind for change, _ in tracker.heard] == [ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.TOOLS]
+    assert [when - began for _, when in tracker.heard] == pytest.approx([0, 0.1, 1])
 
 
 @pytest.mark.parametrize("first", ["here", "there"])
