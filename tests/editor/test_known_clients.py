@@ -111,9 +111,9 @@ def configure(editor: str, home: Path, command: list[str], url: str) -> dict[str
         case "opencode":
             model = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": "none"}}
             provider = {"measuring": {**model, "models": {"measuring": {"name": "measuring"}}}}
-            programs = {"gaia": {"type": "local", "command": command}}
+            local = {"gaia": {"type": "local", "command": command}}
             small = {"small_model": "measuring/measuring", "autoupdate": False}
-            write("opencode.json", {"provider": provider, "mcp": programs, **small})
+            write("opencode.json", {"provider": provider, "mcp": local, **small})
             return {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
         case _:
             servers = {"gaia": {"type": "local", **program, "tools": ["*"]}}
