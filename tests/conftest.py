@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator
@@ -37,11 +38,16 @@ CLEARED = (
     "XDG_",
 )
 
+EXAMPLES = 50
+"""Of a property, in each run: others each time."""
+
 CORE_ONLY = "core and not thorough"
 """What `-m core` means."""
 
 # On a busy machine, one example may take long; what hangs is ended by the timeout of its test.
-settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES
+)
 settings.register_profile("core", settings.get_profile("unhurried"), max_examples=20)
 settings.load_profile("unhurried")
 
@@ -86,7 +92,10 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 def pytest_collection() -> Generator[None, object, object]:
     """Half of the time would go into looking for garbage among tests that all stay until the end."""
     with imported_for_good():
-        return (yield)
+        collected = yield
+    # Most of what tests make is gone without a collection, and one of all generations takes most of a second here.
+    gc.set_threshold(10_000, 20, 1_000)
+    return collected
 
 
 @pytest.hookimpl(tryfirst=True)

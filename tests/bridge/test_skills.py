@@ -69,6 +69,7 @@ async def three_sources(folder: Path) -> AsyncGenerator[Bridge]:
         yield bridge
 
 
+@pytest.mark.thorough
 @needs(WITH_FASTMCP)
 async def test_skills_of_one_name_are_both_there_and_say_whose_they_are(folder: Path) -> None:
     eras: tuple[Literal["legacy", "modern"], ...] = ("modern", "legacy", "modern")
@@ -117,6 +118,7 @@ async def _change(folder: Path, bridge: Bridge) -> None:
         assert b"changed" in await client.read_skill(after)
 
 
+@pytest.mark.thorough
 @needs(WITH_FASTMCP)
 async def test_clients_that_know_no_skills_have_resources_and_prompts(folder: Path) -> None:
     async with three_sources(folder) as bridge:

@@ -127,6 +127,7 @@ OTHER: Final = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "library", [pytest.param(name, marks=[pytest.mark.thorough] if name == "FastMCP" else []) for name in OTHER]
 )

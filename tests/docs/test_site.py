@@ -15,6 +15,8 @@ import pytest
 from tests.docs import site
 from tests.docs.pages import ROOT, pages
 
+pytestmark = pytest.mark.thorough  # it takes long to build, which .ci/run also does by itself
+
 LOADED: Final = {
     "script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "embed": "src",
     "object": "data", "use": "href",

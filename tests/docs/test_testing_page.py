@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGES = Path(__file__).parents[2]
 TEXT = (PAGES / "docs" / "testing.md").read_text("utf-8")
 FILES = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -16,6 +18,7 @@ def test_the_agent_of_the_page_is_the_one_of_the_readme() -> None:
     assert dict(FILES)["hello_agent.py"] in (PAGES / "README.md").read_text("utf-8")
 
 
+@pytest.mark.thorough
 def test_the_tests_of_the_page_pass_in_both_eras(tmp_path: Path) -> None:
     for name, text in FILES:
         (tmp_path / name).write_text(text, "utf-8")

@@ -99,6 +99,7 @@ async def test_vs_code_uses_a_fastmcp_file_on_pipes(served: Served, tmp_path: Pa
     assert served.log.read_text("utf-8").split() == ["opened", "closed"]
 
 
+@pytest.mark.thorough
 async def test_clients_of_both_eras_share_a_fastmcp_file_over_http(served: Served, tmp_path: Path) -> None:
     options: dict[str, Any] = {"interpreter": served.interpreter, "env": served.variables}
     with running(*served.arguments, "--port", "0", cwd=tmp_path, **options) as bridge:

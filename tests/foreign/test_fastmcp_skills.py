@@ -35,6 +35,7 @@ def write(folder: Path, description: str) -> None:
     (folder / "refunds" / "logo.png").write_bytes(b"\x89PNG\0")
 
 
+@pytest.mark.thorough
 @needs(WITH_FASTMCP)
 def test_a_client_of_fastmcp_reads_what_the_entries_say(tmp_path: Path) -> None:
     interpreter, variables = with_fastmcp()

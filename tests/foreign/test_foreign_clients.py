@@ -42,6 +42,8 @@ ROUNDS = [
     *product(["typescript1"], TRANSPORTS, ["legacy"]),
     *product(["typescript2"], TRANSPORTS, ["legacy", "auto"]),
 ]
+QUICK = [("python", "stdio", "legacy"), ("typescript1", "http", "legacy"), ("typescript2", "stdio", "auto")]
+"""One round of each client; the others are thorough tests."""
 INSPECTIONS: dict[str, Sequence[str]] = {
     "tools": ["tools/list"],
     "prompts": ["prompts/list"],
@@ -99,7 +101,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         yield served
 
 
-@pytest.mark.parametrize(("client", "transport", "mode"), ROUNDS)
+@pytest.mark.parametrize(
+    ("client", "transport", "mode"),
+    [pytest.param(*each, marks=() if each in QUICK else pytest.mark.thorough) for each in ROUNDS],
+)
 @pytest.mark.requirement("P-2", "P-9", "P-12")
 @needs(PYTHON, *TYPESCRIPT)
 def test_every_client_is_told_the_same(

@@ -74,7 +74,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
-@pytest.fixture(scope="module", params=["ours first", "theirs first"])
+@pytest.fixture(scope="module", params=["ours first", pytest.param("theirs first", marks=pytest.mark.thorough)])
 def together(
     request: pytest.FixtureRequest, wheel: Path, foreign: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Environment:
@@ -114,6 +114,7 @@ def test_our_command_works_and_the_gaia_command_is_theirs(together: Environment)
     assert together.command("gaia").strip() == "amd-gaia"
 
 
+@pytest.mark.thorough
 def test_the_foreign_packages_win_beside_an_editable_install_too(
     foreign: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -123,7 +124,8 @@ def test_the_foreign_packages_win_beside_an_editable_install_too(
     assert environment.run(OURS_WORK) == "work"
 
 
-@pytest.mark.parametrize("ours_first", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("ours_first", [True, False])
 def test_uninstalling_ours_leaves_theirs(ours_first: bool, wheel: Path, foreign: list[Path], tmp_path: Path) -> None:
     environment = create_environment(tmp_path)
     for targets in [[wheel], foreign] if ours_first else [foreign, [wheel]]:

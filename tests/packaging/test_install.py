@@ -59,6 +59,7 @@ def test_every_documented_import_works_from_the_wheel(installed: Environment) ->
     assert installed.run(import_everything() + "\nprint('imported')") == "imported"
 
 
+@pytest.mark.thorough
 def test_every_documented_import_works_from_an_editable_install(editable: Environment) -> None:
     assert editable.run(import_everything() + "\nprint('imported')") == "imported"
 
@@ -90,6 +91,7 @@ def test_the_installed_version_is_the_one_the_package_names(installed: Environme
     assert installed.run(code) == "True"
 
 
+@pytest.mark.thorough
 def test_the_agent_of_a_new_project_is_found_by_its_name_once_that_is_installed(
     installed: Environment, tmp_path: Path
 ) -> None:

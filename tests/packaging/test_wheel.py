@@ -83,6 +83,7 @@ def test_the_metadata_names_the_licence_and_carries_its_text(wheel: Path) -> Non
     assert "The gaia-mcp-bridge authors" in text(wheel, ".dist-info/licenses/LICENSE")
 
 
+@pytest.mark.thorough
 def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(build("sdist", ROOT, tmp_path)) as archive:
         # Python 3.11.2, which Debian ships, knows no filter; 3.12 and 3.13 warn without one.

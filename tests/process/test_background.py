@@ -304,6 +304,7 @@ def test_lists_that_were_being_asked_for_are_answered_by_the_next_bridge(me: Use
         assert "result" in window.answer(number)
 
 
+@pytest.mark.thorough
 def test_after_that_servers_of_every_hand_answer_again_in_both_eras(shared: User) -> None:
     windows = opened(shared, False, True)
     for window in windows:
@@ -413,6 +414,7 @@ def test_the_calls_of_a_front_that_is_killed_are_cancelled_and_others_go_on(me: 
     assert well.told("process")["pid"] == pid
 
 
+@pytest.mark.thorough
 @both_eras
 def test_a_bridge_that_is_ended_by_hand_comes_back_when_it_is_wanted(me: User, modern: bool) -> None:
     window = me.window("--agent", str(AGENT), modern=modern)

@@ -48,6 +48,7 @@ def added(capfd: pytest.CaptureFixture[str], *words: str) -> str:
     return capfd.readouterr().err.strip().splitlines()[-1]
 
 
+@pytest.mark.thorough
 @needs(UV)
 def test_uvx(capfd: pytest.CaptureFixture[str]) -> None:
     with required("uv"):

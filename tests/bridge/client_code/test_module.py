@@ -456,6 +456,7 @@ async def test_a_generated_client_calls_a_real_server_in_both_eras(tmp_path: Pat
         assert await client.read_item(sku="a/b c") == "shop://item/a%2Fb%20c"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 @needs(*TYPESCRIPT)
 async def test_a_generated_client_of_the_reference_server_is_typed_formatted_and_used_with_a_manager(

@@ -20,7 +20,7 @@ from tests.servers.evil_http import Exchange
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("on_terminal", [True, False])
+@pytest.mark.parametrize("on_terminal", [True, pytest.param(False, marks=pytest.mark.thorough)])
 async def test_a_login_tells_where_to_go_and_what_came_of_it(on_terminal: bool) -> None:
     async with _server():
         await anyio.to_thread.run_sync(partial(_log_in, on_terminal=on_terminal))
@@ -40,6 +40,7 @@ async def test_a_login_is_kept_and_used_until_another_is_wanted() -> None:
         assert len(server.authorizations) == len(server.clients) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.requirement("F-276")
 async def test_a_server_that_wants_a_login_is_added_and_the_next_step_is_named() -> None:

@@ -171,6 +171,7 @@ def test_a_package_of_npm_is_run_and_its_tools_are_called(
     assert set(log.read_text("utf-8").splitlines()) == {f"npx {' '.join(args)}"}
 
 
+@pytest.mark.thorough
 @needs(PYTHON)
 def test_a_package_of_pypi_is_run_and_its_tools_are_called(
     run: Run, running: Registry, programs: Callable[..., Path]

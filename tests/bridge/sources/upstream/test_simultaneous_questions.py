@@ -75,7 +75,7 @@ async def people(way: str, count: int, mode: str) -> AsyncGenerator[People]:
 
 @pytest.mark.requirement("F-340")
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_first_questions_at_once_are_for_the_right_client_or_refused_at_once(
     way: str, count: int, mode: str
