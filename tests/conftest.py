@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gaia_bridge.cli.collection import imported_for_good
+from gaia_bridge_cli.collection import imported_for_good
 from tests.requirements import REQUIREMENTS
 from tests.support import installing
 from tests.support.core_tests import holds_marks, is_core

@@ -18,9 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.constants import BRIDGE_PACKAGES
+
 ROOT = Path(__file__).parent.parent
 SOURCE_ROOTS = ("bridge", "agents")
-OUR_PACKAGES = ("gaia_bridge", "gaia", "gaia_agents")
+OUR_PACKAGES = (*BRIDGE_PACKAGES, "gaia", "gaia_agents")
 
 LAYERS = {
     # facts
@@ -32,11 +34,8 @@ LAYERS = {
     "gaia_bridge.model": 0,
     "gaia_bridge.protocol.json_types": 0,
     "gaia_bridge.version": 0,
-    # what editors start, which has to be small
-    "gaia_bridge.front": 1,
     # the protocol, and other pure functions
     "gaia_bridge.calls.cancellation": 1,
-    "gaia_bridge.client_code": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
     "gaia_bridge.likeness": 1,
@@ -71,26 +70,34 @@ LAYERS = {
     "gaia_bridge.chaining": 5,
     "gaia_bridge.composition": 4,
     "gaia_bridge.discovery": 4,
-    "gaia_bridge.openai_api": 4,
     "gaia_bridge.server": 4,
-    "gaia_bridge.server_registry": 4,
     # joining
     "gaia_bridge.bridge": 6,
-    "gaia_bridge.bundles": 6,
     "gaia_bridge.config_reloader": 6,
-    "gaia_bridge.editors": 6,
-    "gaia_bridge.projects": 6,
     "gaia_bridge.reloading": 6,
-    # for editors that converse, and for programs that have the bridge inside of them
-    "gaia_bridge.acp": 7,
-    "gaia_bridge.background": 7,
-    "gaia_bridge.doctor": 7,
+    # for programs that have the bridge inside of them
     "gaia_bridge.embedding": 7,
     "gaia_bridge.testing": 7,
-    # people
     "gaia_bridge": 7,
-    "gaia_bridge.cli": 7,
+    "gaia_bridge.cli": 8,
     "gaia_bridge.__main__": 8,
+    # the other packages of the bridge
+    "gaia_bridge_doors": 9,
+    "gaia_bridge_doors.openapi": 9,
+    "gaia_bridge_doors.conversation": 9,
+    "gaia_bridge_doors.openai_api": 10,
+    "gaia_bridge_doors.acp": 10,
+    "gaia_bridge_daemon": 11,
+    "gaia_bridge_daemon.front": 1,
+    "gaia_bridge_daemon.background": 11,
+    "gaia_bridge_desk": 11,
+    "gaia_bridge_desk.bundles": 12,
+    "gaia_bridge_desk.client_code": 11,
+    "gaia_bridge_desk.doctor": 12,
+    "gaia_bridge_desk.editors": 11,
+    "gaia_bridge_desk.projects": 12,
+    "gaia_bridge_desk.server_registry": 11,
+    "gaia_bridge_cli": 13,
     # what an agent author imports
     "gaia.environment": 9,
     "gaia.llm.dialects": 9,
@@ -121,7 +128,7 @@ LAYERS = {
 """The layer of each module, or of each package for all modules in it; the longest name wins. Imports go down or stay
 level; `APART` says which of the same layer never see each other."""
 
-ALONE = ("gaia_bridge", "gaia")
+ALONE = ("gaia_bridge", "gaia_bridge_daemon", "gaia_bridge_desk", "gaia_bridge_doors", "gaia")
 """Packages that are placed by themselves: each of their modules needs a line of its own."""
 
 APART = (
@@ -131,6 +138,27 @@ APART = (
     ("gaia_bridge.sources.agent", "gaia_bridge.sources.upstream"),
 )
 """Pairs that never import each other; they meet in `gaia_bridge.bridge`."""
+
+USERS = {
+    "gaia_bridge_doors": ("gaia_bridge_cli.*",),
+    "gaia_bridge_daemon": ("gaia_bridge_cli.*", "gaia_bridge_desk.doctor.*"),
+    "gaia_bridge_desk": ("gaia_bridge_cli.*",),
+    "gaia_bridge_cli": ("gaia.cli",),
+}
+"""Who imports each package of the bridge, beside itself and `OPENED`. The core, `gaia_bridge`, is everybody's."""
+
+OPENED = {
+    ("gaia_bridge.bridge.bridge", "gaia_bridge_doors.conversation.models"): "the models of an open bridge",
+    ("gaia_bridge.bridge.report", "gaia_bridge_doors.conversation.models"): "their type",
+    ("gaia_bridge.bridge.served", "gaia_bridge_doors.conversation.models"): "their type",
+    ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
+    ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
+    ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
+    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
+    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
+    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
+}
+"""What the core imports of the packages around it: in a function, or for types, so that it is loaded without them."""
 
 FLAT_MODULES = 10
 """Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
@@ -142,28 +170,28 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 """What it therefore never imports."""
 
 OWNERS = {
-    "acp": ("gaia_bridge.acp.*",),
+    "acp": ("gaia_bridge_doors.acp.*",),
     "asyncio": (
-        "gaia_bridge.cli.servers.launcher_progress",  # sees that a start is being cancelled, which anyio does not tell
+        "gaia_bridge_cli.servers.launcher_progress",  # sees that a start is being cancelled, which anyio does not tell
         "gaia.mcp.aio.*",
-        "gaia_bridge.acp.*",
-        "gaia_bridge.background.*",
+        "gaia_bridge_doors.acp.*",
+        "gaia_bridge_daemon.background.*",
         "gaia_bridge.chaining.*",
         "gaia_bridge.client.*",
-        "gaia_bridge.openai_api.*",
+        "gaia_bridge_doors.conversation.*",
         "gaia_bridge.peer.*",
         "gaia_bridge.results.conversion",
         "gaia_bridge.runtime.*",
         "gaia_bridge.server.*",
         "gaia_bridge.sources.*",
     ),
-    "click": ("gaia_bridge.cli*", "gaia.cli"),
+    "click": ("gaia_bridge_cli.*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
-    "dotenv": ("gaia.environment", "gaia_bridge.cli.servers.variable_files"),
+    "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.variable_files"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
     "docstring_parser": ("gaia_bridge.functions.docstrings",),
-    "httpx2": ("gaia_bridge.client.*",),
+    "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.protocol.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
     "mcp": (
@@ -184,30 +212,27 @@ OWNERS = {
         "gaia_bridge.functions.pydantic_schemas",
         "gaia_bridge.functions.typed_function",
         "gaia.agents.chat.tool_execution",
-        "gaia_bridge.acp.*",
+        "gaia_bridge_doors.acp.*",
         "gaia_bridge.client.oauth.*",
     ),
     "pytest": ("gaia_bridge.testing.plugin",),
-    "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.common"),
+    "rich": ("gaia.agents.base.console", "gaia_bridge_cli.servers.common"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
     "sse_starlette": (
-        "gaia_bridge.openai_api.turn_endpoint",
+        "gaia_bridge_doors.openai_api.turn_endpoint",
         "gaia_bridge.server.transports.http_exchange",
     ),
     "starlette": (
-        "gaia_bridge.background.usage",
+        "gaia_bridge_daemon.background.usage",
         "gaia_bridge.bridge.*",
         "gaia_bridge.server.http.*",
-        "gaia_bridge.openai_api.*",
+        "gaia_bridge_doors.openai_api.*",
         "gaia_bridge.server.transports.http_exchange",
     ),
     "uvicorn": ("gaia_bridge.server.http.*",),
     "uvloop": (),  # anyio loads it
 }
 """The only modules that may import each of these libraries, as patterns."""
-
-TYPE_ONLY: dict[tuple[str, str], str] = {}
-"""Imports under `TYPE_CHECKING` that may point up, as (importer, imported), each with its reason."""
 
 PROVIDED_BY = {
     "acp": "agent_client_protocol",
@@ -287,8 +312,12 @@ def within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
 
+def package_of(name: str) -> str:
+    return name.split(".")[0]
+
+
 def is_ours(name: str) -> bool:
-    return name.split(".")[0] in OUR_PACKAGES
+    return package_of(name) in OUR_PACKAGES
 
 
 def layer_of(name: str, layers: Mapping[str, int]) -> int | None:
@@ -304,7 +333,7 @@ def upward(modules: Iterable[Module]) -> list[str]:
     """Imports from a higher layer, or across two parts that are kept apart."""
     found: list[str] = []
     for item in imports(modules):
-        if not is_ours(item.target) or (item.importer, item.target) in TYPE_ONLY:
+        if not is_ours(item.target) or (item.importer, item.target) in OPENED:
             continue
         importer, target = layer_of(item.importer, LAYERS), layer_of(item.target, LAYERS)
         if importer is not None and target is not None and target > importer:
@@ -327,11 +356,32 @@ def impure(modules: Iterable[Module]) -> list[str]:
 
 
 def core_imports_surface(modules: Iterable[Module]) -> list[str]:
-    """Imports of `gaia` or `gaia_agents` by the core, which must work without either."""
+    """Imports of `gaia` or `gaia_agents` by the bridge, which must work without either."""
     return [
         str(item)
         for item in imports(modules)
-        if within(item.importer, "gaia_bridge") and (within(item.target, "gaia") or within(item.target, "gaia_agents"))
+        if package_of(item.importer) in BRIDGE_PACKAGES and package_of(item.target) in ("gaia", "gaia_agents")
+    ]
+
+
+def strangers(modules: Iterable[Module]) -> list[str]:
+    """Imports of a package of the bridge by somebody who is not among its users."""
+    return [
+        str(item)
+        for item in imports(modules)
+        if (package := package_of(item.target)) in USERS
+        and package != package_of(item.importer)
+        and not any(fnmatchcase(item.importer, user) for user in USERS[package])
+        and (item.importer, item.target) not in OPENED
+    ]
+
+
+def loaded_with_the_core(modules: Iterable[Module]) -> list[str]:
+    """Imports of the packages around the core that happen when a module of the core is loaded."""
+    return [
+        str(item)
+        for item in imports_at_load(modules)
+        if package_of(item.importer) == "gaia_bridge" and package_of(item.target) in USERS
     ]
 
 
@@ -360,7 +410,7 @@ def cycles(modules: Iterable[Module]) -> list[str]:
 def _cycle(modules: Iterable[Module], items: Iterable[Import]) -> Iterator[str]:
     graph: dict[str, set[str]] = {module.name: set() for module in modules}
     for item in items:
-        if item.target in graph and item.target != item.importer and (item.importer, item.target) not in TYPE_ONLY:
+        if item.target in graph and item.target != item.importer:
             graph[item.importer].add(item.target)
     try:
         TopologicalSorter(graph).prepare()
@@ -442,6 +492,25 @@ def test_the_protocol_does_no_input_and_no_output() -> None:
 
 def test_the_core_never_imports_the_agent_author_surface() -> None:
     assert core_imports_surface(our_modules()) == []
+
+
+def test_each_package_of_the_bridge_is_imported_by_its_users_alone() -> None:
+    assert strangers(our_modules()) == []
+
+
+def test_the_core_is_loaded_without_the_packages_around_it() -> None:
+    assert loaded_with_the_core(our_modules()) == []
+
+
+def test_every_user_and_every_door_is_one() -> None:
+    found = {(item.importer, item.target) for item in imports(our_modules())}
+    assert OPENED.keys() - found == set()
+    assert [
+        (package, user)
+        for package, users in USERS.items()
+        for user in users
+        if not any(within(target, package) and fnmatchcase(importer, user) for importer, target in found)
+    ] == []
 
 
 def test_there_is_no_import_cycle() -> None:
@@ -534,10 +603,27 @@ def test_a_module_without_a_layer_is_found() -> None:
     assert unplaced([Module("gaia_bridge.novelty", "")]) == ["gaia_bridge.novelty has no layer"]
 
 
+def test_an_import_of_a_package_by_a_stranger_is_found() -> None:
+    modules = [Module("gaia_bridge_desk.doctor.files", ""), Module("gaia_bridge_desk.editors.jsonc", "")]
+    wrong = "import gaia_bridge_desk.doctor.files"
+    for importer in ("gaia_bridge.server.catalog", "gaia_bridge_daemon.front.place", "gaia.agents.base.agent"):
+        assert len(strangers([Module(importer, wrong), *modules])) == 1
+    assert strangers([Module("gaia_bridge_cli.doctor", wrong), *modules]) == []
+    assert strangers([Module("gaia_bridge_desk.editors.finding", wrong), *modules]) == []
+
+
+def test_an_import_that_loads_what_is_around_the_core_is_found() -> None:
+    modules = [Module("gaia_bridge_doors.openapi.transport", "")]
+    line = "from gaia_bridge_doors.openapi.transport import OpenApiTransport"
+    assert len(loaded_with_the_core([Module("gaia_bridge.client.transport_factory", line), *modules])) == 1
+    inside = f"def late():\n    {line}"
+    assert loaded_with_the_core([Module("gaia_bridge.client.transport_factory", inside), *modules]) == []
+
+
 @pytest.mark.parametrize("target", ["gaia", "gaia.agents.base", "gaia_agents"])
 def test_a_core_that_imports_the_surface_is_found(target: str) -> None:
-    assert len(core_imports_surface([Module("gaia_bridge.cli", f"import {target}")])) == 1
-    assert core_imports_surface([Module("gaia_bridge.cli", "import gaia_bridge.bridge")]) == []
+    assert len(core_imports_surface([Module("gaia_bridge_cli", f"import {target}")])) == 1
+    assert core_imports_surface([Module("gaia_bridge_cli", "import gaia_bridge.bridge")]) == []
 
 
 def test_a_cycle_is_found() -> None:
@@ -566,9 +652,9 @@ def test_a_library_in_the_wrong_module_is_found() -> None:
 
 
 def test_a_library_that_is_not_declared_is_found() -> None:
-    modules = [Module("gaia_bridge.cli", "import requests, json\nfrom sse_starlette.sse import EventSourceResponse")]
+    modules = [Module("gaia_bridge_cli", "import requests, json\nfrom sse_starlette.sse import EventSourceResponse")]
     assert undeclared(modules, ["sse-starlette"]) == [
-        "gaia_bridge.cli:1 imports requests, which pyproject.toml does not name"
+        "gaia_bridge_cli:1 imports requests, which pyproject.toml does not name"
     ]
 
 
@@ -583,7 +669,7 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 
 
 ENDLESS = {
-    "gaia_bridge.cli.background:_end": "ends at its deadline, and sleeps between two looks",
+    "gaia_bridge_cli.background:_end": "ends at its deadline, and sleeps between two looks",
     "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
     "gaia_bridge.sources.public_names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",

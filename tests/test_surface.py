@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 SURFACES = {
+    "gaia_bridge.cli": ["main"],
     "gaia_bridge.middleware": [
         "CallNext",
         "McpRequest",

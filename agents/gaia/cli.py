@@ -29,7 +29,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if args is None else args)
     if arguments[:1] == ["mcp"]:
-        from gaia_bridge.cli import main as bridge
+        from gaia_bridge_cli import main as bridge
 
         return bridge(arguments[1:], prog_name="gaia mcp")
     return _explain(arguments)

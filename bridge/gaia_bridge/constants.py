@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "BACKGROUND_FAREWELL",
+    "BRIDGE_PACKAGES",
     "DEFAULT_HOST",
     "DEFAULT_PORT",
     "JSON_LOG_BYTES",
@@ -43,7 +44,10 @@ MODEL_CLASS = "gaia.llm:OpenAIModel"
 WINDOW_AGENTS = {"code": "gaia_agents:CodeAgent.for_windows", "project": "gaia_agents:ProjectAgent.for_windows"}
 """The same, each working in the folder of the window that asks."""
 
-OWN_PACKAGES = ("gaia", "gaia_bridge")
+BRIDGE_PACKAGES = ("gaia_bridge", "gaia_bridge_cli", "gaia_bridge_daemon", "gaia_bridge_desk", "gaia_bridge_doors")
+"""What the bridge consists of."""
+
+OWN_PACKAGES = ("gaia", *BRIDGE_PACKAGES)
 """What lies between the bridge and the code of an agent's author: frames that explain nothing to that author."""
 
 OFFICIAL_REGISTRY = "https://registry.modelcontextprotocol.io"

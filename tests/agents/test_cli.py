@@ -21,9 +21,9 @@ def bridge_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]
         calls.append((list(args or ()), prog_name))
         return 7
 
-    module = ModuleType("gaia_bridge.cli")
+    module = ModuleType("gaia_bridge_cli")
     module.__dict__["main"] = bridge
-    monkeypatch.setitem(sys.modules, "gaia_bridge.cli", module)
+    monkeypatch.setitem(sys.modules, "gaia_bridge_cli", module)
     return calls
 
 

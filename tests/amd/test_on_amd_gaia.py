@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.amd.travel_agent import PROMPTS, RESOURCES, TOOLS
-from tests.bridge.cli.running import run
+from tests.cli.running import run
 from tests.support.on_demand import mcp
 
 DEADLINE = 20.0

@@ -11,7 +11,9 @@ import pytest
 
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.sources.upstream.source import Upstream
-from tests.support.bystanders import Holdings, answering, shared_endpoint, working_server
+from tests.support.bystanders import answering, nothing_left, shared_endpoint, working_server
+
+__all__ = ["bystander", "endpoint", "nothing_left", "working"]
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +28,6 @@ async def endpoint(working: Upstream) -> AsyncGenerator[Catalog]:
     """An endpoint with that server, an agent, and whatever a test starts."""
     async with shared_endpoint(working) as catalog:
         yield catalog
-
-
-@pytest.fixture
-async def nothing_left(anyio_backend: Any) -> AsyncGenerator[None]:
-    """The test leaves no process, descriptor, thread or task behind."""
-    before = Holdings.now()
-    yield
-    await before.nothing_more()
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge.client import Era
 from gaia_bridge.config import TrustStore
 from gaia_bridge.config.search_path import remember_search_path
 from gaia_bridge.config.workplaces import made_folder, own_folder
-from gaia_bridge.front.place import runtime_folder
 from gaia_bridge.model import ServerFeatures, ServerInfo
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered, default_cache_folder
+from gaia_bridge_cli.server_logs import ServerLogs, default_log_folder
+from gaia_bridge_daemon.front.place import runtime_folder
 
 
 def log() -> None:

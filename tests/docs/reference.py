@@ -18,9 +18,8 @@ from typing import Final, NamedTuple
 import click
 from msgspec import Struct
 
-import gaia_bridge.cli
+import gaia_bridge_cli
 from gaia_bridge import constants, settings
-from gaia_bridge.cli.program import program
 from gaia_bridge.config.entries import KEYS_OF, OPTION_KEYS
 from gaia_bridge.config.oauth_options import OAUTH_KEYS
 from gaia_bridge.config.tool_transforms import ARGUMENT_KEYS, TOOL_KEYS
@@ -34,6 +33,7 @@ from gaia_bridge.model import (
     StdioServerSpec,
     ToolTransform,
 )
+from gaia_bridge_cli.program import program
 from tests.docs.pages import DOCS
 
 __all__ = ["FOLDER", "PAGES", "Field", "fields_of", "main"]
@@ -106,7 +106,7 @@ def commands() -> str:
             command = program.get_command(context, name)
             assert command is not None
             text += _command(command, click.Context(command, info_name=name, parent=context))
-    codes = re.findall(r"^    (\d[\d, ]*?)   +(.+)$", gaia_bridge.cli.__doc__ or "", re.MULTILINE)
+    codes = re.findall(r"^    (\d[\d, ]*?)   +(.+)$", gaia_bridge_cli.__doc__ or "", re.MULTILINE)
     rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in codes)
     return f"{text}## Exit codes\n\n| code | meaning |\n| --- | --- |\n{rows}{_WRITTEN}"
 

@@ -6,10 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gaia_bridge.constants import BRIDGE_PACKAGES
 from tests.test_architecture import LAYERS, ROOT, layer_of
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-CORE = ROOT / "bridge" / "gaia_bridge"
+BRIDGE = ROOT / "bridge"
+CORE = BRIDGE / "gaia_bridge"
+AROUND = [name for name in BRIDGE_PACKAGES if name != CORE.name]
 METHODS_OF_MCP = re.compile(r"\b(?:elicitation|initialize|resources|server|subscriptions|tools)/[a-z]+$")
 """What looks like a path and is a method: the first words of both are the same for some."""
 
@@ -26,7 +29,9 @@ def problem_with(name: str) -> str | None:
     if (ROOT / name).exists():
         return None
     place, *parts = name.split(".")
-    folder, module = CORE / place, CORE / f"{place}.py"
+    package = next((BRIDGE / other for other in AROUND if (BRIDGE / other / place).is_dir()), CORE)
+    root = BRIDGE if place.startswith("gaia_bridge") else package
+    folder, module = root / place, root / f"{place}.py"
     if not parts:
         return None if folder.is_dir() or module.is_file() else f"{name}: nothing is there"
     if not module.is_file():
@@ -58,6 +63,13 @@ def test_every_module_and_function_that_the_page_names_is_there() -> None:
     names = sorted(set(named_paths(PAGE)))
     assert len(names) > 40
     assert [problem for name in names if (problem := problem_with(name))] == []
+
+
+def test_the_table_of_packages_has_every_room() -> None:
+    rows = dict(re.findall(r"^\| `(gaia_bridge_\w+)` \| ([^|]*)\|", PAGE, re.MULTILINE))
+    assert rows.keys() == set(AROUND)
+    rooms = {name: {path.parent.name for path in (BRIDGE / name).glob("*/__init__.py")} for name in AROUND}
+    assert {name: set(re.findall(r"`(\w+)/`", cell)) for name, cell in rows.items()} == rooms
 
 
 def test_the_table_of_layers_is_the_one_that_the_tests_enforce() -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 import pytest
 
-from gaia_bridge.cli import main
-from gaia_bridge.cli.program import program
+from gaia_bridge_cli import main
+from gaia_bridge_cli.program import program
 from tests.docs.pages import DOCS, blocks
 
 PAGE = DOCS / "background.md"
 
 
 def test_the_entry_of_the_page_is_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gaia_bridge.cli.install.own_program", lambda: ["/home/me/.local/bin/gaia-bridge"])
+    monkeypatch.setattr("gaia_bridge_cli.install.own_program", lambda: ["/home/me/.local/bin/gaia-bridge"])
     assert main(["install", "vscode", "--yes"]) == 0
     written = json.loads(Path("~/.config/Code/User/mcp.json").expanduser().read_text("utf-8"))
     [shown] = [block.text for block in blocks(PAGE)]

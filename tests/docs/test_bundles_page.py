@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from gaia_bridge.bundles import read_project, readme_claims
-from gaia_bridge.cli import main
-from gaia_bridge.cli.program import program
+from gaia_bridge_cli import main
+from gaia_bridge_cli.program import program
+from gaia_bridge_desk.bundles import read_project, readme_claims
 from tests.support.bundled import ENTRIES, write_project
 from tests.support.published_schemas import problems
 

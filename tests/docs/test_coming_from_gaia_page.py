@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gaia.cli import main as gaia
-from gaia_bridge.cli import main
+from gaia_bridge_cli import main
 from tests.docs.pages import DOCS, blocks
 
 PAGE = DOCS / "coming-from-gaia.md"

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
-from gaia_bridge.cli import main
-from gaia_bridge.cli.program import program
-from gaia_bridge.editors.formats import EDITORS, Editor, Scope
+from gaia_bridge_cli import main
+from gaia_bridge_cli.program import program
+from gaia_bridge_desk.editors.formats import EDITORS, Editor, Scope
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "editors.md").read_text("utf-8")
@@ -67,7 +67,7 @@ def test_every_command_that_is_shown_is_one_of_ours(page: Path) -> None:
 def test_the_change_that_is_shown_is_the_one_that_is_made(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gaia_bridge.cli.install.own_program", lambda: ["/home/me/.local/bin/gaia-bridge"])
+    monkeypatch.setattr("gaia_bridge_cli.install.own_program", lambda: ["/home/me/.local/bin/gaia-bridge"])
     [block] = re.findall(r"^```diff\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     file = Path(".config/Code/User/mcp.json")
     file.parent.mkdir(parents=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gaia_bridge.cli import main
 from gaia_bridge.discovery import load_agent
+from gaia_bridge_cli import main
 from tests.docs.pages import DOCS, blocks
 from tests.support.bridges import running_bridge
 

@@ -13,7 +13,8 @@ import pytest
 
 from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.discovery import load_agent
-from gaia_bridge.openai_api import app
+from gaia_bridge.server.http import error_bodies
+from gaia_bridge_doors.openai_api import app
 from tests.support.chat_endpoint import ChatAgent, chatting
 from tests.support.on_demand import openai
 
@@ -74,8 +75,10 @@ async def test_the_session_of_the_page_reaches_the_agent() -> None:
 
 
 def test_every_code_that_the_page_lists_is_one_that_is_given() -> None:
-    folder = Path(app.__file__).parent
-    source = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py")))
+    doors = Path(app.__file__).parents[1]
+    files = [path for room in ("conversation", "openai_api") for path in sorted((doors / room).rglob("*.py"))]
+    files.append(Path(error_bodies.__file__))
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
     rows = re.findall(r"^\| [\d, ]+ \| (.*?) \|", PAGE, re.MULTILINE)
     codes = {code for row in rows for code in re.findall(r"`(\w+)`", row)}
     assert len(codes) > 20

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli.program import program
 from gaia_bridge.config import parse_entry
 from gaia_bridge.model import OpenApiServerSpec
+from gaia_bridge_cli.program import program
 
 PAGE = Path(__file__).parents[2] / "docs" / "openapi.md"
 

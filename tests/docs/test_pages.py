@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import click
 import pytest
 
-from gaia_bridge.cli.program import program
+from gaia_bridge_cli.program import program
 from tests.docs.pages import DOCS, ROOT, Block, anchors, blocks, headings, links, pages
 from tests.docs.site import navigation, staged
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from gaia_bridge.cli.program import program
+from gaia_bridge_cli.program import program
 from tests.docs.pages import DOCS, links
 
 PAGES: Final = [DOCS / "questions.md", DOCS / "serve.md"]

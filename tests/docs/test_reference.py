@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gaia_bridge.cli.program import program
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge_cli.program import program
 from tests.docs.pages import anchors
 from tests.docs.reference import FOLDER, PAGES, fields_of
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from tests.bridge.cli.running import running
+from tests.cli.running import running
 from tests.process.driving import initialized, url_of
 from tests.support.example_programs import EXAMPLES, RUNNERS, Reader, write_runners
 from tests.support.installed_programs import needs

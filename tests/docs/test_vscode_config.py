@@ -11,9 +11,9 @@ from typing import Any
 import click
 import pytest
 
-from gaia_bridge.cli.program import program
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
-from gaia_bridge.editors.vscode import SERVER_NAME, TOKEN_VARIABLE, examples
+from gaia_bridge_cli.program import program
+from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE, examples
 
 FOLDER = Path(__file__).parents[2] / "vscode-config"
 

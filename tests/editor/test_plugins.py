@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.bundles import PluginForm, of_package, plugin_files, written
+from gaia_bridge_desk.bundles import PluginForm, of_package, plugin_files, written
 from tests.editor.real_vscode import browser, vscode, window
 from tests.support.bundled import ABOUT, contents, stand_ins
 from tests.support.installed_programs import required

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
-from gaia_bridge.editors.vscode import document, to_text
-from tests.bridge.cli.running import running
+from gaia_bridge_desk.editors.vscode import document, to_text
+from tests.cli.running import running
 from tests.editor.real_vscode import Window, browser, vscode, window
 from tests.process.driving import url_of
 from tests.support.installed_programs import required

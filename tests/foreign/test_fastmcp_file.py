@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import anyio.to_thread
 import pytest
 
-from tests.bridge.cli.running import running
+from tests.cli.running import running
 from tests.interaction.connecting import client_of
 from tests.process.driving import url_of
 from tests.support.bridges import text_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bridge.cli.running import running
+from tests.cli.running import running
 from tests.process.driving import url_of
 from tests.support.installed_programs import WITH_FASTMCP, needs, with_fastmcp
 

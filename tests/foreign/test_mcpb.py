@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.bundles import mcpb_bytes, mcpb_files
+from gaia_bridge_desk.bundles import mcpb_bytes, mcpb_files
 from tests.conformance.runner import node_binary
 from tests.foreign.test_foreign_clients import TYPESCRIPT
 from tests.support.bundled import ABOUT, contents

@@ -18,6 +18,8 @@ IMPORTS = {
     "gaia.agents.base.tools": ["_TOOL_REGISTRY", "get_tool_display_name", "tool"],
     "gaia_agents": ["CodeAgent", "ProjectAgent"],
     "gaia_bridge": ["__version__"],
+    "gaia_bridge.cli": ["main"],
+    "gaia_bridge_cli": ["main"],
 }
 """Every import that documents 001 and 003 make, and the packages of our own."""
 

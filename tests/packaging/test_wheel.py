@@ -11,10 +11,11 @@ from zipfile import ZipFile
 
 import pytest
 
+from gaia_bridge.constants import BRIDGE_PACKAGES
 from tests.packaging.environments import ROOT, build
 
 PACKAGES = {
-    "gaia_bridge": ROOT / "bridge" / "gaia_bridge",
+    **{name: ROOT / "bridge" / name for name in BRIDGE_PACKAGES},
     "gaia_agents": ROOT / "agents" / "gaia_agents",
     "_gaia_bridge_compat/gaia": ROOT / "agents" / "gaia",
 }
@@ -45,10 +46,10 @@ def expected_modules() -> set[str]:
     }
 
 
-def test_the_core_and_the_shipped_agents_stand_at_the_top_and_gaia_behind_a_path_file(wheel: Path) -> None:
+def test_the_bridge_and_the_shipped_agents_stand_at_the_top_and_gaia_behind_a_path_file(wheel: Path) -> None:
     info = f"gaia_mcp_bridge-{metadata(wheel)['Version']}.dist-info"
     tops = {PurePosixPath(name).parts[0] for name in names(wheel)}
-    assert tops == {"gaia_bridge", "gaia_agents", "_gaia_bridge_compat", "gaia_bridge.pth", info}
+    assert tops == {*BRIDGE_PACKAGES, "gaia_agents", "_gaia_bridge_compat", "gaia_bridge.pth", info}
 
 
 @pytest.mark.core

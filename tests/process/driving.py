@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gaia_bridge.protocol.json_types import JSON
-from tests.bridge.cli.running import DEADLINE, INITIALIZE, Running, running
+from tests.cli.running import DEADLINE, INITIALIZE, Running, running
 from tests.support.on_demand import mcp_types
 
 __all__ = ["AGENTS", "BOUND", "LEGACY", "MODERN", "LineClient", "OpenRequest", "initialized", "url_of"]

@@ -14,7 +14,7 @@ import anyio
 import psutil
 import pytest
 
-from tests.bridge.cli.running import run
+from tests.cli.running import run
 from tests.support.editors import Editing, EditorClient, Workbench, capabilities_of, stdio_server
 from tests.support.on_demand import acp
 from tests.support.scripted_model import call, say, scripted_model

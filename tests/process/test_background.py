@@ -21,10 +21,10 @@ import httpx2
 import psutil
 import pytest
 
-from gaia_bridge.cli import main
-from gaia_bridge.front import launching
 from gaia_bridge.protocol.json_types import JSON
-from tests.bridge.cli.running import DEADLINE
+from gaia_bridge_cli import main
+from gaia_bridge_daemon.front import launching
+from tests.cli.running import DEADLINE
 from tests.process.windows import AGENT, LISTS, User, Window, has_ended, user
 from tests.support.installed_programs import needs, required
 from tests.support.waiting import eventually

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.bridge.cli.running import DEADLINE, INITIALIZE, request
+from tests.cli.running import DEADLINE, INITIALIZE, request
 from tests.conformance.runner import free_port
 from tests.process.driving import AGENTS, BOUND
 

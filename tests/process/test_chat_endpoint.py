@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.server.http.token import load_or_create_token
-from tests.bridge.cli.running import Running, running
+from tests.cli.running import Running, running
 from tests.process.driving import BOUND
 from tests.support.on_demand import mcp, openai, openai_chat
 

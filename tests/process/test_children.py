@@ -13,7 +13,7 @@ import pytest
 
 from gaia_bridge.constants import STOP_DEADLINE
 from gaia_bridge.settings import HttpLimits, UpstreamLimits
-from tests.bridge.cli.running import DEADLINE, INITIALIZE, running
+from tests.cli.running import DEADLINE, INITIALIZE, running
 from tests.process.driving import AGENTS, BOUND, LineClient, OpenRequest, url_of
 from tests.process.liveness import LIVENESS_PORT, watching
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.protocol.json_types import JSON
-from tests.bridge.cli.running import DEADLINE, INITIALIZE, request
+from tests.cli.running import DEADLINE, INITIALIZE, request
 from tests.process.driving import AGENTS, BOUND, initialized
 
 STUCK = f"{AGENTS}:StuckAgent"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge import Client
-from gaia_bridge.bundles import PluginForm, gathered, plugin_files, written
+from gaia_bridge_desk.bundles import PluginForm, gathered, plugin_files, written
 from tests.support.bundled import ABOUT, document, stand_ins
 from tests.support.chat_endpoint import chatting
 from tests.support.editors import editing

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.settings import HttpLimits
-from tests.bridge.cli.running import INITIALIZE, run, running
+from tests.cli.running import INITIALIZE, run, running
 from tests.process.driving import AGENTS, BOUND, LEGACY, OpenRequest, url_of
 
 GRACE = HttpLimits().shutdown_grace

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bridge.cli.running import DEADLINE, Running
+from tests.cli.running import DEADLINE, Running
 from tests.process.driving import BOUND, LineClient, initialized
 from tests.process.lasting_agents import WAYS
 from tests.process.liveness import LIVENESS_PORT, watching

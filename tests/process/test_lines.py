@@ -15,7 +15,7 @@ import pytest
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
-from tests.bridge.cli.running import DEADLINE, INITIALIZE, request, running
+from tests.cli.running import DEADLINE, INITIALIZE, request, running
 from tests.process.driving import AGENTS, BOUND, LEGACY, MODERN, LineClient, initialized
 from tests.support.on_demand import mcp_types
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bridge.cli.running import DEADLINE, run
+from tests.cli.running import DEADLINE, run
 from tests.process.driving import initialized
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bridge.cli.running import INITIALIZE, request, running
+from tests.cli.running import INITIALIZE, request, running
 from tests.process.driving import AGENTS
 from tests.support.gated_servers import gate
 from tests.support.upstreams import raw_server

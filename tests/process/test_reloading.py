@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge import ToolError
 from gaia_bridge.testing import RecordingClient, connected
-from tests.bridge.cli.running import running
+from tests.cli.running import running
 from tests.process.driving import url_of
 from tests.support.waiting import PATIENCE
 

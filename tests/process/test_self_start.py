@@ -13,7 +13,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.bridge.cli.running import DEADLINE, running
+from tests.cli.running import DEADLINE, running
 from tests.interaction.connecting import client_of
 from tests.process.driving import AGENTS, url_of
 

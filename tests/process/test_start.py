@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bridge.cli.running import running
+from tests.cli.running import running
 from tests.process.driving import OpenRequest, url_of
 from tests.support.waiting import PATIENCE
 
@@ -47,11 +47,11 @@ SLOW = {
     "yaml",
     "gaia.agents.chat.engine",
     "gaia.llm.openai_model",
-    "gaia_bridge.cli.banner",
-    "gaia_bridge.client.openapi",
+    "gaia_bridge_cli.banner",
+    "gaia_bridge_doors.openapi",
     "gaia_bridge.server.http.guard",
     "gaia_bridge.server.http.listener",
-    "gaia_bridge.openai_api.app",
+    "gaia_bridge_doors.openai_api.app",
     "gaia_bridge.server.http.app",
 }
 """What an agent on stdio has no use for, until it is asked for more than a tool."""
@@ -60,7 +60,7 @@ SLOW_WITH_A_SERVER = SLOW - {"shutil"}
 """What a bridge on stdio has no use for whose servers are programs."""
 
 SLOW_OVER_HTTP = SLOW - {
-    "gaia_bridge.cli.banner",
+    "gaia_bridge_cli.banner",
     "gaia_bridge.server.http.app",
     "gaia_bridge.server.http.guard",
     "gaia_bridge.server.http.listener",
@@ -100,7 +100,7 @@ SLOW_FOR_COMMANDS = SLOW_FOR_EDITS - {"email.message", "http.client", "ssl"} | {
 }
 """What a command has no use for that only talks to a running bridge."""
 
-SLOW_FOR_HELP = SLOW_FOR_COMMANDS - {"shutil"} | {"gaia_bridge.cli.serve", "gaia_bridge.cli.servers", "http.client"}
+SLOW_FOR_HELP = SLOW_FOR_COMMANDS - {"shutil"} | {"gaia_bridge_cli.serve", "gaia_bridge_cli.servers", "http.client"}
 """What the help has no use for: the commands that it names are among it."""
 
 AGENT = """\
@@ -195,10 +195,10 @@ def test_an_agent_over_http_has_no_use_for_a_router_until_somebody_asks_for_anot
 
 
 def test_a_command_that_asks_a_running_bridge_imports_nothing_slow() -> None:
-    code = "import sys; from gaia_bridge.cli import main; main(['status', '--port', '1']); print(*sys.modules)"
+    code = "import sys; from gaia_bridge_cli import main; main(['status', '--port', '1']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     imported = set(result.stdout.split())
-    assert "gaia_bridge.cli.servers.running_bridge" in imported
+    assert "gaia_bridge_cli.servers.running_bridge" in imported
     assert imported & SLOW_FOR_COMMANDS == set()
 
 
@@ -224,7 +224,7 @@ def test_a_command_that_writes_what_people_begin_with_imports_nothing_slow(
     monkeypatch.chdir(tmp_path)
     _, imported = imported_by(*command.split())
     assert list(tmp_path.rglob("weather_agent.py"))
-    assert "gaia_bridge.projects" in imported
+    assert "gaia_bridge_desk.projects" in imported
     assert imported & SLOW_FOR_EDITS == set()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.bridge.cli.running import DEADLINE
+from tests.cli.running import DEADLINE
 from tests.process.test_blocked_streams import full_pipe
 
 COMMANDS = {

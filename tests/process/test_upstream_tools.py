@@ -12,7 +12,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.bridge.cli.running import running
+from tests.cli.running import running
 from tests.interaction.connecting import DEADLINE, ERAS, client_of
 from tests.interaction.results import call, text_of, wire
 from tests.process.driving import AGENTS, url_of

@@ -17,7 +17,7 @@ from typing import Any, Final
 import psutil
 
 from gaia_bridge.protocol.json_types import JSON
-from tests.bridge.cli.running import DEADLINE, Running
+from tests.cli.running import DEADLINE, Running
 from tests.process.driving import LEGACY, MODERN, LineClient
 from tests.support.processes import command_of
 from tests.support.waiting import eventually

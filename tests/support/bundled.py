@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gaia_bridge.bundles import Contents, Metadata, gathered
+from gaia_bridge_desk.bundles import Contents, Metadata, gathered
 
 __all__ = ["ABOUT", "ENTRIES", "SECRET", "contents", "document", "stand_ins", "write_project"]
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import anyio
 import psutil
+import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.content import resource_link
@@ -31,7 +32,7 @@ from gaia_bridge.sources.upstream.source import Upstream
 from tests.support.processes import command_of
 from tests.support.upstreams import FakeRequest, raw_server, running, shared_endpoints, text_of
 
-__all__ = ["Holdings", "answering", "pid_of", "shared_endpoint", "working_server"]
+__all__ = ["Holdings", "answering", "nothing_left", "pid_of", "shared_endpoint", "working_server"]
 
 PATIENCE = 1.0
 """Seconds in which a server answers, whatever others do meanwhile."""
@@ -247,3 +248,11 @@ def _descriptors() -> list[str]:
 def _is_of_the_runner(task: asyncio.Task[Any]) -> bool:
     """Whether it lives as long as the event loop: `sse_starlette` has one task in each that served an event stream."""
     return getattr(task.get_coro(), "__qualname__", "").startswith(("TestRunner.", "_shutdown_watcher"))
+
+
+@pytest.fixture
+async def nothing_left(anyio_backend: Any) -> AsyncGenerator[None]:
+    """The test leaves no process, descriptor, thread or task behind."""
+    before = Holdings.now()
+    yield
+    await before.nothing_more()

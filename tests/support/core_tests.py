@@ -13,9 +13,9 @@ __all__ = ["FOLDERS", "MODULES", "SLOW", "TESTS", "holds_marks", "is_core"]
 TESTS = Path(__file__).parents[1]
 
 FOLDERS = """
-    agents/chat bridge/acp bridge/bundles bridge/calls bridge/chaining bridge/config bridge/editors bridge/json_schema
-    bridge/loop_guard bridge/openai_api bridge/peer bridge/protocol bridge/results bridge/runtime bridge/sanitize
-    bridge/server bridge/sources/agent bridge/tool_search gaia_agents
+    agents/chat doors/acp desk/bundles bridge/calls bridge/chaining bridge/config desk/editors bridge/json_schema
+    bridge/loop_guard doors/openai_api bridge/peer bridge/protocol bridge/results bridge/runtime bridge/sanitize
+    bridge/server bridge/sources/agent bridge/tool_search doors/conversation gaia_agents
 """.split()
 """Whole folders, whose tests need next to no other process."""
 
@@ -25,7 +25,7 @@ DIRECTLY = "agents bridge".split()
 MODULES = """
     agents/llm/test_settings.py agents/mcp/aio/test_handles.py agents/mcp/client/test_mcp_client.py
     agents/mcp/client/transports/test_base.py agents/mcp/test_mixin.py
-    bridge/cli/test_banner.py bridge/cli/test_output.py
+    cli/test_banner.py cli/test_output.py
     agents/mcp/toolset/test_schema_converter.py bridge/client/oauth/test_grants.py bridge/client/oauth/test_store.py
     bridge/client/test_lists.py bridge/client/test_negotiation.py bridge/client/test_questions.py
     bridge/client/test_requests.py bridge/client/test_rounds.py bridge/client/test_subscriptions.py
@@ -41,9 +41,9 @@ MODULES = """
 """Single modules of folders with tests that start processes or take long."""
 
 SLOW = """
-    agents/chat/test_as_models.py agents/chat/test_load.py agents/chat/test_over_http.py bridge/acp/test_servers.py
-    bridge/bundles/test_started.py bridge/calls/test_call_log.py bridge/config/test_file_editor.py
-    bridge/openai_api/test_lent_tools.py bridge/openai_api/test_responses.py bridge/results/test_text_pieces.py
+    agents/chat/test_as_models.py agents/chat/test_load.py agents/chat/test_over_http.py doors/acp/test_servers.py
+    desk/bundles/test_started.py bridge/calls/test_call_log.py bridge/config/test_file_editor.py
+    doors/conversation/test_lent_tools.py doors/openai_api/test_responses.py bridge/results/test_text_pieces.py
     bridge/server/http/test_connection.py bridge/server/test_backlog.py bridge/server/test_garbage.py
     bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
     bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py

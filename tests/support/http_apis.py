@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import uvicorn
 
-from gaia_bridge.client.openapi.transport import OpenApiTransport
 from gaia_bridge.client.transport import Link
 from gaia_bridge.model import OpenApiServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge_doors.openapi.transport import OpenApiTransport
 from tests.support.waiting import PATIENCE
 
 __all__ = ["Api", "api", "served", "served_app"]

@@ -117,22 +117,22 @@ if TYPE_CHECKING:
     import openai
     import openai.types.chat as openai_chat
 
-    import gaia_bridge.acp.prompts as acp_prompts
-    import gaia_bridge.acp.serving as acp_serving
     import gaia_bridge.client.oauth.discovery as oauth_discovery
     import gaia_bridge.client.oauth.grants as oauth_grants
     import gaia_bridge.client.oauth.interaction as oauth_interaction
     import gaia_bridge.client.oauth.provider as oauth_provider
     import gaia_bridge.client.oauth.store as oauth_store
+    import gaia_bridge_doors.acp.prompts as acp_prompts
+    import gaia_bridge_doors.acp.serving as acp_serving
     import tests.conformance.fixture_server as fixture_server
     import tests.oracle.sdk_server as sdk_server
     import tests.servers.pushing_server as pushing_server
     import tests.servers.stdio_upstream as stdio_upstream
 else:
     acp = _OnDemand("acp")
-    acp_prompts = _OnDemand("gaia_bridge.acp.prompts")
+    acp_prompts = _OnDemand("gaia_bridge_doors.acp.prompts")
     acp_schema = _OnDemand("acp.schema")
-    acp_serving = _OnDemand("gaia_bridge.acp.serving")
+    acp_serving = _OnDemand("gaia_bridge_doors.acp.serving")
     fixture_server = _OnDemand("tests.conformance.fixture_server")
     mcp = _OnDemand("mcp")
     mcp_auth = _OnDemand("mcp.shared.auth")

@@ -1,4 +1,4 @@
-"""Published schemas of forms in which servers are described: `tests/bridge/bundles/schemas` says where each is from."""
+"""Published schemas of forms in which servers are described: `tests/desk/bundles/schemas` says where each is from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jsonschema_rs
 
 __all__ = ["problems", "schema"]
 
-_FOLDER: Final = Path(__file__).parents[1] / "bridge" / "bundles" / "schemas"
+_FOLDER: Final = Path(__file__).parents[1] / "desk" / "bundles" / "schemas"
 
 
 def schema(name: str) -> dict[str, Any]:

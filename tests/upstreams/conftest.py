@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gaia_bridge.model import ServerSpec
-from tests.bridge.cli.running import running
+from tests.cli.running import running
 from tests.process.driving import AGENTS, url_of
 from tests.support.installed_programs import needs
 from tests.upstreams.catalogs import Catalog, official_catalogs

@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from gaia_bridge.cli import main
+from gaia_bridge_cli import main
 from tests.support.installed_programs import PythonPackages, needs, required
 
 UV = PythonPackages(("uv==0.13.9",))

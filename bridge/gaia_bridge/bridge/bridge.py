@@ -34,7 +34,6 @@ from gaia_bridge.model import (
     ServerOptions,
     ServerSpec,
 )
-from gaia_bridge.openai_api.models import Models
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.server.backlog import Backlog
@@ -50,6 +49,7 @@ from gaia_bridge.sources.upstream.source import Upstream
 
 if TYPE_CHECKING:
     from gaia_bridge.middleware.base import Middleware
+    from gaia_bridge_doors.conversation.models import Models
 
 __all__ = ["Bridge"]
 
@@ -123,7 +123,7 @@ class Bridge(ServedBridge):
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
         self._everything: Catalog
-        self._models = Models(self.settings.chats)
+        self._models = _chat_models(self.settings)
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._report = Report(self._endpoints, self._models, lambda: self.left_out())
         self._scopes: dict[str, anyio.CancelScope] = {}
@@ -466,3 +466,10 @@ class Bridge(ServedBridge):
         endpoint = Endpoint(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
+
+
+def _chat_models(settings: Settings) -> Models:
+    """Open the door for clients that ask agents as models."""
+    from gaia_bridge_doors.conversation.models import Models
+
+    return Models(settings.chats)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import INTERNAL_ERROR
-from gaia_bridge.server.http.guard import body_for
+from gaia_bridge.server.http.error_bodies import body_for
 from gaia_bridge.server.http.mount import at_root
 
 __all__ = ["MountedBridge"]

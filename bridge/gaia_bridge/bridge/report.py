@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from gaia_bridge.composition.composed import innermost
 from gaia_bridge.contract import JSON
 from gaia_bridge.model import LeftOut, ServerInfo, SourceKind
-from gaia_bridge.openai_api.models import Models
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.version import __version__
+
+if TYPE_CHECKING:
+    from gaia_bridge_doors.conversation.models import Models
 
 __all__ = ["GROUPS", "INFO", "Report"]
 

@@ -16,7 +16,6 @@ from gaia_bridge.bridge.report import Report
 from gaia_bridge.composition.composed import innermost
 from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.errors import PublishError
-from gaia_bridge.openai_api.models import Models
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from gaia_bridge.server.http.access_policy import AccessPolicy
+    from gaia_bridge_doors.conversation.models import Models
 
 __all__ = ["ServedBridge"]
 
@@ -166,7 +166,7 @@ class ServedBridge(ABC):
         return make_app(find, self._report.routes, policy, self._chat_routes)
 
     def _chat_routes(self) -> Iterable[BaseRoute]:
-        from gaia_bridge.openai_api.app import chat_routes
+        from gaia_bridge_doors.openai_api.app import chat_routes
 
         return chat_routes(self._models, self.dispatcher(), self.settings.chats)
 

@@ -68,7 +68,7 @@ def transport_for(
         case HttpServerSpec():
             return _http_transport(spec, limits, interaction)
         case OpenApiServerSpec():
-            from gaia_bridge.client.openapi.transport import OpenApiTransport
+            from gaia_bridge_doors.openapi.transport import OpenApiTransport
 
             return OpenApiTransport(spec, limits)
         case AgentServerSpec():

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from msgspec import Struct
 
-from gaia_bridge.constants import OWN_PACKAGES
+from gaia_bridge.constants import BRIDGE_PACKAGES, OWN_PACKAGES
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.likeness import did_you_mean
 
@@ -21,7 +21,6 @@ __all__ = ["describe_fault", "short_path"]
 
 _NOT_IMPORTED = re.compile("cannot import name '(?P<name>[^']+)' from '(?P<module>[^']+)'")
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
-_CORE = "gaia_bridge"
 
 
 def short_path(path: Path | str) -> str:
@@ -106,7 +105,7 @@ def _where(frames: Sequence[_Frame]) -> str:
 
 
 def _is_refusal(frames: Sequence[_Frame]) -> bool:
-    return bool(frames) and frames[-1].package == _CORE
+    return bool(frames) and frames[-1].package in BRIDGE_PACKAGES
 
 
 def _frames(error: BaseException) -> Iterator[_Frame]:
@@ -123,7 +122,7 @@ def _is_foreign(frame: _Frame) -> bool:
     import sysconfig
 
     is_stdlib = frame.file.startswith(sysconfig.get_path("stdlib")) and not _is_installed(frame)
-    return not frame.file.startswith("<") and not is_stdlib and frame.package != _CORE
+    return not frame.file.startswith("<") and not is_stdlib and frame.package not in BRIDGE_PACKAGES
 
 
 def _is_project(frame: _Frame) -> bool:

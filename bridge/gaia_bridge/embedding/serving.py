@@ -15,9 +15,6 @@ import anyio
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.contents import Servers
-from gaia_bridge.cli.bridge_runner import ServeOptions, run
-from gaia_bridge.cli.exit_codes import exit_code_of
-from gaia_bridge.cli.logs import log_to_stderr
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import BridgeError
@@ -93,6 +90,11 @@ def _serve(
     origins: Iterable[str] = (),
     **contents: Any,
 ) -> None:
+    # The command line is above the core; who calls this has asked for it.
+    from gaia_bridge_cli.bridge_runner import ServeOptions, run
+    from gaia_bridge_cli.exit_codes import exit_code_of
+    from gaia_bridge_cli.logs import log_to_stderr
+
     bridge = _bridge_of(agents, contents)
     stdio = (port is None and _is_started_by_a_client()) if stdio is None else stdio
     command_line = ServeOptions(

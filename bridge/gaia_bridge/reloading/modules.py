@@ -13,11 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from gaia_bridge.constants import OWN_PACKAGES
 from gaia_bridge.runtime.unloading import unload
 
 __all__ = ["OwnModules", "Unloaded"]
 
-_NEVER: Final = frozenset({"__main__", "__mp_main__", "gaia", "gaia_bridge"})
+_NEVER: Final = frozenset({"__main__", "__mp_main__", *OWN_PACKAGES})
 """The program, and the bridge: whoever changes these starts it again."""
 
 _PACKAGES: Final = frozenset({"site-packages", "dist-packages"})

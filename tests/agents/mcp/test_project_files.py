@@ -16,7 +16,7 @@ from gaia.mcp import MCPClientManager, MCPClientMixin
 from gaia.mcp.client import MCPConfig
 from gaia_bridge.config import TrustStore
 from gaia_bridge.config.approvals import approvals_are_needed, approvals_needed
-from tests.bridge.cli.running import run
+from tests.cli.running import run
 from tests.support.processes import background_threads
 
 RAW_SERVER = Path(__file__).parents[2] / "servers" / "raw_server.py"

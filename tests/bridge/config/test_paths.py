@@ -57,7 +57,7 @@ def test_where_there_is_none_at_all_it_is_said_what_to_set(monkeypatch: pytest.M
 
 @pytest.mark.requirement("F-227")
 def test_the_program_and_its_children_do_not_take_an_empty_home_for_the_root_folder() -> None:
-    code = "import os, gaia_bridge.cli as cli; cli.main(['agents', '-h']); print(os.path.expanduser('~/.gaia'))"
+    code = "import os, gaia_bridge_cli as cli; cli.main(['agents', '-h']); print(os.path.expanduser('~/.gaia'))"
     ended = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "HOME": ""},

@@ -26,9 +26,9 @@ from tests.support.chat_endpoint import QUESTION, ChatAgent
 pytestmark = pytest.mark.anyio
 
 TO_SOURCES: Final = {
-    "composition/composed.py": "a source that delegates to the one inside of it",
-    "server/methods.py": "what answers requests, which the middleware is around",
-    "server/skill_methods.py": "the files of a skill, for those methods",
+    "gaia_bridge/composition/composed.py": "a source that delegates to the one inside of it",
+    "gaia_bridge/server/methods.py": "what answers requests, which the middleware is around",
+    "gaia_bridge/server/skill_methods.py": "the files of a skill, for those methods",
 }
 """The modules that ask sources, and why these may."""
 
@@ -87,7 +87,7 @@ DOORS: Final[dict[str, Callable[[Bridge, Post], Awaitable[str]]]] = {
     "an endpoint of its own": embedded("modern", CALL, "danger"),
     "by name, at an endpoint of its own": embedded("modern", BY_NAME, "danger"),
 }
-"""Every way to a tool; those of editors are in `tests/bridge/acp`."""
+"""Every way to a tool; those of editors are in `tests/doors/acp`."""
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -124,7 +124,7 @@ async def test_a_call_by_name_of_a_tool_that_there_is_not_is_seen_as_it_came() -
 
 
 def test_nobody_asks_a_source_beside_what_answers_requests() -> None:
-    root = Path(gaia_bridge.__file__).parent
+    root = Path(gaia_bridge.__file__).parents[1]
     asked = ("call_tool", "get_prompt", "read_resource")
     found = {
         str(file.relative_to(root).as_posix())

@@ -117,7 +117,7 @@ def test_an_end_that_no_loop_has_is_closed_once() -> None:
 
 
 def test_no_loop_is_given_a_pipe_in_any_other_way() -> None:
-    root = Path(gaia_bridge.__file__).parent
+    root = Path(gaia_bridge.__file__).parents[1]
     users = {path.name for path in root.rglob("*.py") if "connect_read_pipe" in path.read_text(encoding="utf-8")}
     users |= {path.name for path in root.rglob("*.py") if "connect_write_pipe" in path.read_text(encoding="utf-8")}
     assert users == {"pipe_end.py"}

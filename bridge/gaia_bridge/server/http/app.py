@@ -2,7 +2,7 @@
 
 Paths: `/mcp`, `/mcp/server-card`, `/sse` and `/messages/` for everything, the same below `/agents/{name}` and
 `/servers/{name}` for one source alone, `POST /` for a single JSON-RPC call without a session, and `/health`, `/ready`,
-`/status` and `/tools` for people and monitors; `gaia_bridge.openai_api` adds those below `/v1/`.
+`/status` and `/tools` for people and monitors; `gaia_bridge_doors.openai_api` adds those below `/v1/`.
 """
 
 from __future__ import annotations

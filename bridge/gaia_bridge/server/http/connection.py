@@ -27,12 +27,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from gaia_bridge.constants import KIB
-from gaia_bridge.openai_api.errors import NEVER_AGAIN
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
 from gaia_bridge.server.http.departures import DISCONNECT, Departure
-from gaia_bridge.server.http.guard import REQUEST_ID, body_for, error_body
+from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for, error_body
+from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
 from gaia_bridge.server.http.request_heads import (
     BODY_ARRIVED,

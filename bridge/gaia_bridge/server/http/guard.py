@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gaia_bridge.openai_api.errors import CHAT_PREFIX, refusal_body
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
+from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
 from gaia_bridge.server.http.refusal_log import Refusals
 from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE_BODY
@@ -39,13 +39,10 @@ from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE
 if TYPE_CHECKING:
     from gaia_bridge.server.http.cross_origin import CrossOrigin
 
-__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "bearer_token", "body_for", "error_body", "replaying"]
+__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "bearer_token", "replaying"]
 
 HEALTH_PATH = "/health"
 """The only path that `GET` may read without the token: a supervisor has none, and is told nothing but that we live."""
-
-INVALID_REQUEST = -32600
-"""JSON-RPC 2.0 section 5.1: what was sent is not a valid request."""
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
 """Response headers that a script on an allowed page may read."""
@@ -75,27 +72,6 @@ _REMEDY = "The token is in ~/.gaia/bridge-token of whoever runs `gaia-bridge ser
 
 REQUEST_ID = "gaia_bridge.request_id"
 """Where a scope says which JSON-RPC request it is, once that was read."""
-
-
-def error_body(message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None) -> bytes:
-    """Return the JSON-RPC error that answers a request, serialised; without an id where only its head is known."""
-    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
-    return json.dumps(error, separators=(",", ":")).encode()
-
-
-def body_for(
-    path: str, status: int, message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None
-) -> bytes:
-    """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
-
-    Args:
-        path: What was asked for.
-        status: The HTTP status.
-        message: What came, what was expected, what to do.
-        code: The JSON-RPC error code.
-        request_id: The JSON-RPC request, if it is known.
-    """
-    return refusal_body(status, message) if path.startswith(CHAT_PREFIX) else error_body(message, code, request_id)
 
 
 def bearer_token(authorization: bytes) -> bytes:

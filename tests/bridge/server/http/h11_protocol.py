@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from gaia_bridge.server.http.guard import error_body
+from gaia_bridge.server.http.error_bodies import error_body
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["StrictH11", "StrictH11Config"]

@@ -17,7 +17,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.transports.stdio import ClaimedStdio, Owed
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.bridge.cli.running import INITIALIZE, request
+from tests.cli.running import INITIALIZE, request
 from tests.support.agents import one_tool
 from tests.support.upstreams import raw_server
 from tests.support.virtual_time import VIRTUAL_TIME

@@ -1,0 +1,63 @@
+"""What is answered to a request that is refused: an error that the clients of its path can read.
+
+Below `/v1/` that is OpenAI's, so that its client libraries make their own exceptions of it; elsewhere it is JSON-RPC's.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.escaping import valid_text
+
+__all__ = ["CHAT_PREFIX", "NEVER_AGAIN", "body_for", "chat_error", "error_body"]
+
+CHAT_PREFIX: Final = "/v1/"
+"""How the paths of OpenAI's API begin."""
+
+_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_REFUSAL_CODES: Final = {401: "invalid_api_key", 403: "origin_not_allowed", 413: "request_too_large"}
+NEVER_AGAIN: Final = {"x-should-retry": "false"}
+"""OpenAI's own client libraries send a request again after many failures, unless told not to. A turn may have run tools
+by then, and what may have had an effect is never sent twice."""
+
+
+def error_body(message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None) -> bytes:
+    """Return the JSON-RPC error that answers a request, serialised; without an id where only its head is known."""
+    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+    return json.dumps(error, separators=(",", ":")).encode()
+
+
+def body_for(
+    path: str, status: int, message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None
+) -> bytes:
+    """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
+
+    Args:
+        path: What was asked for.
+        status: The HTTP status.
+        message: What came, what was expected, what to do.
+        code: The JSON-RPC error code.
+        request_id: The JSON-RPC request, if it is known.
+    """
+    if not path.startswith(CHAT_PREFIX):
+        return error_body(message, code, request_id)
+    if status == 401:
+        message += " Clients of this API send what they call the API key in this way."
+    return to_json(chat_error(status, message, _REFUSAL_CODES.get(status)))
+
+
+def chat_error(status: int, message: str, code: str | None = None, param: str | None = None) -> JSON:
+    """Return an error of OpenAI's API.
+
+    Args:
+        status: The HTTP status.
+        message: What came, what was expected, what to do.
+        code: A word for programs.
+        param: The field of the request that it is about.
+    """
+    kind = _TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": valid_text(message), "type": kind, "param": param, "code": code}}

@@ -1,0 +1,263 @@
+"""`gaia-bridge import`: takes over the servers that an editor, or any file of one, lists."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from gaia_bridge.config import ServersConfig, launch_line_text
+from gaia_bridge.config.foreign_entries import doubts
+from gaia_bridge.errors import BridgeError, ConfigError
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.sanitize.redaction import MASK
+from gaia_bridge_cli.collection import imported_for_good
+from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
+from gaia_bridge_cli.import_sources import Source, servers_listed, sources_of, sources_of_editor
+from gaia_bridge_cli.install import complete_editor
+from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.servers.asked_secrets import keeper_for, sealed, secrets_option, with_asked
+from gaia_bridge_cli.servers.common import config_option, print_rows
+from gaia_bridge_cli.servers.keeping import KeptIn, keep
+from gaia_bridge_cli.servers.kept_secrets import replaced, secrets_in
+from gaia_bridge_cli.servers.list_commands import address_of
+from gaia_bridge_cli.servers.pasted_entries import server_name
+from gaia_bridge_desk.editors.formats import EDITORS
+from gaia_bridge_desk.editors.reading import Found
+
+__all__ = ["import_servers"]
+
+Taken = list[tuple[Source, Found]]
+
+_SHOWN = 60
+"""Characters of an address or a command line in the table; the whole is shown below where it matters."""
+
+
+@click.command("import", short_help="Take over the servers that an editor has.")
+@click.argument("source", required=False, metavar="[EDITOR|FILE|-]", shell_complete=complete_editor)
+@click.option("--only", multiple=True, metavar="NAME", help="Take this server alone; repeatable.")
+@click.option(
+    "--project-file",
+    "named",
+    multiple=True,
+    metavar="FILE",
+    help="Take the servers of this file of a project without a question for each; repeatable.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; what is taken is shown all the same.")
+@click.option("--no-connect", is_flag=True, help="Do not try whether they work.")
+@secrets_option
+@click.option("--local/--global", "local", default=None, help="Into ./mcp_servers.json, or ~/.gaia/mcp_servers.json.")
+@click.option("--force", is_flag=True, help="Replace entries of the same name.")
+@click.option("--dry-run", is_flag=True, help="Show what would be taken, and change nothing.")
+@config_option
+def import_servers(
+    source: str | None,
+    only: tuple[str, ...],
+    named: tuple[str, ...],
+    yes: bool,
+    no_connect: bool,
+    secrets: str | None,
+    local: bool | None,
+    force: bool,
+    dry_run: bool,
+    config: Path | None,
+) -> int:
+    """Take over the servers that an editor has, or that any file of one lists, into the configuration.
+
+    Comments, inputs, files of variables and references are understood as that editor means them, and what it has
+    switched off stays off. What is taken is shown first, and asked for: the servers of the user's own files at once,
+    and each one of a project's file, a file that you name or a pasted text by itself, as somebody else may have written
+    it. Then each is tried. The bridge itself is left out, and so is what has a name that is taken. The editor's file
+    stays as it is.
+
+    Without EDITOR, it is shown what each editor has.
+    """
+    if source is None:
+        return _show_all()
+    sources = sources_of(source)
+    _refuse_strange(named, sources)
+    found = servers_listed(sources)
+    unknown = set(only) - {server.name for _, server in found}
+    if unknown:
+        raise ConfigError(source, f"lists no server {min(unknown)!r}", f"it lists: {_names(found)}")
+    if not found:
+        raise ConfigError(source, "lists no servers", 'expected {"mcpServers": {NAME: {"command": ...}}}, or alike')
+    wanted = [(each, server) for each, server in found if not only or server.name in only]
+    taken = _without_left_out(wanted, config, force)
+    if taken:
+        print_rows(("NAME", "SERVER", "FILE", "STATE"), [_row(each, server) for each, server in taken])
+    if dry_run:
+        for _, server in taken:
+            _show(server, server.entry, whole=True, dry=True)
+        return ExitCode.OK
+    names_itself = {os.path.abspath(path) for path in (*named, *([source] if yes else ()))}
+    agreed = _agreed(taken, names_itself, yes=yes or not taken)
+    if taken and not agreed:
+        click.echo("nothing was taken", err=True)
+    keeper = keeper_for(secrets, {server.name: server.entry for _, server in agreed}, "taken")
+    kept, code = _keep_all(agreed, keeper, KeptIn(config, local, force, untried=True))
+    if kept and not no_connect:
+        _try(ServersConfig(config), kept)
+    return code
+
+
+def _refuse_strange(named: tuple[str, ...], sources: list[Source]) -> None:
+    """Refuse a file that was named and is not read.
+
+    Raises:
+        ConfigError: There is one; names those that are read.
+    """
+    paths = {os.path.abspath(each.path): each.label for each in sources if each.path is not None}
+    if strange := [path for path in named if os.path.abspath(path) not in paths]:
+        raise ConfigError("--project-file", f"{strange[0]} is not read", f"read are: {', '.join(paths.values())}")
+
+
+def _agreed(taken: Taken, named: set[str], *, yes: bool) -> Taken:
+    """The servers that the user wants: all of the user's own files or none, and of others each that is said.
+
+    Args:
+        taken: The servers.
+        named: The paths of the files of others that were named for it.
+        yes: Whether the user's own are wanted without a question.
+
+    Raises:
+        NobodyToAskError: Something has to be asked, and nobody is there.
+    """
+    own = [(each, server) for each, server in taken if each.is_own]
+    others = [(each, server) for each, server in taken if not each.is_own]
+    unnamed = {each.label for each, _ in others if not _is_named(each, named, yes=yes)}
+    asks = can_ask()
+    nothing = not (own and yes) and all(each.label in unnamed for each, _ in others)
+    if not asks and taken and nothing:
+        for _, server in taken:
+            _show(server, server.entry, whole=True)
+        hint = "" if not unnamed else f"; of {', '.join(sorted(unnamed))}, {_how_to_name(others)}"
+        raise NobodyToAskError(
+            printable(f"nothing was taken: there is no terminal to ask on; --yes takes what is shown{hint}", None)
+        )
+    for _, server in own:
+        _show(server, server.entry, whole=False)
+    agreed = own if yes or (own and click.confirm(_question(own), default=True, err=True)) else []
+    for each, server in others:
+        _show(server, server.entry, whole=True)
+        question = f"{printable(each.label)} may be by somebody else. Take {printable(server.name)}?"
+        if each.label not in unnamed or (asks and click.confirm(question, default=False, err=True)):
+            agreed.append((each, server))
+        else:
+            reason = "" if asks else f": {_how_to_name(others)}"
+            click.echo(printable(f"{server.name} of {each.label} is left out{reason}", None), err=True)
+    return agreed
+
+
+def _is_named(source: Source, named: set[str], *, yes: bool) -> bool:
+    return yes if source.path is None else os.path.abspath(source.path) in named
+
+
+def _how_to_name(others: Taken) -> str:
+    if any(each.path is None for each, _ in others):
+        return "which may be by somebody else, say --yes as well"
+    return "which may be by somebody else, --project-file FILE takes the servers without a question"
+
+
+def _question(own: Taken) -> str:
+    count = len(own)
+    return f"Take {'this server' if count == 1 else f'these {count} servers'} of your own files?"
+
+
+def _keep_all(agreed: Taken, keeper: str, place: KeptIn) -> tuple[list[str], int]:
+    """Keep each server.
+
+    Returns:
+        Those that were kept and are not disabled, and the exit code of the first that could not be.
+    """
+    failed: BridgeError | None = None
+    kept: list[str] = []
+    for each, server in agreed:
+        name = server_name(server.name)
+        try:
+            entry = with_asked(name, sealed(name, server.entry, keeper), server.inputs, keeper)
+            keep(name, entry, replace(place, folder=each.folder), False)
+        except BridgeError as error:
+            click.echo(f"error: {printable(one_line(str(error)), None)}", err=True)
+            failed = failed or error
+            continue
+        for variable, about in server.inputs.items():
+            if f"${{env:{variable}}}" in str(entry):
+                click.echo(printable(f"note: set {variable}, which the editor asked for: {about}", None), err=True)
+        if entry.get("disabled") is not True:
+            kept.append(name)
+    return kept, ExitCode.OK if failed is None else exit_code_of(failed)
+
+
+def _try(servers: ServersConfig, kept: list[str]) -> None:
+    """Say which servers work; one that does not is kept all the same, as it may work later."""
+    with imported_for_good():
+        from gaia_bridge_cli.servers.trying import tried
+
+    rows: list[tuple[str, ...]] = list(tried(servers, kept).items())
+    print_rows(("NAME", "TRIED"), rows)
+
+
+def _show_all() -> int:
+    """Show what the files of editors list."""
+    rows: list[tuple[str, ...]] = []
+    for editor in EDITORS:
+        try:
+            for each in sources_of_editor(editor):
+                names = [server.name for _, server in servers_listed([each]) if not server.is_ours]
+                rows.append((editor.name, ", ".join(names) or "none", each.label))
+        except ConfigError as error:
+            rows.append((editor.name, f"error: {error}", ""))
+    if not rows:
+        click.echo("no editor has a file with servers", err=True)
+        return ExitCode.OK
+    print_rows(("EDITOR", "SERVERS", "FILE"), rows)
+    click.echo("gaia-bridge import EDITOR takes them over")
+    return ExitCode.OK
+
+
+def _names(found: Taken) -> str:
+    return ", ".join(one_line(server.name, 60) for _, server in found) or "none"
+
+
+def _without_left_out(found: Taken, config: Path | None, force: bool) -> Taken:
+    """The servers that can be taken over; of each other one, it is said why not."""
+    taken: Taken = []
+    names = set(ServersConfig(config).entries) if not force else set[str]()
+    labels: dict[str, str] = {}
+    for each, server in found:
+        name = server_name(server.name)
+        reason = server.problem
+        if server.is_ours:
+            reason = "it is this bridge itself"
+        elif reason is None and name in names:
+            reason = f"there is a server {name!r} already; --force replaces it"
+        elif reason is None and name in labels:
+            reason = f"{labels[name]} lists a server of that name, which is taken"
+        if reason is None:
+            labels[name] = each.label
+            taken.append((each, server))
+        else:
+            click.echo(printable(f"{server.name} is left out: {reason}", None), err=True)
+    return taken
+
+
+def _row(source: Source, server: Found) -> tuple[str, ...]:
+    state = "disabled" if server.entry.get("disabled") is True else "active"
+    return server.name, one_line(address_of(server.entry), _SHOWN), source.label, state
+
+
+def _show(server: Found, entry: JSON, *, whole: bool, dry: bool = False) -> None:
+    """Show what a server is, what does not come with it, and what to look at twice; secrets are masked."""
+    shown = dict(entry)
+    for secret in secrets_in(shown):  # arguments and addresses, too
+        shown = replaced(shown, secret, MASK)
+    lines = launch_line_text(shown).splitlines() if whole else []
+    notes = [*(f"note: {note}" for note in server.notes), *(f"warning: {doubt}" for doubt in doubts(shown))]
+    if lines or notes:
+        click.echo(printable(f"{server.name}: {lines[0] if lines else ''}".rstrip(), None), err=not dry)
+    for line in (*lines[1:], *notes):
+        click.echo(printable(f"  {line}", None), err=not dry)

@@ -1,0 +1,89 @@
+"""`gaia-bridge init` and `gaia-bridge new`: a project, or one more agent, to begin with."""
+
+from __future__ import annotations
+
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from gaia_bridge.config import current_folder
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge_cli.exit_codes import ExitCode
+from gaia_bridge_cli.origin import installed_from
+from gaia_bridge_desk.projects import (
+    agent_files,
+    names_of,
+    names_of_file,
+    project_files,
+    write_files,
+    write_folder,
+)
+
+__all__ = ["init", "new"]
+
+_TESTS = "tests"
+"""The folder of tests, where the current folder has one."""
+
+
+@click.command(short_help="Write a new project with an agent and its test.")
+@click.argument("name")
+def init(name: str) -> int:
+    """Write a new project into the folder NAME: an agent, its test, and what VS Code and pip need.
+
+    The agent, its module and its class are called after the folder, in names that Python takes. A folder that exists is
+    never written to.
+    """
+    folder = Path(name)
+    names = names_of(folder.name or name)
+    write_folder(folder, project_files(names))
+    _tell(f"wrote {printable(name)}, with the agent {names.published} in {names.module}.py and its test")
+    # The folder's name may begin with a hyphen, or hold a space.
+    _tell(f"next: cd -- {shlex.quote(name)} && {_test()} && gaia-bridge dev {names.module}.py")
+    if (clone := installed_from()) is None:
+        make = "make the environment .venv in it, as its README.md says"
+    else:  # which may be in no package index
+        pip = ".venv/bin/pip install"
+        packages = f"{shlex.quote(str(clone))} --editable . --group test"
+        make = f"in it, run: python3 -m venv .venv && {pip} --upgrade pip && {pip} {packages}"
+    _tell(f"for VS Code: {make}; .vscode/mcp.json starts the bridge there")
+    return ExitCode.OK
+
+
+@click.command(short_help="Add an agent and its test to the current folder.")
+@click.argument("kind", type=click.Choice(["agent"]), metavar="agent")
+@click.argument("name")
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="The file.  [default: NAME_agent.py]")
+def new(kind: str, name: str, file: Path | None) -> int:
+    """Add an agent to the current folder, and its test: to the folder `tests` if there is one, else beside it.
+
+    Files that exist are never written to.
+    """
+    names, folder = names_of(name), Path()
+    if file is not None:
+        if file.suffix != ".py":
+            problem = f"{file.name!r} is no Python file; expected a name that ends in .py"
+            raise ConfigError("--file", problem, f"write --file {names.module}.py")
+        names, folder = names_of_file(names, file.stem), file.parent
+    current_folder()  # which may be gone
+    tests = f"{_TESTS}/" if folder == Path() and Path(_TESTS).is_dir() else ""
+    files = agent_files(names, tests=tests)
+    write_files(folder, files)
+    agent, test = (str(folder / path) for path in files)
+    _tell(f"wrote {printable(agent)}, with the agent {names.published}, and {printable(test)}")
+    _tell(f"next: {_test()} {shlex.quote(test)} && gaia-bridge serve {shlex.quote(agent)}")
+    if folder == Path() and Path("pyproject.toml").is_file():
+        line = f'{names.published} = "{names.module}:{names.class_name}"'
+        _tell(f'to have it found once it is installed, add to [project.entry-points."gaia.agents"]: {line}')
+    return ExitCode.OK
+
+
+def _test() -> str:
+    """The command that runs tests, as far as they can be run here."""
+    return "python -m pytest" if find_spec("pytest") is not None else "pip install pytest && python -m pytest"
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

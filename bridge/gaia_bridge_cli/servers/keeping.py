@@ -1,0 +1,206 @@
+"""Keeps an entry in the configuration: what `add` and `import` do with what they were given."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge_cli.collection import imported_for_good
+from gaia_bridge_cli.exit_codes import ExitCode
+from gaia_bridge_cli.servers.asked_secrets import sealed
+from gaia_bridge_cli.servers.common import print_json
+from gaia_bridge_cli.servers.kept_secrets import left_behind
+from gaia_bridge_cli.servers.portable_entries import portable
+
+if TYPE_CHECKING:
+    from gaia_bridge.config import Layer
+    from gaia_bridge.model import ServerSpec
+    from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["KeptIn", "done", "keep", "note_secrets"]
+
+_LATER = "set it, or say --no-connect: then it may come later"
+
+
+class KeptIn(Struct, frozen=True):
+    """Where an entry is to be kept, and how.
+
+    Args:
+        config: The only file that counts, if one was named.
+        local: Into the project's file, or the user's; if neither was said, into the one that `add` chooses.
+        force: Whether it may replace one of the same name.
+        untried: Whether it is kept without being tried.
+        folder: Where its relative paths begin; the current folder if not given.
+        keeper: Where its secrets go, once it is known to work: a place, or `clear`.
+    """
+
+    config: Path | None
+    local: bool | None
+    force: bool
+    untried: bool
+    folder: Path | None = None
+    keeper: str = "clear"
+
+
+def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
+    """Try a server, and keep its entry if it works.
+
+    Args:
+        name: What it is called.
+        entry: Its entry.
+        place: Where it is kept, and how.
+        as_json: Whether programs read what is said of it.
+
+    Raises:
+        ConfigError: It cannot be kept there, or its name is taken.
+        ServerUnavailableError: It does not work.
+    """
+    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
+    from gaia_bridge.config.search_path import remember_search_path
+    from gaia_bridge.errors import ConfigError
+
+    config, local = place.config, place.local
+    servers = ServersConfig(config, strict=True)
+    to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
+    if not place.force and (owner := servers.owner(name)) is not None:
+        raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
+    target = servers.target(name, to)
+    if target.error is not None:
+        raise target.error
+    changed: list[str] = []
+    if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
+        entry, changed = portable(entry, place.folder or current_folder())
+    spec = _understood(name, entry, target, later=place.untried)
+    wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
+    for change in changed:
+        click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
+    entry = sealed(name, entry, place.keeper)
+    old, is_first = target.entries.get(name), target.kind is LayerKind.GLOBAL and not target.entries
+    path = servers.add(name, entry, to=target.kind, replace=place.force)
+    if target.kind is not LayerKind.GLOBAL or target.approved_as(entry) is not None:
+        TrustStore().approve(
+            target.approved_as(entry) or path, name, entry
+        )  # what the user typed need not be shown to the user again
+    remember_search_path(os.environ)
+    code = done("added", name, [path], as_json)
+    note_secrets(old, entry)
+    if is_first:
+        _note_shipped_agents()
+    if wants_login:
+        where = f" --config {shlex.quote(str(config))}" if config else ""
+        click.echo(printable(f"it wants a login; now run: gaia-bridge login {shlex.quote(name)}{where}"), err=True)
+    return code
+
+
+def done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
+    """Say what was changed, and where.
+
+    Args:
+        what: What was done.
+        name: The server.
+        paths: The files.
+        as_json: Whether programs read it.
+    """
+    if as_json:
+        print_json({"done": what, "name": name, "files": list(map(str, paths))})
+    else:
+        preposition = {"added": "to", "removed": "from"}.get(what, "in")
+        for path in paths:
+            click.echo(printable(f"{what} {name} {preposition} {path}"))
+    return ExitCode.OK
+
+
+def note_secrets(old: object, new: JSON | None = None) -> None:
+    """Say which secrets an entry has left behind, which are not removed: another one may refer to them.
+
+    Args:
+        old: The entry that is gone.
+        new: The one in its place.
+    """
+    for place in left_behind(old, new):
+        told = f"note: its old secret is still in {place}; remove it there if no other configuration refers to it"
+        click.echo(printable(told, None), err=True)
+
+
+def _note_shipped_agents() -> None:
+    """Say that editors show the servers from now on, where they have shown the agents that ship."""
+    from gaia_bridge_desk.editors.installed import InstalledFiles
+
+    if InstalledFiles().has_any():
+        told = (
+            "note: editors that start `gaia-bridge connect` without --agent have your servers from now on, and the "
+            "agents that ship no longer; to have both: gaia-bridge install EDITOR --agent code --agent project"
+        )
+        click.echo(told, err=True)
+
+
+def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
+    """Try a server, and say who it is; or whether it first wants to know who we are.
+
+    Raises:
+        ServerUnavailableError: It does not work.
+    """
+    with imported_for_good():
+        from gaia_bridge.errors import ServerUnavailableError
+        from gaia_bridge_cli.servers.server_connection import LoginNeededError, reach
+        from gaia_bridge_cli.servers.server_probe import probe
+        from gaia_bridge_cli.servers.trying import introduced
+
+    try:
+        found = reach(spec, probe)
+    except LoginNeededError:
+        return True
+    except ServerUnavailableError as error:
+        hint = "it is not added; with --no-connect it is, without being tried"
+        meant = _meant_instead(spec, error.problem)
+        raise ServerUnavailableError(spec.name, f"{error.problem}; {meant}{hint}") from None
+    click.echo(introduced(found), err=as_json)
+    return False
+
+
+def _meant_instead(spec: ServerSpec, problem: str) -> str:
+    """What somebody may have meant who named something that is no MCP server; empty, or with a `; ` at its end."""
+    from urllib.parse import urlsplit
+
+    from gaia_bridge.model import HttpServerSpec, StdioServerSpec
+
+    if isinstance(spec, StdioServerSpec) and problem.startswith("it exited with code 0"):
+        file = next((word for word in spec.args if word.endswith(".py")), None)
+        agent = f" (an agent in it is published by `gaia-bridge serve {shlex.quote(file)}`)" if file else ""
+        return f"a server does not end, but waits for messages, so perhaps the program starts none{agent}; "
+    if isinstance(spec, HttpServerSpec) and ("HTTP 404" in problem or "HTTP 405" in problem):
+        path = urlsplit(spec.url).path
+        if path.endswith((".json", ".yaml", ".yml")):
+            return f"an OpenAPI document is added by `gaia-bridge add {shlex.quote(spec.name)} --openapi URL`; "
+        if path in ("", "/"):
+            return f"most servers have a path, such as {spec.url.rstrip('/')}/mcp; "
+    return ""
+
+
+def _understood(name: str, entry: JSON, target: Layer, *, later: bool) -> ServerSpec | None:
+    """What the entry says; `None` if that depends on what is not there now, and it is only used later.
+
+    Raises:
+        ConfigError: The entry cannot be used.
+    """
+    from gaia_bridge.config import EntryError, MissingReferenceError
+    from gaia_bridge.errors import ConfigError
+
+    try:
+        parsed = target.parsed(name, entry)
+    except EntryError as error:
+        if not (later and isinstance(error, MissingReferenceError)):
+            hint = _LATER if isinstance(error, MissingReferenceError) else ""
+            raise ConfigError(f"server {name!r}", str(error), hint) from None
+        click.echo(printable(f"note: {error}", None), err=True)
+        return None
+    for warning in parsed.warnings:
+        click.echo(f"note: {warning}", err=True)
+    return parsed.spec

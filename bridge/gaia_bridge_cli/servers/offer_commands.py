@@ -1,0 +1,162 @@
+"""`gaia-bridge read`, `prompt`: what a server offers beside its tools."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge_cli.collection import imported_for_good
+from gaia_bridge_cli.exit_codes import ExitCode
+from gaia_bridge_cli.questions import can_ask
+from gaia_bridge_cli.servers.common import Activity, json_option, print_json, unknown_hint
+from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_options
+
+if TYPE_CHECKING:
+    from gaia_bridge.client.transport import Transport
+    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["prompt", "read"]
+
+
+@click.command(cls=TargetCommand, short_help="Read a resource of a server or agent.")
+@target_options
+@click.argument("uri")
+@json_option
+def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
+    """Read a resource of a server or agent, by its URI.
+
+    TARGET is what `tools` takes; a command goes last: read URI -- COMMAND. Text is printed as it is on anything but a
+    terminal, and so is a single resource that is no text.
+    """
+    with imported_for_good():
+        from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
+        from gaia_bridge_cli.servers.server_probe import UnknownNameError, read_resource
+
+    async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> JSON:
+        delegate = CallerDelegate(reached.name, activity, asks=can_ask() and not as_json)
+        return await read_resource(transport, limits, uri, activity, reached.spec.options, delegate)
+
+    reached = target_of(target, config, **bridge)
+    try:
+        result = reached.reach(ask)
+    except UnknownNameError as error:
+        said = f"; it says: {one_line(error.said, 300)}" if error.said else ""
+        raise click.UsageError(
+            f"{reached.name} has no resource {uri!r} ({unknown_hint(error.known, uri)}){said}"
+        ) from None
+    if as_json:
+        print_json(result)
+    else:
+        contents = result.get("contents")
+        _print_contents([item for item in contents if is_object(item)] if is_array(contents) else [])
+    return ExitCode.OK
+
+
+@click.command(cls=TargetCommand, context_settings={"ignore_unknown_options": True})
+@target_options
+@click.argument("name")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
+@json_option
+def prompt(
+    target: str, name: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any
+) -> int:
+    """Get a prompt of a server or agent.
+
+    TARGET is what `tools` takes; a command goes last: prompt NAME [ARGUMENTS] -- COMMAND. On a terminal, required
+    arguments that are missing are asked for, unless with --json.
+    """
+    with imported_for_good():
+        from gaia_bridge_cli.servers.arguments import ArgumentsError
+        from gaia_bridge_cli.servers.asked_arguments import arguments_for, prompt_schema, refuse_no_arguments
+        from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
+        from gaia_bridge_cli.servers.server_probe import UnknownNameError, get_prompt
+
+    asks = can_ask() and not as_json
+
+    async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> JSON:
+        async def given(definition: JSON) -> JSON:
+            schema = prompt_schema(definition)
+            return _texts(await arguments_for(arguments, schema, activity=activity, asks=asks))
+
+        delegate = CallerDelegate(reached.name, activity, asks=asks)
+        return await get_prompt(transport, limits, name, given, activity, reached.spec.options, delegate)
+
+    refuse_no_arguments(arguments)
+    reached = target_of(target, config, **bridge)
+    try:
+        result = reached.reach(ask)
+    except UnknownNameError as error:
+        raise click.UsageError(f"{reached.name} has no prompt {name!r} ({unknown_hint(error.known, name)})") from None
+    except ArgumentsError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        print_json(result)
+    else:
+        _print_messages(result)
+    return ExitCode.OK
+
+
+def _texts(arguments: JSON) -> JSON:
+    """The arguments of a prompt, which are all texts.
+
+    Raises:
+        ArgumentsError: One is none.
+    """
+    from gaia_bridge_cli.servers.arguments import ArgumentsError
+
+    for key, value in arguments.items():
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise ArgumentsError(f"{key!r} is {kind}; expected a text, as all arguments of prompts are: {key}=TEXT")
+    return arguments
+
+
+def _print_contents(contents: list[JSON]) -> None:
+    if not contents:
+        click.echo("the resource is empty", err=True)
+    terminal = sys.stdout.isatty()
+    show = partial(printable, limit=None) if terminal else str
+    for item in contents:
+        text, blob = item.get("text"), item.get("blob")
+        if isinstance(text, str):
+            lines = text.split("\n") if terminal else [text]
+            click.echo("\n".join(map(show, lines)).encode(errors="backslashreplace"), nl=not text.endswith("\n"))
+        elif isinstance(blob, str):
+            _print_blob(
+                blob, str(item.get("mimeType") or "data of an unknown type"), shown=terminal or len(contents) > 1
+            )
+
+
+def _print_blob(blob: str, kind: str, *, shown: bool) -> None:
+    try:
+        data = base64.b64decode(blob, validate=True)
+    except (ValueError, binascii.Error):
+        click.echo(f"what came as {one_line(kind)} is no base64; --json shows it", err=True)
+        return
+    if shown:
+        click.echo(f"[{one_line(kind)}, {len(data):,} bytes; send it to a file, or use --json]")
+    else:
+        click.echo(data, nl=False)
+
+
+def _print_messages(result: JSON) -> None:
+    from gaia_bridge.results.rendering import ContentStyle, render_block
+
+    messages = result.get("messages")
+    style = ContentStyle(terminal=sys.stdout.isatty())
+    for message in messages if is_array(messages) else ():
+        if not is_object(message):
+            continue
+        text = f"{one_line(str(message.get('role')), 20)}: {render_block(message.get('content'), style)}"
+        click.echo(text.encode(errors="backslashreplace"))
+    if not messages:
+        click.echo("the prompt is empty", err=True)

@@ -1,0 +1,286 @@
+"""Asks one upstream server what the commands show: who it is, what it offers, how quick it is, what a tool answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake, connect
+from gaia_bridge.client.transport import Transport, UpstreamError
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import Progress, ServerOptions, ToolTransform
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY, declares
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.eras import only_era
+from gaia_bridge.sources.upstream.feature_lists import LISTS, no_features, with_list
+from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
+from gaia_bridge_cli.servers.common import Activity
+
+__all__ = [
+    "PINGS",
+    "Answer",
+    "Probe",
+    "UnknownNameError",
+    "call",
+    "get_prompt",
+    "probe",
+    "read_resource",
+    "shown_tools",
+]
+
+PINGS = 3
+"""How often the server is asked whether it is there; the best of them tells most about the server."""
+
+_LOG_LEVEL = "info"
+"""From where on log messages of a called tool are shown; a server of the handshake era has a level of its own."""
+
+
+class UnknownNameError(Exception):
+    """The server has no tool, prompt or resource of that name.
+
+    Args:
+        known: Those that it has.
+        said: What the server said of it, if it was asked.
+    """
+
+    def __init__(self, known: list[str], said: str = "") -> None:
+        super().__init__("unknown name")
+        self.known = known
+        self.said = said
+
+
+class Probe(Struct, frozen=True):
+    """What a server is like. All times in seconds."""
+
+    handshake: ServerHandshake
+    connected: float
+    """Until the handshake was complete; with a child process, its start included."""
+    listed: float
+    """For all lists."""
+    ping: float | None
+    """The best round trip, if the server answers pings at all."""
+    definitions: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
+    """By the kinds of `vocabulary.LIST_FIELDS`; those that the server has."""
+    problems: list[str] = field(default_factory=list[str])
+    """What did not work although the server promised it."""
+
+
+class Answer(Struct, frozen=True):
+    """What came of one call."""
+
+    result: JSON
+    """The wire result."""
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tool says that it failed."""
+        return self.result.get("isError") is True
+
+
+async def probe(
+    transport: Transport, limits: UpstreamLimits, activity: Activity, options: ServerOptions | None = None
+) -> Probe:
+    """Connect, read every list, ping, and say goodbye.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        activity: Where to say what is being done.
+        options: What its entry says of it.
+
+    Raises:
+        UpstreamError: There is no connection.
+    """
+    started = anyio.current_time()
+    async with connect(transport, ClientDelegate(), limits, only=only_era(options or ServerOptions())) as connection:
+        connected = anyio.current_time() - started
+        problems: list[str] = []
+        definitions: dict[str, list[JSON]] = {}
+        started = anyio.current_time()
+        for kind in LIST_FIELDS:
+            activity.connected(f"reading its {kind}s")
+            if declares(connection.handshake.capabilities, kind):
+                await _read(connection, kind, definitions, problems)
+        listed = anyio.current_time() - started
+        activity.connected("asking whether it is there")
+        ping = await _ping(connection, problems)
+        return Probe(connection.handshake, connected, listed, ping, definitions, problems)
+
+
+async def call(
+    transport: Transport,
+    limits: UpstreamLimits,
+    tool: str,
+    arguments: Callable[[JSON], Awaitable[JSON]],
+    activity: Activity,
+    options: ServerOptions | None = None,
+    delegate: ClientDelegate | None = None,
+) -> Answer:
+    """Connect and call one tool.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        tool: The tool's name, as it is shown.
+        arguments: Makes its arguments, given its `inputSchema`.
+        activity: Where to say what is being done, and how far it is.
+        options: What its entry says of it; of its tools, too.
+        delegate: Who we are to the server; nobody who can be asked, if `None`.
+
+    Raises:
+        UnknownNameError: The server has no such tool.
+        ToolError: The configuration hides one of the arguments.
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer as it should.
+    """
+
+    async def on_progress(report: Progress) -> None:
+        reached = f"{report.progress:g}" + ("" if report.total is None else f"/{report.total:g}")
+        activity.progress(f"{reached} {report.message or ''}")
+
+    async with _connected(transport, limits, options, delegate) as connection:
+        activity.connected("reading its tools")
+        shown = shown_tools(await connection.list_all("tool"), options.tools if options else {})
+        tools = {item["name"]: item for item in shown.features.tools}
+        if tool not in tools:
+            raise UnknownNameError(sorted(tools))
+        schema = tools[tool].get("inputSchema")
+        own, given = shown.call(tool, await arguments(schema if is_object(schema) else {}))
+        params: JSON = {"name": own, "arguments": given}
+        if connection.handshake.modern:
+            params["_meta"] = {LOG_LEVEL_KEY: _LOG_LEVEL}
+        activity.doing(f"calling {tool}")
+        started = anyio.current_time()
+        result = await connection.request("tools/call", params, on_progress=on_progress)
+        return Answer(result, anyio.current_time() - started)
+
+
+async def get_prompt(
+    transport: Transport,
+    limits: UpstreamLimits,
+    prompt: str,
+    arguments: Callable[[JSON], Awaitable[JSON]],
+    activity: Activity,
+    options: ServerOptions | None = None,
+    delegate: ClientDelegate | None = None,
+) -> JSON:
+    """Connect and get one prompt.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        prompt: Its name.
+        arguments: Makes its arguments, given its definition.
+        activity: Where to say what is being done.
+        options: What its entry says of it.
+        delegate: Who we are to the server.
+
+    Raises:
+        UnknownNameError: The server has no such prompt.
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer as it should.
+    """
+    async with _connected(transport, limits, options, delegate) as connection:
+        activity.connected("reading its prompts")
+        declared = declares(connection.handshake.capabilities, "prompt")
+        found = await connection.list_all("prompt") if declared else []
+        prompts: dict[str, JSON] = {item["name"]: item for item in found if _named(item)}
+        if prompt not in prompts:
+            raise UnknownNameError(sorted(prompts))
+        given = await arguments(prompts[prompt])
+        activity.doing(f"getting {prompt}")
+        return await connection.request("prompts/get", {"name": prompt, "arguments": given})
+
+
+async def read_resource(
+    transport: Transport,
+    limits: UpstreamLimits,
+    uri: str,
+    activity: Activity,
+    options: ServerOptions | None = None,
+    delegate: ClientDelegate | None = None,
+) -> JSON:
+    """Connect and read one resource.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        uri: Its URI, which need not be listed.
+        activity: Where to say what is being done.
+        options: What its entry says of it.
+        delegate: Who we are to the server.
+
+    Raises:
+        UnknownNameError: The server refuses, and lists no such resource.
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer as it should.
+    """
+    async with _connected(transport, limits, options, delegate) as connection:
+        activity.connected(f"reading {uri}")
+        if not declares(connection.handshake.capabilities, "resource"):
+            raise UnknownNameError([])
+        try:
+            return await connection.request("resources/read", {"uri": uri})
+        except ProtocolError as error:
+            found = await connection.list_all("resource")
+            known = [item["uri"] for item in found if is_object(item) and isinstance(item.get("uri"), str)]
+            if uri in known:
+                raise
+            raise UnknownNameError(known, f"{error.message} ({error.code})") from None
+
+
+def _connected(
+    transport: Transport, limits: UpstreamLimits, options: ServerOptions | None, delegate: ClientDelegate | None
+) -> AbstractAsyncContextManager[Connection]:
+    options, delegate = options or ServerOptions(), delegate or ClientDelegate()
+    # Servers of both eras may ask by requests, which only the handshake era has.
+    era = Era.LEGACY if delegate.capabilities else None
+    return connect(transport, delegate, limits, era=era, only=only_era(options))
+
+
+def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -> TransformedTools:
+    """The tools of a server as the commands show them: as the configuration wants them, if it says anything of them.
+
+    Args:
+        items: What the server listed. Where nothing is made of them, they are shown whatever they are.
+        tailorings: What the configuration makes of them.
+    """
+    features = no_features("")
+    if transforms:
+        features = with_list(features, LISTS[0], items)
+    else:
+        features = replace(features, tools=tuple(item for item in items if _named(item)))
+    return transformed(features, ServerOptions(tools=transforms))
+
+
+async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:
+    try:
+        found = await connection.list_all(kind)
+    except ProtocolError as error:
+        if kind != "resource template":  # which many servers with resources do not have
+            problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
+    except UpstreamError as error:
+        problems.append(f"its {kind}s cannot be listed: it {error}")
+    else:
+        definitions[kind] = [item for item in found if is_object(item)]
+
+
+async def _ping(connection: Connection, problems: list[str]) -> float | None:
+    try:
+        return min([await connection.ping() for _ in range(PINGS)])
+    except ProtocolError as error:
+        problems.append(f"it does not answer pings: {error.message} ({error.code})")
+    except UpstreamError as error:
+        problems.append(f"it does not answer pings: it {error}")
+    return None
+
+
+def _named(item: Any) -> bool:
+    return is_object(item) and isinstance(item.get("name"), str)

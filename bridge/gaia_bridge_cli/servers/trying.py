@@ -1,0 +1,86 @@
+"""Tries several servers at once, and says of each in one line whether it works."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import anyio
+
+from gaia_bridge.client.oauth.errors import LoginRequiredError
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
+from gaia_bridge.config import ServersConfig
+from gaia_bridge.errors import ConfigError, ProtocolError
+from gaia_bridge.model import AgentServerSpec, ServerSpec
+from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.settings import DoctorLimits, UpstreamLimits
+from gaia_bridge_cli.servers.common import Activity, activity, usable_spec
+from gaia_bridge_cli.servers.server_probe import Probe, probe
+
+__all__ = ["introduced", "tried"]
+
+
+def introduced(found: Probe) -> str:
+    """Who a server says it is, and how much it offers."""
+    number = len(found.definitions.get("tool", []))
+    name = " ".join(str(found.handshake.info.get(key, "")) for key in ("name", "version"))
+    said = f"{one_line(name) or 'a server'}, MCP {found.handshake.revision}"
+    return f"{said}: {number} tool{'' if number == 1 else 's'}"
+
+
+def tried(servers: ServersConfig, names: Collection[str], limits: DoctorLimits | None = None) -> dict[str, str]:
+    """Start or reach servers as the bridge does, some at a time, and return the outcome of each by its name.
+
+    Args:
+        servers: The configuration that lists them.
+        names: The servers.
+        limits: How many at once, and for how long.
+    """
+    limits = limits or DoctorLimits()
+    said = dict.fromkeys(names, f"not tried: the others took {limits.servers_timeout:g} s")
+    at_once = anyio.CapacityLimiter(limits.servers)
+
+    async def one(name: str) -> None:
+        try:
+            spec = usable_spec(servers, name)
+        except ConfigError as error:
+            said[name] = f"not now: {one_line(error.problem)}"
+            return
+        async with at_once:
+            said[name] = await _said_of(spec, limits)
+
+    async def all_of_them() -> None:
+        with anyio.move_on_after(limits.servers_timeout):
+            async with anyio.create_task_group() as tasks:
+                for name in names:
+                    tasks.start_soon(one, name)
+
+    with activity(f"trying {', '.join(names)}"):
+        anyio.run(all_of_them)
+    return said
+
+
+async def _said_of(spec: ServerSpec, limits: DoctorLimits) -> str:
+    if isinstance(spec, AgentServerSpec):
+        return "an agent of the bridge"
+    bounds = limits_for(UpstreamLimits(), spec)
+    secretless = Redactor(secrets_of(spec))
+    try:
+        with anyio.fail_after(limits.server_timeout):
+            found = await probe(transport_for(spec, bounds, _ignored), bounds, Activity(), spec.options)
+            return f"works: {introduced(found)}"
+    except TimeoutError:
+        return f"does not work now: it took longer than {limits.server_timeout:g} s"
+    except Exception as error:
+        cause = only_error_in(error)
+        if isinstance(cause, LoginRequiredError):
+            return f"wants a login: gaia-bridge login {spec.name}"
+        if not isinstance(cause, UpstreamError | ProtocolError):
+            raise
+        return f"does not work now: it {one_line(secretless(str(cause)), 300)}"
+
+
+def _ignored(line: str) -> None:
+    """Take no notice of what a server says beside."""

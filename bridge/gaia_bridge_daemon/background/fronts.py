@@ -1,0 +1,291 @@
+"""Serves the fronts of editors: each is a client of its own, as if it had a bridge of its own on stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from socket import socket
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskStatus
+from msgspec import Struct
+
+from gaia_bridge.errors import PublishError
+from gaia_bridge.loop_guard.process_ancestry import LINEAGE
+from gaia_bridge.protocol.framing import LineFramer
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.runtime.peer_credentials import is_of_this_user
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.transports.lines import LineClient
+from gaia_bridge.settings import Settings
+from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.front.greeting import (
+    DRAIN,
+    GREETING,
+    KEEP,
+    LINE_BYTES,
+    MOVE,
+    REST,
+    SERVE,
+    STATUS,
+    STATUS_BYTES,
+    STOP,
+    GreetingError,
+    read_greeting,
+    written,
+)
+from gaia_bridge_daemon.front.launching import FOR_EVER
+from gaia_bridge_daemon.front.place import Scope
+
+__all__ = ["Fronts"]
+
+logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 256 * 1024
+
+_LOOP: Final = "take that entry out of its configuration"
+
+
+class _Front(Struct, eq=False):
+    """One front that is being served."""
+
+    pid: int
+    source: str
+    folder: str
+    since: float
+    client: LineClient
+    writer: asyncio.StreamWriter
+
+
+class Fronts:
+    """The fronts of a bridge.
+
+    Args:
+        scope: What is published: a front that wants something else is refused.
+        dispatcher: Finds what answers at an endpoint by the name of its source; raises `PublishError`.
+        names: Tells the names of the sources.
+        settings: Limits.
+        usage: Told of every front.
+        on_stop: Called when the bridge is asked to end.
+        on_drain: Called when it is asked to end once nobody waits for it.
+        report: What it says of itself.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        dispatcher: Callable[[str | None], Dispatcher],
+        names: Callable[[], list[str]],
+        settings: Settings,
+        usage: Usage,
+        on_stop: Callable[[], None],
+        on_drain: Callable[[], None],
+        report: Callable[[], JSON],
+    ) -> None:
+        self._scope = scope
+        self._dispatcher = dispatcher
+        self._names = names
+        self._settings = settings
+        self._limits = settings.background
+        self._usage = usage
+        self._on_stop = on_stop
+        self._on_drain = on_drain
+        self._report = report
+        self._is_leaving = False
+        """Whether it takes no more fronts."""
+        self._fronts: set[_Front] = set()
+        self._one_left = asyncio.Event()
+        self._began = time.time()
+
+    async def run(self, listener: socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled.
+
+        Args:
+            listener: Where fronts connect.
+            task_status: Told when they can.
+        """
+        server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_CHUNK)
+        try:
+            task_status.started()
+            await anyio.sleep_forever()
+        finally:
+            server.close()
+            for front in self._fronts:
+                front.writer.close()
+
+    def rest(self) -> None:
+        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves.
+
+        They are left at once: how the bridge puts itself away is nothing to their clients.
+        """
+        self._is_leaving = True
+        self._say(do=REST)
+        for front in self._fronts:
+            front.writer.close()
+
+    def move(self) -> None:
+        """Another bridge takes the place of this one: fronts go there, each when nobody waits for it."""
+        self._is_leaving = True
+        self._say(do=MOVE)
+
+    async def none_left(self) -> None:
+        """Wait until no front is served."""
+        while self._fronts:
+            self._one_left.clear()
+            await self._one_left.wait()
+
+    def _say(self, **news: object) -> None:
+        for front in self._fronts:
+            with suppress(OSError, RuntimeError):
+                front.writer.write(written(**news))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve whoever connected."""
+        connection = writer.get_extra_info("socket")
+        try:
+            if not is_of_this_user(connection):
+                logger.warning("a program of another user connected, and was sent away")
+                return
+            async with asyncio.timeout(self._limits.greeting_timeout):
+                line = await reader.readline()
+            if not line:  # it only wanted to know whether we are there
+                return
+            greeting = read_greeting(line[:LINE_BYTES])
+            await self._greeted(greeting, reader, writer)
+        except GreetingError as error:
+            logger.info("no front: %s", one_line(str(error)))
+            writer.write(written(error=f"expected the greeting of a front: {error}"))
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: a line beyond the limit
+            logger.debug("a front said nothing that could be read: %r", error)
+        finally:
+            with suppress(OSError):
+                await writer.drain()
+            writer.close()
+
+    async def _greeted(
+        self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        what = greeting.get("do")
+        if what == STATUS:
+            writer.write(self._status())
+        elif what == KEEP:
+            seconds = greeting.get("keep")
+            if isinstance(seconds, int | float):
+                self._usage.stay(None if seconds < 0 else seconds)
+                self._say(do=KEEP, keep=seconds)
+            writer.write(self._introduction())
+        elif what in (STOP, DRAIN):
+            # What follows from it may end this very task; who asked hears of it before.
+            writer.write(self._introduction())
+            if greeting.get("pid") in (None, os.getpid()):  # else it meant the one before
+                (self._on_stop if what == STOP else self._on_drain)()
+        elif what == SERVE and self._is_leaving:
+            pass  # it tries again, at the next one
+        elif what == SERVE:
+            await self._serve_client(greeting, reader, writer)
+        else:
+            wanted = one_line(repr(what), 40)
+            known = ", ".join((SERVE, STATUS, KEEP, STOP, DRAIN))
+            writer.write(written(error=f"it is asked for {wanted}; expected one of: {known}"))
+
+    async def _serve_client(
+        self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        refusal = self._refusal(greeting)
+        if refusal is not None:
+            writer.write(written(error=refusal))
+            return
+        source = str(greeting.get("source") or "")
+        asked = greeting.get("asked")
+
+        turns = anyio.Lock()
+
+        async def write(line: bytes) -> None:
+            async with turns:  # a line that waits for another one is counted; in the writer it would be a second copy
+                if not writer.is_closing():
+                    writer.write(line)
+                    writer.write(b"\n")
+                    with suppress(ConnectionError):
+                        await writer.drain()
+
+        pid = greeting.get("pid")
+        folder = str(greeting.get("folder") or "")
+        dispatcher, batch = self._dispatcher(source or None), self._settings.http.batch
+        number = asked if isinstance(asked, int) else 0
+        client = LineClient(dispatcher, write, batch, number, folder or None, writer.transport.abort)
+        front = _Front(pid if isinstance(pid, int) else 0, source, folder, time.time(), client, writer)
+        writer.write(self._introduction())
+        self._fronts.add(front)
+        try:
+            with self._usage.one_more():
+                await self._read(reader, client)
+        except ConnectionError:
+            pass
+        finally:
+            self._fronts.discard(front)
+            self._one_left.set()
+            client.close()
+
+    async def _read(self, reader: asyncio.StreamReader, client: LineClient) -> None:
+        framer = LineFramer(self._settings.line_bytes)
+        while chunk := await reader.read(_CHUNK):
+            for line in framer.feed(chunk):
+                if isinstance(line, bytes) and line.startswith(GREETING):
+                    await client.none_left()
+                    return
+                await client.take(line)
+
+    def _refusal(self, greeting: Mapping[str, Any]) -> str | None:
+        if greeting.get("scope") != self._scope.as_json():
+            return "the bridge that runs there publishes something else; end it: gaia-bridge down --all"
+        if LINEAGE.is_above(str(greeting.get("lineage") or "")):
+            return f"it is the bridge that started this program, as a server of its own: {_LOOP}"
+        source = str(greeting.get("source") or "")
+        try:
+            self._dispatcher(source or None)
+        except PublishError:
+            known = ", ".join(self._names()) or "nothing at all"
+            return f"{one_line(repr(source), 80)} is not published; expected one of: {known}"
+        return None
+
+    def _introduction(self) -> bytes:
+        keep = self._usage.keep
+        return written(pid=os.getpid(), keep=FOR_EVER if keep is None else keep)
+
+    def _status(self) -> bytes:
+        report: Any = self._report()
+        line = self._as_status(report)
+        if len(line) > STATUS_BYTES:  # one server may have thousands of tools that are left out: the log names each
+            sources = [{key: told for key, told in source.items() if key != "leftOut"} for source in report["sources"]]
+            line = self._as_status({**report, "sources": sources, "leftOut": [], "tools": {}})
+        return line
+
+    def _as_status(self, report: object) -> bytes:
+        fronts = [
+            {
+                "pid": front.pid,
+                "source": front.source,
+                "folder": front.folder,
+                "since": front.since,
+                "client": front.client.name,
+            }
+            for front in sorted(self._fronts, key=lambda front: front.since)
+        ]
+        return written(
+            pid=os.getpid(),
+            since=self._began,
+            keep=self._usage.keep,
+            scope=self._scope.as_json(),
+            users=self._usage.users,
+            fronts=fronts,
+            report=report,
+        )

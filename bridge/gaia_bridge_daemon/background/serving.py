@@ -1,0 +1,113 @@
+"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until nobody uses it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+
+import anyio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.listener import HttpServer
+from gaia_bridge_daemon.background.fronts import Fronts
+from gaia_bridge_daemon.background.leftovers import remove_old
+from gaia_bridge_daemon.background.log_file import keep_bounded
+from gaia_bridge_daemon.background.sockets import Listening
+from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.front.place import Place, Scope
+
+__all__ = ["Background", "serve_background"]
+
+logger = logging.getLogger(__name__)
+
+_HOSTS = ("localhost", "localhost:*", "127.0.0.1", "127.0.0.1:*", "[::1]", "[::1]:*")
+"""What clients of a socket say that they have called: no name leads there, so that none can be rebound."""
+
+
+class Background(Struct, frozen=True):
+    """Where a bridge is in the background, and for whom."""
+
+    place: Place
+    scope: Scope
+    keep: float | None
+    """Seconds that it stays without a client; for ever if `None`."""
+    held: Sequence[int] = ()
+    """Descriptors to hold until it can be connected to."""
+
+
+async def serve_background(
+    bridge: Bridge,
+    background: Background,
+    front_socket: Listening,
+    http_socket: Listening,
+    when_signalled: Callable[[Callable[[], None]], None],
+) -> None:
+    """Serve until nobody has used it for a while, or it is asked to end.
+
+    Args:
+        bridge: The bridge; open.
+        background: Where, and for whom.
+        front_socket: Where fronts connect; bound.
+        http_socket: Where clients of HTTP connect; bound.
+        when_signalled: Takes what a signal is to call.
+    """
+    place, settings = background.place, bridge.settings
+    ended = anyio.Event()
+    draining = anyio.Event()
+    usage = Usage(background.keep, settings.background.greeting_timeout, ended.set)
+    policy = AccessPolicy.for_hosts(_HOSTS, limits=settings.http)
+    app = usage.of(bridge.asgi(policy))
+    # Stopped by itself, it makes room for another bridge, and lets calls in flight finish.
+    limits = replace(settings.http, shutdown_grace=settings.background.drain_timeout)
+    server = HttpServer(app, sockets=[http_socket.socket], limits=limits, on_shutdown=[bridge.close_streams])
+
+    def stop() -> None:
+        fronts.rest()
+        ended.set()
+
+    def drain() -> None:
+        if draining.is_set():
+            return
+        front_socket.remove()  # the next one takes their place at once
+        http_socket.remove()
+        fronts.move()
+        draining.set()
+
+    fronts = Fronts(
+        background.scope,
+        bridge.dispatcher,
+        lambda: [source.name for source in bridge.sources],
+        settings,
+        usage,
+        stop,
+        drain,
+        bridge.status,
+    )
+
+    async def end_when_left() -> None:
+        await draining.wait()
+        with anyio.move_on_after(settings.background.drain_timeout):
+            await fronts.none_left()
+            server.stop()  # after them, since it ends the subscriptions of all clients
+            await usage.none_left()
+        ended.set()
+
+    when_signalled(stop)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(server.run)
+        await tasks.start(fronts.run, front_socket.socket)
+        for descriptor in background.held:
+            os.close(descriptor)
+        logger.info("%s: process %d serves it now", place.front, os.getpid())
+        await anyio.to_thread.run_sync(remove_old, os.path.dirname(place.front), settings.background.log_kept)
+        tasks.start_soon(end_when_left)
+        tasks.start_soon(keep_bounded, place.log, settings.background)
+        await ended.wait()
+        usage.close()
+        logger.info("%s: it ends", place.front)
+        server.stop()
+        tasks.cancel_scope.cancel()

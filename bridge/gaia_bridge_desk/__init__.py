@@ -1,0 +1,1 @@
+"""Help for people: editors, bundles, projects, generated clients, registries, and checks of a machine."""

@@ -1,0 +1,347 @@
+"""The module of a typed client: a class with one method for each tool, prompt and resource of a server."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge_desk.client_code.helpers import (
+    ANSWER,
+    CONNECTION,
+    EXPANDED,
+    FIELD,
+    GIVEN,
+    MESSAGES,
+    PROMPT_CONNECTION,
+    RESOURCE_CONNECTION,
+    RESOURCES,
+    STRUCTURED,
+    TEXT,
+)
+from gaia_bridge_desk.client_code.types import Types, object_parts
+from gaia_bridge_desk.client_code.writing import Names, docstring, literal, parameter_name, pascal_case, snake_case
+
+__all__ = ["Offer", "client_class", "client_module"]
+
+_IMPORTS: Final = {
+    "collections.abc": ("Awaitable", "Mapping"),
+    "typing": ("Any", "Literal", "NotRequired", "Protocol", "TypedDict", "cast", "runtime_checkable"),
+    "urllib.parse": ("quote",),
+}
+_OWN: Final = (
+    *(
+        "Answer",
+        "Connection",
+        "PromptConnection",
+        "ResourceConnection",
+        "ToolFailedError",
+        "annotations",
+        "base64",
+        "re",
+    ),
+    *(name for names in _IMPORTS.values() for name in names),
+)
+"""Names that mean something in every module."""
+
+_MENTIONED: Final = ("self", "cast", "found", "given", "dict", "str", "Any")
+"""Names in the body of a method."""
+
+_WITH_QUOTED_TYPES: Final = ("TypedDict", "cast")
+"""Functions whose arguments have types as text."""
+
+_LONGEST_LINE: Final = 120
+
+_VARIABLE: Final = re.compile(r"\{(\+?)(\w+)\}")
+
+
+class Offer(Struct, frozen=True):
+    """What a server offers: definitions as they are listed."""
+
+    server: str
+    """What the server is called."""
+    tools: Sequence[JSON] = ()
+    prompts: Sequence[JSON] = ()
+    resources: Sequence[JSON] = ()
+    templates: Sequence[JSON] = ()
+
+
+class _Parameter(Struct, frozen=True):
+    key: str
+    name: str
+    kind: str
+    required: bool
+    description: str
+
+
+class _Call(Struct, frozen=True):
+    """A call, without its arguments: what is asked, and what is made of the answer."""
+
+    before: str
+    asked: str
+    after: str
+
+    def with_arguments(self, given: str) -> str:
+        """The whole of it."""
+        return f"{self.before}{self.asked}{given}){self.after}"
+
+
+def client_module(offer: Offer, class_name: str | None = None) -> str:
+    """The source of a module with a client of a server.
+
+    The same definitions, in whatever order, make the same text.
+
+    Args:
+        offer: What the server offers. Definitions without a name are left out.
+        class_name: What the class is called; the server's name with `Client` behind it if not given.
+    """
+    return _Module(offer, class_name).text()
+
+
+def client_class(offer: Offer, class_name: str | None = None) -> str:
+    """What the class in such a module is called. Arguments as for `client_module`."""
+    return _Module(offer, class_name).class_name
+
+
+class _Module:
+    def __init__(self, offer: Offer, class_name: str | None) -> None:
+        self._offer = offer
+        self._names = Names(_OWN)
+        self.class_name = self._names.new(class_name or f"{pascal_case(offer.server, 'Server')}Client")
+        self._types = Types(self._names)
+        self._methods = Names({"read"})
+        self._body: list[str] = []
+        self._helpers: list[str] = [FIELD]
+
+    def text(self) -> str:
+        """The whole module."""
+        tools = _sorted(self._offer.tools, "name")
+        if tools:
+            self._helpers.append(TEXT)
+        for tool in tools:
+            self._tool(tool)
+        for prompt in _sorted(self._offer.prompts, "name"):
+            self._prompt(prompt)
+        self._resources()
+        offer = self._offer
+        connections = [CONNECTION]
+        if offer.prompts:
+            connections.append(PROMPT_CONNECTION)
+            self._helpers.append(MESSAGES)
+        if offer.resources or offer.templates:
+            connections.append(RESOURCE_CONNECTION)
+            self._helpers.append(RESOURCES)
+        head = docstring(
+            f"Client of the MCP server {_line(offer.server)}, written by `gaia-bridge generate client`.", ""
+        )
+        used = "\n\n\n".join([*connections, ANSWER, *self._types.declared, *self._client(), *self._helpers])
+        imports = ["from __future__ import annotations", "", *_imports(used)]
+        return "\n".join([*head, "", *imports, "", *_all(self.class_name), "", "", f"{used}\n"])
+
+    def _client(self) -> list[str]:
+        lines = [
+            f"class {self.class_name}:",
+            *docstring(
+                f"What {_line(self._offer.server)} offers.\n\nArgs:\n    connection: An open connection to it.", "    "
+            ),
+            "",
+            "    def __init__(self, connection: Connection) -> None:",
+            "        self._connection = connection",
+            *self._body,
+        ]
+        return ["\n".join(lines)]
+
+    def _tool(self, tool: JSON) -> None:
+        name = tool["name"]
+        title = pascal_case(name, "Tool")
+        schema = tool.get("inputSchema")
+        parameters = self._parameters(schema if is_object(schema) else {}, title)
+        output = tool.get("outputSchema")
+        returns = self._types.of(output, output, f"{title}Result") if is_object(output) else "Answer"
+        before, after = "_answer(", ")"
+        if is_object(output) and _allows_none(returns):  # where nothing is what was promised too
+            after = ").structured"
+        elif is_object(output):
+            before = "_structured("
+            if STRUCTURED not in self._helpers:
+                self._helpers.append(STRUCTURED)
+        if is_object(output) and returns != "Any":
+            before, after = f"cast({literal(returns)}, {before}", f"{after})"
+        call = _Call(before, f"await self._connection.call_tool({literal(name)}, ", after)
+        if not parameters and is_object(schema) and _is_open(schema):
+            parameters = [_Parameter("", "arguments", "dict[str, Any]", False, "By their names.")]
+            body = [f"        return {call.with_arguments('arguments or {}')}"]
+        else:
+            parameters, body = self._given(parameters, returns, call)
+        self._method(snake_case(name, "tool"), parameters, returns, body, tool, "ToolFailedError: The tool failed.")
+
+    def _prompt(self, prompt: JSON) -> None:
+        name, listed = prompt["name"], prompt.get("arguments")
+        found = [item for item in listed if is_object(item) and _named(item, "name")] if is_array(listed) else []
+        parameters = [
+            _Parameter(
+                item["name"],
+                parameter_name(item["name"]),
+                "str",
+                item.get("required") is True,
+                str(item.get("description") or ""),
+            )
+            for item in {item["name"]: item for item in found}.values()
+        ]
+        call = _Call("_messages(", f"await _prompts(self._connection).get_prompt({literal(name)}, ", ")")
+        parameters, body = self._given(parameters, "list[Any]", call)
+        self._method(f"prompt_{snake_case(name, 'prompt')}", parameters, "list[Any]", body, prompt, "")
+
+    def _resources(self) -> None:
+        offer = self._offer
+        if not offer.resources and not offer.templates:
+            return
+        self._body += [
+            "",
+            "    async def read(self, uri: str) -> str | bytes:",
+            '        """Read a resource by its URI."""',
+            "        return _contents(await _resources(self._connection).read_resource(uri))",
+        ]
+        for resource in _sorted(offer.resources, "uri"):
+            name = f"read_{snake_case(str(resource.get('name') or resource['uri']), 'resource')}"
+            body = [f"        return await self.read({literal(resource['uri'])})"]
+            self._method(name, [], "str | bytes", body, resource, "")
+        for template in _sorted(offer.templates, "uriTemplate"):
+            self._template(template)
+
+    def _template(self, template: JSON) -> None:
+        text = template["uriTemplate"]
+        variables = list(dict.fromkeys(name for _, name in _VARIABLE.findall(text)))
+        if not variables or set("{}") & set(_VARIABLE.sub("", text)):
+            return  # of the forms of RFC 6570 that are rarer; `read` takes what comes of them
+        if EXPANDED not in self._helpers:
+            self._helpers.append(EXPANDED)
+        names = Names({"self"}, builtins_too=False)
+        parameters = [_Parameter(key, names.new(parameter_name(key)), "str", True, "") for key in variables]
+        values = ", ".join(f"{literal(each.key)}: {each.name}" for each in parameters)
+        name = f"read_{snake_case(str(template.get('name') or text), 'resource')}"
+        body = [f"        return await self.read(_expanded({literal(text)}, {{{values}}}))"]
+        self._method(name, parameters, "str | bytes", body, template, "")
+
+    def _parameters(self, schema: JSON, title: str) -> list[_Parameter]:
+        properties, required = object_parts(schema, schema)
+        found: list[_Parameter] = []
+        for key, part in properties.items():
+            kind = self._types.of(part, schema, f"{title}{pascal_case(key, 'Parameter')}"[:80])
+            about = part if is_object(part) else {}
+            description = str(about.get("description") or "")
+            found.append(_Parameter(key, parameter_name(key), kind, key in required, description))
+        return found
+
+    def _given(self, parameters: list[_Parameter], returns: str, call: _Call) -> tuple[list[_Parameter], list[str]]:
+        """The parameters, required ones first, and the statements that call with them.
+
+        None has the name of what these mention.
+        """
+        names = Names({*_MENTIONED, *re.findall(r"\w+", returns)}, builtins_too=False)
+        named = [
+            replace(each, name=names.new(each.name)) for each in sorted(parameters, key=lambda each: not each.required)
+        ]
+        needed = [f"{literal(each.key)}: {each.name}" for each in named if each.required]
+        further = [f"{literal(each.key)}: {each.name}" for each in named if not each.required]
+        if further and GIVEN not in self._helpers:
+            self._helpers.append(GIVEN)
+        given = [*needed, *([f"**_given({{{', '.join(further)}}})"] if further else [])]
+        inline = ", ".join(given)
+        line = f"        return {call.with_arguments(f'{{{inline}}}')}"
+        if len(line) <= _LONGEST_LINE or not given:
+            return named, [line]
+        lines = ["        given: dict[str, Any] = {", *(f"            {each}," for each in needed), "        }"]
+        if not needed:
+            lines = ["        given: dict[str, Any] = {}"]
+        if further:
+            lines += ["        given |= _given(", "            {", *(f"                {each}," for each in further)]
+            lines += ["            }", "        )"]
+        return named, [*lines, f"        found = {call.asked}given)", f"        return {call.before}found{call.after}"]
+
+    def _method(
+        self, wanted: str, parameters: list[_Parameter], returns: str, body: list[str], about: JSON, raises: str
+    ) -> None:
+        signature = [
+            f"{each.name}: {each.kind}" if each.required else f"{each.name}: {_or_none(each.kind)} = None"
+            for each in parameters
+        ]
+        name = self._methods.new(wanted)
+        head = f"    async def {name}(self{', *, ' if signature else ''}{', '.join(signature)}) -> {returns}:"
+        said = _said(about)
+        if described := [each for each in parameters if each.description.strip()]:
+            arguments = [f"    {each.name}: {' '.join(each.description.split())}" for each in described]
+            said += "\n\nArgs:\n" + "\n".join(arguments)
+        if raises:
+            said += f"\n\nRaises:\n    {raises}"
+        lines = [head]
+        if len(head) > _LONGEST_LINE:
+            lines = [f"    async def {name}(", "        self,", *(["        *,"] if signature else [])]
+            lines += [*(f"        {each}," for each in signature), f"    ) -> {returns}:"]
+        self._body += ["", *lines, *docstring(said, "        "), *body]
+
+
+def _or_none(kind: str) -> str:
+    return kind if kind == "Any" or _allows_none(kind) else f"{kind} | None"
+
+
+def _allows_none(kind: str) -> bool:
+    return kind.split(" | ")[-1] == "None"
+
+
+def _said(about: JSON) -> str:
+    text = about.get("description") or about.get("title") or about.get("name") or ""
+    return "\n".join(str(text).splitlines()).strip() or "It is not described."
+
+
+def _is_open(schema: JSON) -> bool:
+    """Whether arguments are taken that it does not name."""
+    further = schema.get("additionalProperties")
+    return (
+        further is True
+        or (is_object(further) and bool(further))
+        or any(key in schema for key in ("anyOf", "oneOf", "patternProperties"))
+    )
+
+
+def _named(item: Any, key: str) -> bool:
+    return is_object(item) and isinstance(item.get(key), str) and item[key] != ""
+
+
+def _sorted(items: Sequence[JSON], key: str) -> list[JSON]:
+    """Those that have a name, by it; of several of one name, the first."""
+    found: dict[str, JSON] = {}
+    for item in items:
+        if _named(item, key):
+            found.setdefault(item[key], item)
+    return [found[name] for name in sorted(found)]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:200] or "that has no name"
+
+
+def _all(name: str) -> list[str]:
+    return [f"__all__ = [{', '.join(map(literal, sorted([name, 'Answer', 'ToolFailedError'])))}]"]
+
+
+def _imports(text: str) -> list[str]:
+    """The imports that a text needs: by its code, because what docstrings mention is not used."""
+    mentioned: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name):
+            mentioned.add(node.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _WITH_QUOTED_TYPES:
+            for part in (part for argument in node.args for part in ast.walk(argument)):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    mentioned.update(re.findall(r"\w+", part.value))
+    lines = [f"import {module}" for module in ("base64", "re") if module in mentioned]
+    for module, names in _IMPORTS.items():
+        if used := [name for name in names if name in mentioned]:
+            lines.append(f"from {module} import {', '.join(used)}")
+    return lines

@@ -1,0 +1,308 @@
+"""The files of editors against what is installed: entries that lead nowhere, and editors without one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import anyio
+from msgspec.structs import replace
+
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.version import __version__
+from gaia_bridge_daemon.front.greeting import is_newer
+from gaia_bridge_daemon.front.program import is_agent
+from gaia_bridge_desk.doctor.checks import Said, Subject, editor_path, found_program, in_thread, what_it_says
+from gaia_bridge_desk.doctor.editor_entries import BrokenFile, EditorEntry, editor_entries
+from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, NothingDoneError, Repair
+from gaia_bridge_desk.doctor.sockets import is_listened_at
+from gaia_bridge_desk.doctor.surroundings import Surroundings
+from gaia_bridge_desk.editors.entries import program_entry
+from gaia_bridge_desk.editors.finding import is_here, own_program
+from gaia_bridge_desk.editors.formats import EDITORS, Scope
+from gaia_bridge_desk.editors.installed import InstalledFiles
+from gaia_bridge_desk.editors.installing import Wanted, plan_install, write
+
+__all__ = ["EDITOR_FILES"]
+
+_FINE = Kind("editor.fine", Level.OK, "an editor has the bridge, and can start it", "the editor shows its servers")
+_PROGRAM_GONE = Kind(
+    "editor.program-gone",
+    Level.ERROR,
+    "the entry of an editor starts a program that is not there",
+    "the editor shows the server as failed: the installation that wrote it was moved or removed",
+    "gaia-bridge install EDITOR",
+    mended=True,
+)
+_NOT_FOUND = Kind(
+    "editor.program-bare",
+    Level.WARNING,
+    "the entry of an editor names a program without its path, which an editor from the desktop does not find",
+    "it works if the editor is started in a terminal, and not from a menu",
+    "gaia-bridge install EDITOR writes the whole path",
+    mended=True,
+)
+_OLDER = Kind(
+    "editor.older",
+    Level.WARNING,
+    "the entry of an editor starts an older version",
+    "the editor runs that one, whatever is installed here",
+    "gaia-bridge install EDITOR, which writes this one; or upgrade the other",
+    mended=True,
+)
+_OTHER = Kind(
+    "editor.other",
+    Level.INFO,
+    "the entry of an editor starts another installation of the bridge",
+    "what is changed in this one is not what the editor runs",
+    "gaia-bridge install EDITOR writes this one",
+)
+_BROKEN_PROGRAM = Kind(
+    "editor.program-broken",
+    Level.ERROR,
+    "the program that the entry of an editor starts does not work",
+    "the editor shows the server as failed; often the Python of its environment was removed or upgraded",
+    "gaia-bridge install EDITOR",
+    mended=True,
+)
+_AGENT_GONE = Kind(
+    "editor.agent-gone",
+    Level.ERROR,
+    "the entry of an editor names an agent whose file is not there",
+    "the bridge ends with an error when the editor starts it",
+    "gaia-bridge install EDITOR --agent PATH, with the right path",
+)
+_CONFIG_GONE = Kind(
+    "editor.config-gone",
+    Level.ERROR,
+    "the entry of an editor names a file of servers that is not there",
+    "the bridge ends with an error when the editor starts it",
+    "gaia-bridge install EDITOR --config PATH, with the right path",
+)
+_SOCKET_SILENT = Kind(
+    "editor.socket-silent",
+    Level.WARNING,
+    "an editor is given a socket at which nobody listens",
+    "the editor starts no bridge by itself there, and shows the server as failed",
+    "gaia-bridge up --at-login; or gaia-bridge install EDITOR, which starts one when it is needed",
+)
+_BROKEN = Kind(
+    "editor.broken-file",
+    Level.ERROR,
+    "the file of an editor cannot be read",
+    "the editor has none of the servers in it, and `gaia-bridge install` does not touch it",
+    "mend the file where the message says; gaia-bridge keeps what it has changed in ~/.gaia/backups",
+)
+_INDEX = Kind(
+    "editor.index-broken",
+    Level.ERROR,
+    "what `gaia-bridge install` remembers cannot be read",
+    "`install` and `install --remove` refuse to work",
+    "remove the file; entries can then be taken out by hand",
+)
+_ABSENT = Kind(
+    "editor.absent",
+    Level.INFO,
+    "editors are here that do not have the bridge",
+    "they do not see its servers",
+    "gaia-bridge install EDITOR, or gaia-bridge install --all",
+)
+_NONE = Kind(
+    "editor.none", Level.INFO, "no editor was found", "the bridge can be given to any of a list", "gaia-bridge install"
+)
+
+
+async def _check(at: Surroundings) -> list[Finding]:
+    entries, broken = await in_thread(partial(editor_entries, at))
+    found = [_BROKEN.found(file.problem, str(file.path)) for file in broken]
+    try:
+        InstalledFiles().of(Path("/"))
+    except ConfigError as error:
+        found.append(_INDEX.found(str(error), str(InstalledFiles().folder)))
+    said = await _versions(at, entries)
+    found += await in_thread(partial(_all_judged, at, entries, broken, said))
+    return found or [_NONE.found("no editor was found")]
+
+
+def _all_judged(
+    at: Surroundings, entries: list[EditorEntry], broken: list[BrokenFile], said: dict[str, Said]
+) -> list[Finding]:
+    """What is found of the entries, and of the editors that have none."""
+    found: list[Finding] = []
+    for entry in entries:
+        problems = [*_of_program(at, entry, said), *_of_arguments(entry), *_of_socket(at, entry)]
+        found += problems or [_FINE.found(f"{entry.editor.title}: {entry.name!r} in {entry.path}", str(entry.path))]
+    with_it = {entry.editor.name for entry in entries} | {file.editor.name for file in broken}
+    without = [editor for editor in EDITORS if editor.places and editor.name not in with_it and is_here(editor)]
+    if without:
+        names = ", ".join(editor.title for editor in without)
+        remedy = f"gaia-bridge install {without[0].name}" if len(without) == 1 else "gaia-bridge install --all"
+        found.append(_ABSENT.found(f"without the bridge: {names}", "", remedy))
+    return found
+
+
+async def _versions(at: Surroundings, entries: list[EditorEntry]) -> dict[str, Said]:
+    """What the programs say that editors start, other than this one, by their paths."""
+    said: dict[str, Said] = {}
+
+    async def ask(program: list[str]) -> None:
+        said[program[0]] = await what_it_says([*program, "--version"], at.limits.program_timeout, at.environ)
+
+    programs = {entry.program[0]: entry.program for entry in entries if _may_be_asked(entry)}
+    async with anyio.create_task_group() as tasks:
+        for program in programs.values():
+            tasks.start_soon(ask, program)
+    return said
+
+
+def _may_be_asked(entry: EditorEntry) -> bool:
+    """Whether the program of an entry is another bridge that can be run for its version. What the file of a folder
+    names is not run: a stranger may have written it."""
+    program = entry.program
+    if not program or entry.place.scope is Scope.WORKSPACE or not _runs_the_bridge(program) or _is_this(program[0]):
+        return False
+    return os.path.isabs(program[0]) and os.access(program[0], os.X_OK)
+
+
+def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> Iterator[Finding]:
+    """What is wrong with the program that an entry starts."""
+    if not entry.program:
+        return
+    program, where, install = entry.program[0], _where(entry), _install(entry)
+    if not os.path.isabs(program):
+        path = entry.search_path or editor_path(at)
+        if "$" not in program and found_program(program, path) is None:
+            message = f"{where} starts {program}, which is not in {path}"
+            yield _NOT_FOUND.found(message, str(entry.path), install, _repair(entry))
+        return
+    if not os.access(program, os.X_OK):
+        message = f"{where} starts {program}, which is not there"
+        yield _PROGRAM_GONE.found(message, str(entry.path), install, _repair(entry))
+        return
+    answer = said.get(program)
+    if answer is None:
+        return
+    version = answer.text.removeprefix("gaia-bridge ").strip()
+    if answer.problem:
+        message = f"{where} starts {program}: {answer.problem}"
+        yield _BROKEN_PROGRAM.found(message, str(entry.path), install, _repair(entry))
+    elif is_newer(__version__, version):
+        message = f"{where} starts {program}, version {version}; this is {__version__}"
+        yield _OLDER.found(message, str(entry.path), install, _repair(entry))
+    else:
+        yield _OTHER.found(f"{where} starts {program}, version {version}", str(entry.path), install)
+
+
+def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
+    """What is wrong with the files that an entry names."""
+    begin, where = f"gaia-bridge install {entry.editor.name}{_scope(entry)}", _where(entry)
+    config, agents = _named(entry)
+    if config and not _is_there(config):
+        message = f"{where} names {config}, which is not there"
+        yield _CONFIG_GONE.found(message, str(entry.path), f"{begin} --config PATH")
+    for agent in agents:
+        path = _file(agent)
+        if (path.endswith(".py") or os.sep in path) and not _is_there(path):
+            message = f"{where} names {path}, which is not there"
+            yield _AGENT_GONE.found(message, str(entry.path), f"{begin} --agent PATH")
+
+
+def _named(entry: EditorEntry) -> tuple[str, list[str]]:
+    """The file of servers and the agents that the command line of an entry names."""
+    config, agents = "", list[str]()
+    rest = iter(entry.arguments[1:])
+    for word in rest:
+        if word == "--config":
+            config = next(rest, "")
+        elif word == "--agent":
+            agents.append(next(rest, ""))
+        elif not word.startswith("-") and (entry.arguments[0] == "serve" or is_agent(word)):
+            agents.append(word)
+    return config, agents
+
+
+def _of_socket(at: Surroundings, entry: EditorEntry) -> Iterator[Finding]:
+    if entry.socket and not is_listened_at(entry.socket, at.limits.connect_timeout):
+        message = f"{_where(entry)} leads to {entry.socket}, where nobody listens"
+        yield _SOCKET_SILENT.found(message, str(entry.path))
+
+
+def _file(agent: str) -> str:
+    return agent.partition(":")[0]
+
+
+def _is_there(path: str) -> bool:
+    """Whether a path is there, as far as it can be told: what the editor fills in is not known here."""
+    return "$" in path or not os.path.isabs(path) or os.path.exists(path)
+
+
+def _is_this(program: str) -> bool:
+    return os.path.realpath(program) == os.path.realpath(own_program()[0])
+
+
+def _runs_the_bridge(program: list[str]) -> bool:
+    return len(program) > 1 or os.path.basename(program[0]) == "gaia-bridge"
+
+
+def _where(entry: EditorEntry) -> str:
+    return f"{entry.editor.title}: {entry.name!r} in {entry.path}"
+
+
+def _scope(entry: EditorEntry) -> str:
+    """The options that name the file and the entry for `install`."""
+    scope = "" if entry.place is entry.editor.places[0] else f" --{entry.place.scope.value}"
+    return scope if entry.name == "gaia-bridge" else f"{scope} --name {shlex.quote(entry.name)}"
+
+
+def _install(entry: EditorEntry) -> str:
+    """The command that writes the entry anew, with what it publishes, as far as that is there."""
+    config, agents = _named(entry)
+    config, agents = config if _is_there(config) else "", [agent for agent in agents if _is_there(_file(agent))]
+    words = ["--stdio"] if entry.arguments[:1] == ["serve"] else []
+    words += [word for word in entry.arguments if word == "--no-servers"]
+    words += ["--config", config] if config else []
+    words += [word for agent in agents for word in ("--agent", agent)]
+    options = f" {shlex.join(words)}" if words else ""
+    return f"gaia-bridge install {entry.editor.name}{_scope(entry)}{options}"
+
+
+def _repair(entry: EditorEntry) -> Repair | None:
+    """Have an entry that we wrote start this program; nobody else's is touched."""
+    if not entry.by_us or not _runs_the_bridge(entry.program):
+        return None
+    program = " ".join(own_program())
+    text = f"have {entry.name!r} in {entry.path} start {program} (what is there now is kept in ~/.gaia/backups)"
+    return Repair(text, partial(_rewrite, entry))
+
+
+def _rewrite(entry: EditorEntry) -> None:
+    """Write this program into an entry; its other keys stay.
+
+    Raises:
+        NothingDoneError: The file is another by now, or cannot be written.
+    """
+    shape = entry.editor.shape_in(entry.place)
+    if shape.cwd is not None and isinstance(cwd := entry.entry.get(shape.cwd), str):
+        shape = replace(shape, stdio={**shape.stdio, shape.cwd: cwd})
+    command, *begin = own_program()
+    wanted = Wanted(entry.name, program_entry(shape, command, [*begin, *entry.arguments]))
+    try:
+        change = plan_install(entry.editor, entry.path, wanted)
+        if not change.is_one:
+            raise NothingDoneError("it starts this program already")
+        write(change, shared=entry.place.scope is Scope.WORKSPACE)
+    except ConfigError as error:
+        raise NothingDoneError(str(error)) from None
+
+
+EDITOR_FILES = Subject(
+    "Editors",
+    (
+        *(_FINE, _PROGRAM_GONE, _NOT_FOUND, _OLDER, _OTHER, _BROKEN_PROGRAM, _AGENT_GONE, _CONFIG_GONE),
+        *(_SOCKET_SILENT, _BROKEN, _INDEX, _ABSENT, _NONE),
+    ),
+    _check,
+)

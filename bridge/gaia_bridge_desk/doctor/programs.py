@@ -1,0 +1,209 @@
+"""The programs that servers are started with: whether they are there, work, and are found by an editor, too."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import anyio
+
+from gaia_bridge.config.child_environment import PARTS_OF
+from gaia_bridge_desk.doctor.checks import (
+    Said,
+    Subject,
+    editor_path,
+    found_program,
+    in_thread,
+    is_missing,
+    looked_up,
+    search_path,
+    servers_path,
+    what_it_says,
+)
+from gaia_bridge_desk.doctor.editor_entries import editor_entries
+from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
+from gaia_bridge_desk.doctor.surroundings import State, Surroundings
+
+__all__ = ["PROGRAMS"]
+
+_WORKS = Kind(
+    "program.works", Level.OK, "a program that servers are started with works", "servers can be started with it"
+)
+_MISSING = Kind(
+    "program.missing",
+    Level.ERROR,
+    "a program that a server is started with is not there",
+    "the server cannot be started",
+    "install it, or write its whole path as the `command` of the server",
+)
+_ABSENT = Kind(
+    "program.absent",
+    Level.INFO,
+    "a usual program is not installed, and no server needs it yet",
+    "servers that are started with it cannot be added",
+    "install it when you need it",
+)
+_BROKEN = Kind(
+    "program.broken",
+    Level.ERROR,
+    "a program that a server is started with does not work",
+    "the server cannot be started",
+    "run the program with --version in a terminal, and install it anew",
+)
+_BROKEN_UNUSED = Kind(
+    "program.broken-unused",
+    Level.INFO,
+    "a usual program does not work, and no server needs it yet",
+    "servers that are started with it would not start",
+    "run the program with --version in a terminal, and install it anew",
+)
+_NODE_OLD = Kind(
+    "program.node-old",
+    Level.WARNING,
+    "Node.js is older than 18",
+    "most servers in JavaScript need 18 or newer, and end at once with a syntax error in older ones",
+    "install a newer one: https://nodejs.org/",
+)
+_HIDDEN = Kind(
+    "path.hidden",
+    Level.WARNING,
+    "a program that a server is started with is found by the shell, and not by an editor from the desktop",
+    "an editor that is started from a menu has a short PATH, unless it asks your shell, as VS Code does: "
+    "the server works in the terminal and not there",
+    "write the whole path of the program as the `command` of the server",
+)
+_DIFFERS = Kind(
+    "path.differs",
+    Level.WARNING,
+    "an editor from the desktop finds another program of that name than the shell",
+    "the server may work in the terminal and not in the editor: the other one is often older",
+    "write the whole path of the program as the `command` of the server",
+)
+_PATHS = Kind(
+    "path.editor",
+    Level.OK,
+    "which PATH an editor has, and what it finds there",
+    "an editor that is started from a menu does not read the files of your shell; VS Code asks the shell, most do not",
+)
+
+_SOURCES: Final = {name: PARTS_OF[name] for name in ("npx", "node", "uvx", "docker")}
+"""The usual programs, and where they come from."""
+
+_ASKED: Final = {"docker": ("version", "--format", "{{.Client.Version}}, its daemon {{.Server.Version}}")}
+"""What a program is asked; `--version` if nothing is said here."""
+
+_OLDEST_NODE: Final = 18
+
+
+async def _check(at: Surroundings) -> list[Finding]:
+    needed = _needed(at)
+    usual = await in_thread(partial(_usual, at))
+    there = {name: path for name, path in usual.items() if path is not None}
+    said = dict[str, Said]()
+
+    async def ask(name: str, path: str) -> None:
+        words = [path, *_ASKED.get(name, ("--version",))]
+        said[name] = await what_it_says(words, at.limits.program_timeout, at.environ)
+
+    async with anyio.create_task_group() as tasks:
+        for name, path in there.items():
+            tasks.start_soon(ask, name, path)
+    found: list[Finding] = []
+    for name in _SOURCES:
+        found += _judged(name, usual[name], said.get(name), sorted(needed.get(name, ())))
+    return found + await in_thread(lambda: [*_other_commands(at, needed), *_hidden(at, needed)])
+
+
+def _usual(at: Surroundings) -> dict[str, str | None]:
+    """Where the usual programs are."""
+    return {name: found_program(name, servers_path(search_path(at))) for name in _SOURCES}
+
+
+def _needed(at: Surroundings) -> dict[str, set[str]]:
+    """The servers by the programs that they are started with, as these are looked up on the PATH or by their paths."""
+    found: dict[str, set[str]] = {}
+    for name, command in _commands(at):
+        found.setdefault(command, set()).add(name)
+    return found
+
+
+def _commands(at: Surroundings) -> Iterator[tuple[str, str]]:
+    for entry in at.wanted:
+        if entry.state is State.USABLE and (command := looked_up(entry.spec)):
+            yield entry.name, command
+
+
+def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) -> list[Finding]:
+    if path is None:
+        if servers:
+            return [
+                _MISSING.found(f"{name} is not found on the PATH; needed by {', '.join(servers)}", name, _get(name))
+            ]
+        return [_ABSENT.found(f"{name} is not installed", name, f"when you need it: {_SOURCES[name]}")]
+    assert said is not None
+    if said.problem:
+        kind = _BROKEN if servers else _BROKEN_UNUSED
+        wanted = f"; needed by {', '.join(servers)}" if servers else ""
+        if name == "docker":
+            return [
+                kind.found(f"{path}: Docker's daemon does not answer{wanted}", path, "start Docker: docker version")
+            ]
+        return [kind.found(f"{path} does not work: {said.problem}{wanted}", path, f"{shlex.quote(path)} --version")]
+    number = re.match(r"v?(\d+)\.", said.text)
+    if name == "node" and number is not None and int(number[1]) < _OLDEST_NODE:
+        return [_NODE_OLD.found(f"{path} is {said.text}", path)]
+    return [_WORKS.found(f"{name} {said.text.removeprefix(name).strip()}: {path}", path)]
+
+
+def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
+    """Other programs of servers that are not there."""
+    for command, servers in needed.items():
+        if command not in _SOURCES and is_missing(command, at):
+            name = os.path.basename(command)
+            where = "is not there, or cannot be run" if os.sep in command else "is not found on the PATH"
+            yield _MISSING.found(f"{command} {where}; needed by {', '.join(sorted(servers))}", command, _get(name))
+
+
+def _hidden(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
+    """What an editor does not find, and the shell does; and what it finds elsewhere."""
+    own, looked_in = servers_path(search_path(at)), {path: servers_path(path) for path in _paths_of_editors(at)}
+    hidden: list[str] = []
+    seen: list[str] = []
+    for name in dict.fromkeys([*_SOURCES, *needed]):
+        path = found_program(name, own)
+        if path is None or os.sep in name:
+            continue
+        elsewhere = {short: found_program(name, path) for short, path in looked_in.items()}
+        missing = next((short for short, other in elsewhere.items() if other is None), None)
+        (seen if missing is None else hidden).append(name)
+        servers = ", ".join(sorted(needed.get(name, ())))
+        remedy = f'write it into the entry of {servers}: "command": "{path}"'
+        others = [other for other in elsewhere.values() if other and os.path.realpath(other) != os.path.realpath(path)]
+        if servers and missing is not None:
+            yield _HIDDEN.found(f"{name} is {path}, which is not in {missing}", path, remedy)
+        elif servers and others:
+            yield _DIFFERS.found(f"{name} is {path} for the shell, and {others[0]} for an editor", path, remedy)
+    told = [f"an editor from the desktop looks in {' and '.join(looked_in)}"]
+    told += [f"it finds {', '.join(seen)}"] if seen else []
+    told += [f"it does not find {', '.join(hidden)}, which the shell does"] if hidden else []
+    yield _PATHS.found("; ".join(told))
+
+
+def _paths_of_editors(at: Surroundings) -> list[str]:
+    """Where the bridges that editors start look for programs."""
+    entries = [entry for entry in editor_entries(at)[0] if entry.words]
+    return list(dict.fromkeys(entry.search_path or editor_path(at) for entry in entries)) or [editor_path(at)]
+
+
+def _get(name: str) -> str:
+    source = _SOURCES.get(name)
+    return _MISSING.remedy if source is None else f"install {source}"
+
+
+PROGRAMS = Subject(
+    "Programs", (_WORKS, _MISSING, _ABSENT, _BROKEN, _BROKEN_UNUSED, _NODE_OLD, _PATHS, _HIDDEN, _DIFFERS), _check
+)

@@ -1,0 +1,369 @@
+"""Puts the bridge into an editor's file, and takes it out again: planned first, shown, and only then written.
+
+What is written is remembered beside the backups (`~/.gaia/backups`): as long as nobody else has changed the file,
+taking the bridge out puts back exactly what was there. Where somebody has, the one entry is taken out, and what was
+made for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge.config.file_editor import edit_file
+from gaia_bridge.config.file_reader import read_bytes
+from gaia_bridge.constants import MIB
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge_desk.editors import jsonc, toml_tables
+from gaia_bridge_desk.editors.entries import is_ours, merged
+from gaia_bridge_desk.editors.formats import Editor, FileKind
+from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
+
+__all__ = ["MAX_BYTES", "Change", "Wanted", "document_of", "plan_install", "plan_remove", "snippet", "text_of", "write"]
+
+MAX_BYTES: Final = 32 * MIB
+"""Bytes of an editor's file. Claude Code keeps histories in its own, which have a few MiB."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_INPUTS: Final = "inputs"
+_TRUST: Final = "look into it, or choose another name with --name"
+
+
+class Wanted(Struct, frozen=True):
+    """What an editor is to have.
+
+    Args:
+        name: What the server is called there.
+        entry: How it is reached.
+        asked: What the editor asks the user for, for that.
+    """
+
+    name: str
+    entry: JSON
+    asked: JSON | None = None
+
+
+class Change(Struct, frozen=True):
+    """What becomes of a file.
+
+    Args:
+        path: The file.
+        before: What it holds; `None` if it is not there.
+        after: What it will hold; `None` if it is removed.
+        name: The server that it is about.
+        record: What is, or is to be, remembered of it.
+        installs: Whether it is put in, not taken out.
+        undone_by_backup: Whether what is there now is what taking it out again has to put back.
+    """
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    name: str
+    record: Installed | None = None
+    installs: bool = False
+    undone_by_backup: bool = False
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is anything to do."""
+        return self.before != self.after
+
+
+def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
+    """What becomes of a file that is to have the bridge.
+
+    Args:
+        editor: Whose file it is.
+        path: The file.
+        wanted: What it is to have.
+
+    Raises:
+        ConfigError: The file cannot be read or changed, or has another server of that name.
+    """
+    before = _content(path)
+    text = text_of(path, before)
+    codec = _codec(editor)
+    document = document_of(editor, path, text)
+    servers = _servers(editor, path, document)
+    files = InstalledFiles()
+    known = files.of(path)
+    old = servers.get(wanted.name)
+    if old is not None and not is_ours(old) and wanted.name not in known:
+        raise ConfigError(str(path), f"there is a server {wanted.name!r} already, which is not the bridge", _TRUST)
+    entry = merged(old, wanted.entry)
+    asked = wanted.asked if wanted.asked is not None and not _is_asked(document, wanted.asked) else None
+    no_longer = known[wanted.name] if wanted.name in known and wanted.asked is None else None
+    after = before
+    if old != entry or asked is not None or before is None:
+        try:
+            if old != entry or before is None:
+                text = _with_entry(codec, text, (editor.root, wanted.name), old, entry)
+            if asked is not None:
+                text = jsonc.append(text, (_INPUTS,), asked)
+            elif no_longer is not None:
+                text = _without_input(text, document, no_longer)
+        except jsonc.EditError as error:
+            raise _unusable(path, str(error), editor, wanted) from None
+        after = (_BOM if before is not None and before.startswith(_BOM) else b"") + text.encode("utf-8")
+    record = Installed(
+        after=_digest(after),
+        backup=None,
+        new_file=before is None,
+        new_root=editor.root not in document,
+        new_inputs=asked is not None and _INPUTS not in document,
+        asked=None if asked is None else str(asked["id"]),
+        folders=_missing_folders(path),
+    )
+    record = _continued(record, known, wanted.name, before, wanted.asked is not None)
+    is_first = wanted.name not in known and before is not None
+    return Change(path, before, after, wanted.name, record, installs=True, undone_by_backup=is_first)
+
+
+def plan_remove(editor: Editor, path: Path, name: str) -> Change:
+    """What becomes of a file that is no longer to have the bridge.
+
+    Args:
+        editor: Whose file it is.
+        path: The file.
+        name: What the server is called there.
+
+    Raises:
+        ConfigError: The file cannot be read or changed, or the server of that name is another one.
+    """
+    before = _content(path)
+    text = text_of(path, before)
+    document = document_of(editor, path, text)
+    servers = _servers(editor, path, document)
+    files = InstalledFiles()
+    record = files.of(path).get(name)
+    if before is None or name not in servers:
+        return Change(path, before, before, name)
+    if not is_ours(servers[name]) and record is None:
+        raise ConfigError(str(path), f"its server {name!r} is not the bridge", "remove it by hand, if you want to")
+    if record is not None and record.exact and record.after == _digest(before):
+        found = files.backup(record)
+        if found is not None or (record.new_file and record.backup is None):
+            return Change(path, before, found, name, record)
+    try:
+        text = _without(editor, text, document, name, record)
+    except jsonc.EditError as error:
+        raise ConfigError(str(path), f"cannot be changed: {error}", "take the entry out by hand") from None
+    after: bytes | None = (_BOM if before.startswith(_BOM) else b"") + text.encode("utf-8")
+    if record is not None and record.new_file and not document_of(editor, path, text):
+        after = None
+    return Change(path, before, after, name, record)
+
+
+def write(change: Change, *, shared: bool) -> Path | None:
+    """Carry out a change, and remember it.
+
+    Args:
+        change: What was planned.
+        shared: Whether others may read the file if it is a new one.
+
+    Returns:
+        The backup of what was there, if anything was.
+
+    Raises:
+        ConfigError: The file cannot be written, or is another one by now. It is as it was then.
+    """
+    files = InstalledFiles()
+    backup = None if change.before is None else files.keep(change.path, change.before)
+    if change.after is None:
+        _delete(change)
+    else:
+        _replace(change, files, shared)
+    record = change.record if change.installs else None
+    if record is not None and backup is not None and change.undone_by_backup:
+        record = replace(record, backup=backup.name)
+    files.remember(change.path, change.name, record)
+    return backup
+
+
+def document_of(editor: Editor, path: Path, text: str) -> JSON:
+    """What a file of an editor says.
+
+    Args:
+        editor: Whose file it is.
+        path: The file.
+        text: Its text.
+
+    Raises:
+        ConfigError: It is not of the editor's form.
+    """
+    try:
+        found: JSON = _codec(editor).read(text)
+    except jsonc.EditError as error:
+        kind = "TOML" if editor.kind is FileKind.TOML else "JSON"
+        raise ConfigError(str(path), f"is not valid {kind}: {error}", "mend it; nothing was changed") from None
+    return found
+
+
+def text_of(path: Path, content: bytes | None) -> str:
+    """The text of a file, without the mark of its byte order.
+
+    Args:
+        path: The file.
+        content: What it holds.
+
+    Raises:
+        ConfigError: It is not UTF-8.
+    """
+    try:
+        return (content or b"").removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), f"byte {error.start + 1} is not UTF-8", "save the file as UTF-8") from None
+
+
+def snippet(editor: Editor, wanted: Wanted) -> str:
+    """What is put into a file, by itself, to be pasted.
+
+    Args:
+        editor: Whose file it is.
+        wanted: What it is to have.
+    """
+    if editor.kind is FileKind.TOML:
+        return toml_tables.written((editor.root, wanted.name), wanted.entry)
+    text = jsonc.put("", (editor.root, wanted.name), wanted.entry)
+    return text if wanted.asked is None else jsonc.append(text, (_INPUTS,), wanted.asked)
+
+
+def _with_entry(codec: ModuleType, text: str, path: tuple[str, str], old: object, entry: JSON) -> str:
+    """The text with an entry; of one of the same form, only what is otherwise is written, so that its comments stay."""
+    if codec is not jsonc or not is_object(old) or old.keys() != entry.keys():
+        changed: str = codec.put(text, path, entry)
+        return changed
+    for key, value in entry.items():
+        if old[key] != value:
+            text = jsonc.put(text, (*path, key), value)
+    return text
+
+
+def _codec(editor: Editor) -> ModuleType:
+    return toml_tables if editor.kind is FileKind.TOML else jsonc
+
+
+def _content(path: Path) -> bytes | None:
+    """What a file holds; `None` if it is not there.
+
+    Raises:
+        ConfigError: It cannot be read, or may not be written.
+    """
+    if not os.path.lexists(path):
+        return None
+    content, status = read_bytes(path, MAX_BYTES)
+    if not status.st_mode & 0o200:
+        raise ConfigError(str(path), "is read-only, so that nothing is changed", "allow it: chmod u+w")
+    return content
+
+
+def _servers(editor: Editor, path: Path, document: JSON) -> JSON:
+    servers = document.get(editor.root, {})
+    if not is_object(servers):
+        raise ConfigError(str(path), f"its {editor.root!r} is no object of servers", "mend it; nothing was changed")
+    return servers
+
+
+def _is_asked(document: JSON, asked: JSON) -> bool:
+    inputs = document.get(_INPUTS)
+    return is_array(inputs) and any(is_object(item) and item.get("id") == asked["id"] for item in inputs)
+
+
+def _unusable(path: Path, problem: str, editor: Editor, wanted: Wanted) -> ConfigError:
+    name = "" if wanted.name == "gaia-bridge" else f" --name {wanted.name}"
+    return ConfigError(
+        str(path), f"cannot be changed: {problem}", f"paste what gaia-bridge install {editor.name}{name} --print shows"
+    )
+
+
+def _without(editor: Editor, text: str, document: JSON, name: str, record: Installed | None) -> str:
+    codec = _codec(editor)
+    text = codec.take(text, (editor.root, name))
+    if record is None or codec is toml_tables:
+        return text
+    text = _without_input(text, document, record)
+    if record.new_root and jsonc.read(text).get(editor.root) == {}:
+        text = jsonc.take(text, (editor.root,))
+    return text
+
+
+def _without_input(text: str, document: JSON, record: Installed) -> str:
+    """The text without what the editor asked for because of the bridge, and without the list that was made for it."""
+    inputs = document.get(_INPUTS)
+    if record.asked is None or not is_array(inputs):
+        return text
+    numbers = [place for place, item in enumerate(inputs) if is_object(item) and item.get("id") == record.asked]
+    if numbers:
+        text = jsonc.take(text, (_INPUTS, numbers[0]))
+    if record.new_inputs and jsonc.read(text).get(_INPUTS) == []:
+        text = jsonc.take(text, (_INPUTS,))
+    return text
+
+
+def _continued(
+    record: Installed, known: dict[str, Installed], name: str, before: bytes | None, asks: bool
+) -> Installed:
+    """What is to be remembered where the same file was written before: what was there first, not what we made of it."""
+    for other in known.values():
+        record = replace(
+            record,
+            new_file=record.new_file or other.new_file,
+            new_root=record.new_root or other.new_root,
+            new_inputs=record.new_inputs or other.new_inputs,
+            folders=record.folders or other.folders,
+        )
+    old = known.get(name)
+    if old is None:
+        return record
+    asked = record.asked or (old.asked if asks else None)
+    if old.after == _digest(before):
+        return replace(record, backup=old.backup, exact=old.exact, asked=asked)
+    return replace(record, exact=False, asked=asked)
+
+
+def _replace(change: Change, files: InstalledFiles, shared: bool) -> None:
+    after = change.after
+    assert after is not None
+
+    def changed(content: bytes | None, status: os.stat_result | None) -> bytes:
+        if content != change.before:
+            raise _changed_meanwhile(change.path)
+        return after
+
+    edit_file(change.path, changed, limit=2 * MAX_BYTES, shared=shared, lock=files.lock)
+
+
+def _delete(change: Change) -> None:
+    """Remove a file that was made for the bridge alone, and the folders that were."""
+    if _content(change.path) != change.before:
+        raise _changed_meanwhile(change.path)
+    try:
+        os.unlink(change.path)
+    except OSError as error:
+        raise ConfigError(str(change.path), f"cannot be removed: {error.strerror}") from None
+    for folder in change.record.folders if change.record is not None else ():
+        try:
+            os.rmdir(folder)
+        except OSError:  # somebody else has something there
+            return
+
+
+def _changed_meanwhile(path: Path) -> ConfigError:
+    return ConfigError(str(path), "was changed by somebody else just now", "run the command again; nothing was changed")
+
+
+def _missing_folders(path: Path) -> tuple[str, ...]:
+    """The folders that are made with a file, the innermost first."""
+    return tuple(str(folder) for folder in path.parents if not folder.exists())
+
+
+def _digest(content: bytes | None) -> str:
+    return hashlib.sha256(b"" if content is None else content).hexdigest()

@@ -1,0 +1,143 @@
+"""Places of a launch line that are filled in: what a user is asked for each, and what then stands there. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge_desk.server_registry.documents import Input, Scalar
+
+__all__ = ["Answers", "AnswersError", "Asked", "Slot", "asked_in", "plain", "slot_of"]
+
+_VARIABLE: Final = re.compile(r"\{([^{}]{1,200})\}")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+Answers = Mapping[str, Sequence[str]]
+"""The values that were given, by the names of what was asked; more than one where it may be repeated."""
+
+
+class AnswersError(ValueError):
+    """Values that do not go together; the text says which."""
+
+
+class Asked(Struct, frozen=True):
+    """Something that a user is asked for.
+
+    Args:
+        name: What it is called; the same name is the same value, wherever it stands.
+        about: What the author says of it.
+        required: Whether there must be a value.
+        repeated: Whether there may be several.
+    """
+
+    name: str
+    about: Input
+    required: bool
+    repeated: bool = False
+
+    @property
+    def default(self) -> str | None:
+        """The value for who gives none. One that would be filled in from somewhere else is an example at most."""
+        text = None if self.about.default is None else plain(self.about.default)
+        return text or None if text is None or "${" not in text else None
+
+
+class Slot(Struct, frozen=True):
+    """A place, made of texts and of what is asked.
+
+    Args:
+        parts: What stands there, one after the other.
+        repeated: Whether the place may be there several times.
+    """
+
+    parts: tuple[str | Asked, ...]
+    repeated: bool = False
+
+    @property
+    def asked(self) -> list[Asked]:
+        """What is asked for it."""
+        return [part for part in self.parts if isinstance(part, Asked)]
+
+    def values(self, answers: Answers, kept: Callable[[Asked, str], str]) -> list[str]:
+        """What stands there: nothing if there is no value for part of it.
+
+        Args:
+            answers: The values.
+            kept: What is written in the place of a value.
+
+        Raises:
+            AnswersError: There are values for several, and not the same number of each.
+        """
+        counts = {part.name: len(answers.get(part.name, ())) for part in self.asked}
+        most = max(counts.values(), default=1)
+        if 0 in counts.values():
+            return []
+        for name, count in counts.items():
+            if count not in (1, most) or (most > 1 and not self.repeated):
+                expected = f"1 or {most} of them" if self.repeated else "one"
+                raise AnswersError(f"{name!r} has {count} values; expected {expected}")
+        return [self._once(answers, number, kept) for number in range(most)]
+
+    def _once(self, answers: Answers, number: int, kept: Callable[[Asked, str], str]) -> str:
+        texts: list[str] = []
+        for part in self.parts:
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                values = answers[part.name]
+                texts.append(kept(part, values[number if len(values) > 1 else 0]))
+        return "".join(texts)
+
+
+def plain(value: Scalar) -> str:
+    """A value as text: `true` and `false`, and numbers as decimals."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def slot_of(name: str, about: Input, *, repeated: bool = False, open_names: bool = False) -> Slot:
+    """The place that an input describes.
+
+    Args:
+        name: What a user is asked for if it has no value.
+        about: The input.
+        repeated: Whether it may be there several times.
+        open_names: Whether every `{name}` is asked for; if not, those that `variables` does not have are left alone.
+    """
+    if about.value is None:
+        return Slot((Asked(name, about, about.is_required, repeated),), repeated)
+    parts: list[str | Asked] = []
+    for number, text in enumerate(_VARIABLE.split(plain(about.value))):
+        if number % 2 == 0:
+            parts.append(text)
+            continue
+        unknown = Input(is_required=True) if open_names and _NAME.fullmatch(text) else None
+        inner = about.variables.get(text, unknown)
+        if inner is None or (parts and str(parts[-1]).endswith("$")):  # which `${...}` of ours begins with
+            parts.append(f"{{{text}}}")
+        elif inner.value is not None:
+            parts.append(plain(inner.value))
+        else:
+            required = inner.is_required or (about.is_required and inner.default is None)
+            parts.append(Asked(text, inner, required, repeated))
+    return Slot(tuple(part for part in parts if part != "") or ("",), repeated)
+
+
+def asked_in(slots: Iterable[Slot]) -> list[Asked]:
+    """What is asked for all of some places, each name once."""
+    found: dict[str, Asked] = {}
+    for asked in (asked for slot in slots for asked in slot.asked):
+        if (known := found.get(asked.name)) is None:
+            found[asked.name] = asked
+            continue
+        secret = known.about.is_secret or asked.about.is_secret
+        found[asked.name] = replace(
+            known,
+            required=known.required or asked.required,
+            repeated=known.repeated and asked.repeated,
+            about=replace(known.about, is_secret=secret),
+        )
+    return list(found.values())

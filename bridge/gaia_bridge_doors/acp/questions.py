@@ -1,0 +1,208 @@
+"""What an agent, its tools and its servers ask, in the words of an editor.
+
+Whether a tool may run, and every other question to be answered with yes or no, is a permission; forms and links are
+what the editor declares of ACP's elicitation.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from acp import CLIENT_METHODS, RequestError
+
+from gaia_bridge.calls.own_request import nobody_to_ask
+from gaia_bridge.calls.running_tool import RunningTool
+from gaia_bridge.errors import AnswerError, ClientCapabilityError
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge_doors.acp.forms import form_for_editors
+from gaia_bridge_doors.acp.updates import call_running, kind_of, question_over, text_content
+
+__all__ = ["Questions"]
+
+_PERMISSION: Final = CLIENT_METHODS["session_request_permission"]
+_ELICITATION: Final = CLIENT_METHODS["elicitation_create"]
+_YES: Final = "allow"
+_ALWAYS: Final = "allow_always"
+_NO: Final = "reject"
+
+_OF_TOOLS: Final = (
+    {"optionId": _YES, "name": "Allow", "kind": "allow_once"},
+    {"optionId": _ALWAYS, "name": "Always allow in this conversation", "kind": "allow_always"},
+    {"optionId": _NO, "name": "Reject", "kind": "reject_once"},
+)
+_OF_OTHERS: Final = (
+    {"optionId": _YES, "name": "Yes", "kind": "allow_once"},
+    {"optionId": _NO, "name": "No", "kind": "reject_once"},
+)
+
+
+class Questions:
+    """Those of one conversation. Only on the event loop.
+
+    Args:
+        ask: Sends a request to the editor, and returns its result.
+        notify: Sends it an update of this conversation.
+        session_id: The conversation.
+        declared: The editor's `elicitation` capability; `None` if it has none.
+        folders: Where the person works: the folder of the conversation, then others.
+        patience: Seconds for one answer.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[str, JSON], Awaitable[Any]],
+        notify: Callable[[JSON], Awaitable[None]],
+        session_id: str,
+        declared: Mapping[str, Any] | None,
+        folders: Sequence[Path],
+        patience: float,
+    ) -> None:
+        self._ask = ask
+        self._notify = notify
+        self._session_id = session_id
+        self._declared = declared or {}
+        self._folders = folders
+        self._patience = patience
+        self._allowed: set[str] = set()
+        """The tools that may always run."""
+
+    @property
+    def capabilities(self) -> JSON:
+        """What agents and servers can ask, in MCP's words."""
+        modes: JSON = {mode: {} for mode in ("form", "url") if mode == "form" or self._has(mode)}
+        return {"elicitation": modes, "roots": {}}
+
+    async def answer(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
+        """Put a question of MCP to the person.
+
+        Args:
+            method: `elicitation/create` or `roots/list`.
+            params: What is asked.
+            running: The call on whose behalf it is asked.
+
+        Raises:
+            ClientCapabilityError: Editors have no such question, or this one has not.
+            AnswerError: There is no answer, or none that makes sense.
+        """
+        if method == "roots/list":
+            return {"roots": [{"uri": folder.as_uri(), "name": folder.name} for folder in self._folders]}
+        if method != "elicitation/create":
+            raise nobody_to_ask(method)
+        if params.get("mode", "form") == "url":
+            if not self._has("url"):
+                raise ClientCapabilityError({"elicitation": {"url": {}}})
+            fields = {key: params[key] for key in ("mode", "message", "url", "elicitationId")}
+            return await self._elicited(fields, running)
+        schema = params["requestedSchema"]
+        field = _yes_or_no(schema)
+        is_confirming = running is not None and running.is_confirming
+        if field is not None and (is_confirming or not self._has("form")):
+            return await self._permitted(str(params["message"]), field, running)
+        if not self._has("form"):
+            raise AnswerError(
+                "this editor shows no forms: it can be asked what yes or no answers, which is one boolean. Ask that, "
+                "or take the value as an argument of the tool"
+            )
+        fields = {"mode": "form", "message": params["message"], "requestedSchema": form_for_editors(schema)}
+        return await self._elicited(fields, running)
+
+    def _has(self, mode: str) -> bool:
+        return self._declared.get(mode) is not None
+
+    async def _elicited(self, fields: JSON, running: RunningTool | None) -> JSON:
+        of_call = {} if running is None else {"toolCallId": running.call.id}
+        result = await self.put(_ELICITATION, {"sessionId": self._session_id, **of_call, **fields})
+        action = result.get("action")
+        if action not in ("accept", "decline", "cancel"):
+            raise AnswerError(f"the editor answered {_ELICITATION} with the action {action!r:.80}")
+        content = result.get("content")
+        return {"action": action, **({"content": content} if action == "accept" and is_object(content) else {})}
+
+    async def _permitted(self, question: str, field: str, running: RunningTool | None) -> JSON:
+        """Ask for a permission; `field` is what is true then, or empty if nothing is to be filled in."""
+        confirmed = running.call if running is not None and running.is_confirming else None
+        if confirmed is not None and confirmed.name in self._allowed:
+            return {"action": "accept", "content": {field: True}}
+        call: JSON
+        if confirmed is None:
+            call_id = f"question_{secrets.token_hex(8)}" if running is None else running.call.id
+            call = {"toolCallId": call_id, "title": one_line(question), "content": [text_content(question)]}
+        else:
+            call = {
+                "toolCallId": confirmed.id,
+                "title": confirmed.title,
+                "kind": kind_of(confirmed),
+                "status": "pending",
+                "rawInput": confirmed.arguments,
+            }
+        options = _OF_OTHERS if confirmed is None else _OF_TOOLS
+        params = {"sessionId": self._session_id, "toolCall": call, "options": list(options)}
+        try:
+            chosen = _chosen(await self.put(_PERMISSION, params), [option["optionId"] for option in options])
+        finally:
+            if confirmed is None:
+                await self._notify(question_over(call["toolCallId"], None if running is None else running.call.title))
+        if chosen is None:
+            return {"action": "cancel"}
+        if confirmed is not None and chosen != _NO:
+            if chosen == _ALWAYS:
+                self._allowed.add(confirmed.name)
+            await self._notify(call_running(confirmed.id))
+        if not field:
+            return {"action": "decline"} if chosen == _NO else {"action": "accept", "content": {}}
+        return {"action": "accept", "content": {field: chosen != _NO}}
+
+    async def put(self, method: str, params: JSON, patience: float | None = None) -> JSON:
+        """Send the editor a request, and return its result.
+
+        Args:
+            method: Of ACP.
+            params: In wire shape.
+            patience: Seconds for the answer; those of a question by default.
+
+        Raises:
+            AnswerError: There is no answer, or none that makes sense.
+        """
+        seconds = self._patience if patience is None else patience
+        try:
+            with anyio.fail_after(seconds):
+                result = await self._ask(method, params)
+        except TimeoutError:
+            raise AnswerError(f"the editor did not answer {method} within {seconds:g} s") from None
+        except RequestError as error:
+            raise AnswerError(f"the editor refused {method}: {one_line(str(error))}") from None
+        except ConnectionError:
+            raise AnswerError(f"the editor is gone, and has not answered {method}") from None
+        if not is_object(result):
+            raise AnswerError(f"the editor answered {method} with {result!r:.80}; expected an object")
+        return result
+
+
+def _yes_or_no(schema: Any) -> str | None:
+    """The one field of a form, if that is a boolean; empty if it has no field, so that one can only agree."""
+    properties = schema.get("properties") if is_object(schema) else None
+    if not is_object(properties) or len(properties) > 1:
+        return None
+    if not properties:
+        return ""
+    [(name, about)] = properties.items()
+    return name if is_object(about) and about.get("type") == "boolean" else None
+
+
+def _chosen(result: JSON, options: Sequence[str]) -> str | None:
+    """What was chosen; `None` if the question was taken back."""
+    outcome = result.get("outcome")
+    if is_object(outcome):
+        if outcome.get("outcome") == "cancelled":
+            return None
+        if outcome.get("outcome") == "selected" and (chosen := outcome.get("optionId")) in options:
+            return str(chosen)
+    raise AnswerError(
+        f"the editor answered {_PERMISSION} with {outcome!r:.120}; expected the outcome cancelled, or selected with "
+        f"one of {', '.join(options)}"
+    )

@@ -1,0 +1,314 @@
+"""One conversation of an editor with an agent: its folder, its servers, its commands, and its turns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+from msgspec import Struct
+
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.chat_types import AnswersChats, ChatRequest, LentTool
+from gaia_bridge.errors import RequestError
+from gaia_bridge.middleware.base import Middleware
+from gaia_bridge.model import ServerSpec
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results.conversion import is_input_required, words
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.settings import Settings
+from gaia_bridge_doors.acp import updates
+from gaia_bridge_doors.acp.access import Workplace
+from gaia_bridge_doors.acp.channel import EditorRequest, TurnChannel
+from gaia_bridge_doors.acp.errors import busy
+from gaia_bridge_doors.acp.prompts import (
+    command_arguments,
+    command_of,
+    hint_of,
+    messages_of_prompt,
+    title_of,
+    user_message,
+)
+from gaia_bridge_doors.acp.questions import Questions
+from gaia_bridge_doors.acp.turn import EditorTurn
+from gaia_bridge_doors.conversation.errors import ChatError
+from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
+from gaia_bridge_doors.conversation.models import Model
+from gaia_bridge_doors.conversation.requested_tools import EVERYTHING, Borrowing, RequestedTools
+from gaia_bridge_doors.conversation.tool_request import ChatClient
+from gaia_bridge_doors.conversation.turn_log import TurnLog
+
+__all__ = ["EditorSession", "Served"]
+
+logger = logging.getLogger(__name__)
+
+_ALL_TOOLS = RequestedTools(borrowings=(Borrowing("mcpServers", EVERYTHING, None),))
+
+
+class Served(Struct, frozen=True):
+    """What is the same in all conversations of an editor."""
+
+    model: Model
+    endpoint: Dispatcher
+    """The agent's own."""
+    middleware: Sequence[Middleware]
+    """What is done around requests."""
+    settings: Settings
+    images: bool
+    """Whether the agent's model takes pictures."""
+    on_error_line: Callable[[str, str], None] | None
+    """Told what servers write to their error output."""
+    ask: Callable[[str, JSON], Awaitable[Any]]
+    """Sends the editor a request."""
+    update: Callable[[str, JSON], Awaitable[None]]
+    """Sends it an update of a conversation."""
+    start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+    """Starts a coroutine that ends with the editor."""
+
+
+class EditorSession:
+    """A conversation. `run` it in a task of its own.
+
+    Args:
+        session_id: Its name.
+        served: What it has in common with others.
+        folders: Its folder, and others that the person works in.
+        servers: Those that the editor gives to it.
+        editor: Who the editor is, and what it can, in the words of ACP's `initialize`.
+        noted: Remembers what the conversation is about, given its title; called before the first turn.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        served: Served,
+        folders: Sequence[Path],
+        servers: Sequence[ServerSpec],
+        editor: Mapping[str, Any],
+        noted: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.session_id = session_id
+        self.announced = anyio.Event()
+        """Set once the editor knows the name."""
+        self._served = served
+        self._folders = folders
+        self._servers = servers
+        self._editor = editor
+        self._noted = noted
+        self._is_new = True
+        self._client = ChatClient(("acp", session_id))
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._turn_over = anyio.Event()
+        self._changed = anyio.Event()
+        self._endpoint: Dispatcher | None = None
+        """That of the editor's servers."""
+        self._turn: EditorTurn | None = None
+        self._questions = Questions(
+            served.ask,
+            self.notify,
+            session_id,
+            editor.get("elicitation"),
+            folders,
+            served.settings.agent.question_timeout,
+        )
+        self._workplace = Workplace(
+            session_id, folders[0], editor, self._questions.put, served.start, served.settings.acp
+        )
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Have the servers, and tell of commands, until `end`.
+
+        Reports started once servers are being started, or `end` was called before that.
+        """
+        source, is_started = self._served.model.source, False
+        with self._scope:
+            stop_listening = source.listen(lambda _: self._changed.set())
+            try:
+                async with AsyncExitStack() as stack:
+                    if self._servers:
+                        bridge = Bridge(
+                            servers=self._servers,
+                            middleware=self._served.middleware,
+                            settings=self._served.settings,
+                            on_error_line=self._served.on_error_line,
+                        )
+                        await stack.enter_async_context(bridge)
+                        self._endpoint = bridge.dispatcher()
+                        self._endpoint.catalog.listen(lambda _: self._changed.set())
+                    task_status.started()
+                    is_started = True
+                    await self._tell_commands()
+            except Exception:
+                if not is_started:
+                    raise
+                # It goes on without servers; the other conversations are not concerned.
+                logger.exception("the servers of conversation %s have ended", self.session_id)
+            finally:
+                self._endpoint = None
+                stop_listening()
+                self._client.leave()
+                self._ended.set()
+        if not is_started:
+            task_status.started()
+
+    async def end(self) -> None:
+        """Cancel its turn, end its servers, and wait until nothing of it remembers or says anything any more."""
+        self.cancel()
+        self._scope.cancel()
+        await self._ended.wait()
+        if self._turn is not None:
+            await self._turn_over.wait()
+
+    async def notify(self, update: JSON) -> None:
+        """Tell the editor something of this conversation."""
+        await self._served.update(self.session_id, update)
+
+    def cancel(self) -> None:
+        """Cancel the turn, if one is being played."""
+        if self._turn is not None:
+            self._turn.cancel()
+
+    async def prompt(self, blocks: Sequence[Any]) -> JSON:
+        """Have the agent answer.
+
+        Args:
+            blocks: What the person says, read by the package's models.
+
+        Returns:
+            The result of `session/prompt`.
+
+        Raises:
+            RequestError: The prompt makes no sense, or another is being answered.
+        """
+        if self._turn is not None:
+            raise busy(
+                f"conversation {self.session_id} is answering a prompt; wait for its result, or send session/cancel"
+            )
+        message = user_message(blocks, images=self._served.images)
+        line = TurnLog("session/prompt", str(self._editor.get("name", "editor")), self.session_id)
+        line.asks(self._served.model)
+        with ExitStack() as turn_ends:
+            turn_ends.callback(line.tell)
+            farewell = self._served.settings.chats.farewell
+            self._turn_over = anyio.Event()
+            self._turn = EditorTurn(self._served.model, self.notify, self._questions, self._workplace, line, farewell)
+            try:
+                return await self._turn.play(
+                    partial(self._chat, blocks, message, line, turn_ends), partial(self._request, params={})
+                )
+            finally:
+                self._turn = None
+                self._turn_over.set()
+
+    async def _chat(
+        self, blocks: Sequence[Any], message: JSON, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel
+    ) -> ChatRequest:
+        """What the agent is asked."""
+        if self._endpoint is not None:
+            with anyio.move_on_after(self._served.settings.acp.starting if self._is_new else 0):
+                for source in self._endpoint.catalog.sources:
+                    await source.learn()
+        if self._is_new:
+            await self._noted(title_of(message))
+            self._is_new = False
+        agent = self._served.model.source.agent
+        if not isinstance(agent, AnswersChats):  # it takes nothing but a text
+            return ChatRequest(await self._said(blocks, message, channel), self.session_id)
+        return ChatRequest(
+            [_folders_told(self._folders), *await self._said(blocks, message, channel)],
+            self.session_id,
+            await self._lent(line, turn_ends, channel),
+            events=True,
+            is_own=True,
+        )
+
+    async def _lent(self, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel) -> Sequence[LentTool]:
+        """The tools of the editor's servers."""
+        if self._endpoint is None:
+            return ()
+        limits, agent = self._served.settings, self._served.model.source.agent
+        tools = await offered_tools(self._endpoint.catalog, _ALL_TOOLS, agent, limits.acp.tools)
+
+        def request(name: str, arguments: JSON) -> EditorRequest:
+            return self._request(channel, {"name": name, "arguments": arguments})
+
+        loan = Loan(self._endpoint, tools, request, line)
+        turn_ends.callback(loan.end)
+        return loan.tools
+
+    def _request(self, channel: TurnChannel, params: JSON) -> EditorRequest:
+        return EditorRequest(
+            self._client.key,
+            channel.answer,
+            channel.report,
+            self._questions.capabilities,
+            {name: self._editor[name] for name in ("name", "version") if name in self._editor},
+            self._client.when_it_leaves,
+            params,
+        )
+
+    # Commands
+
+    def _prompts(self) -> dict[str, tuple[JSON, Dispatcher]]:
+        """What there is to ask for with a slash: the definition, and where it is published."""
+        found: dict[str, tuple[JSON, Dispatcher]] = {}
+        for endpoint in (self._served.endpoint, self._endpoint):
+            for definition in () if endpoint is None else endpoint.catalog.definitions("prompt", modern=False):
+                assert endpoint is not None
+                found.setdefault(_typed(definition["name"]), (definition, endpoint))
+        return found
+
+    async def _tell_commands(self) -> None:
+        """Whenever there are others than before."""
+        await self.announced.wait()
+        told: list[JSON] = []
+        while True:
+            self._changed = anyio.Event()
+            available = [_command(name, definition) for name, (definition, _) in self._prompts().items()]
+            if available != told:
+                await self.notify(updates.commands(available))
+                told = available
+            await self._changed.wait()
+
+    async def _said(self, blocks: Sequence[Any], message: JSON, channel: TurnChannel) -> list[JSON]:
+        """What the person says, with the prompt filled in that a command asks for."""
+        command = command_of(blocks)
+        found = None if command is None else self._prompts().get(command[0])
+        if command is None or found is None:  # perhaps a path, or a command of the agent's own
+            return [message]
+        definition, endpoint = found
+        arguments = command_arguments({**definition, "name": command[0]}, command[1])
+        request = self._request(channel, {"name": definition["name"], "arguments": arguments})
+        request.method = "prompts/get"
+        try:
+            result = await endpoint.own_request(request)
+        except RequestError as error:
+            raise ChatError(400, f"/{command[0]} cannot be filled in: {words(error)}") from None
+        messages = messages_of_prompt(result, images=self._served.images)
+        if is_input_required(result) or not messages:
+            raise ChatError(400, f"/{command[0]} has no messages.")
+        files = command[2]
+        return [*messages, *([user_message(files, images=self._served.images)] if files else [])]
+
+
+def _typed(name: str) -> str:
+    """A prompt's name, as a command that can be typed."""
+    return "-".join(name.split())
+
+
+def _command(name: str, definition: JSON) -> JSON:
+    command: JSON = {"name": name, "description": definition.get("description") or definition.get("title") or name}
+    hint = hint_of(definition)
+    return {**command, "input": {"hint": hint}} if hint else command
+
+
+def _folders_told(folders: Sequence[Path]) -> JSON:
+    own, *others = folders
+    more = f" They also work in {', '.join(map(str, others))}." if others else ""
+    return {"role": "system", "content": f"The user asks from an editor, and works in the folder {own}.{more}"}

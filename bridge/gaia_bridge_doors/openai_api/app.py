@@ -1,0 +1,114 @@
+"""The routes of the API.
+
+    GET    /v1/models                 the agents that are offered as models
+    GET    /v1/models/{id}            one of them
+    POST   /v1/chat/completions       one turn, in one piece or as a stream of events
+    POST   /v1/responses              the same in the shapes of the Responses API
+    GET    /v1/responses/{id}         a response that was stored
+    DELETE /v1/responses/{id}
+
+The guard stands in front of them, as it does in front of all others; the bridge's token is what clients of this API
+call the API key.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge_doors.conversation.errors import ChatError
+from gaia_bridge_doors.conversation.models import Models
+from gaia_bridge_doors.conversation.tool_request import ChatClients
+from gaia_bridge_doors.openai_api.completion_request import read_request
+from gaia_bridge_doors.openai_api.responses.response_request import read_response_request
+from gaia_bridge_doors.openai_api.responses.shapes import ResponseExchange
+from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses
+from gaia_bridge_doors.openai_api.shapes import Completion
+from gaia_bridge_doors.openai_api.turn_endpoint import TurnEndpoint, failed
+
+__all__ = ["chat_routes"]
+
+_MODELS: Final = "/v1/models"
+_COMPLETIONS: Final = "/v1/chat/completions"
+_RESPONSES: Final = "/v1/responses"
+
+
+def chat_routes(models: Models, endpoint: Dispatcher, limits: ChatEndpointLimits) -> list[BaseRoute]:
+    """The routes, for the application that has all others too.
+
+    Args:
+        models: What there is to chat with.
+        endpoint: Whose tools agents can be lent.
+        limits: What one request may use.
+    """
+    stored, clients = StoredResponses(limits), ChatClients(limits.session_idle)
+
+    def read_completion(body: bytes, session_id: str | None) -> Completion:
+        return Completion(read_request(body, session_id, limits))
+
+    def read_response(body: bytes, session_id: str | None) -> ResponseExchange:
+        return ResponseExchange(read_response_request(body, session_id, stored, limits), stored)
+
+    async def list_models(request: Request) -> Response:
+        return _json({"object": "list", "data": [model.to_json() for model in models]})
+
+    async def get_model(request: Request) -> Response:
+        try:
+            return _json(models.find(request.path_params["model_id"]).to_json())
+        except ChatError as error:
+            return failed(error)
+
+    async def stored_response(request: Request) -> Response:
+        response_id: str = request.path_params["response_id"]
+        try:
+            if request.method == "DELETE":
+                stored.remove(response_id)
+                return _json({"id": response_id, "object": "response", "deleted": True})
+            return _json(stored.response(response_id))
+        except ChatError as error:
+            return failed(error)
+
+    async def refuse(request: Request) -> Response:
+        return failed(_no_route(request))
+
+    completions = TurnEndpoint(models, endpoint, clients, limits, read_completion)
+    responses = TurnEndpoint(models, endpoint, clients, limits, read_response)
+    return [
+        Route(_MODELS, list_models, methods=["GET"]),
+        Route(f"{_MODELS}/{{model_id:path}}", get_model, methods=["GET"]),
+        Route(_COMPLETIONS, completions, methods=["POST"]),
+        Route(_RESPONSES, responses, methods=["POST"]),
+        Route(f"{_RESPONSES}/{{response_id}}", stored_response, methods=["GET", "DELETE"]),
+        Route("/v1/{path:path}", refuse, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+    ]
+
+
+def _no_route(request: Request) -> ChatError:
+    """Why there is nothing at a path, or not with that method."""
+    path: str = request.scope["path"]
+    methods = _methods_at(path)
+    if methods is not None:
+        message = f"{request.method} is not served here; expected {' or '.join(methods)}."
+        return ChatError(405, message, "method_not_allowed", headers={"allow": ", ".join(methods)})
+    there = f"GET {_MODELS}, GET {_MODELS}/ID, POST {_COMPLETIONS}, POST {_RESPONSES} and GET {_RESPONSES}/ID"
+    return ChatError(404, f"Nothing is served at this path; there are {there}.", "unknown_url")
+
+
+def _methods_at(path: str) -> tuple[str, ...] | None:
+    if path in (_COMPLETIONS, _RESPONSES):
+        return ("POST",)
+    if path == _MODELS or path.startswith(f"{_MODELS}/"):
+        return ("GET",)
+    beyond = path.removeprefix(f"{_RESPONSES}/")
+    return ("GET", "DELETE") if beyond != path and beyond and "/" not in beyond else None
+
+
+def _json(content: JSON) -> Response:
+    return Response(to_json(content), media_type="application/json")

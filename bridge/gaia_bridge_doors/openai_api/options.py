@@ -1,0 +1,99 @@
+"""The settings of a request that go on to the agent's model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge_doors.conversation.errors import ChatError
+from gaia_bridge_doors.openai_api.checks import invalid
+
+__all__ = ["read_flag", "read_options"]
+
+
+class _Rule(Struct, frozen=True):
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+def _number(least: float, most: float) -> _Rule:
+    def holds(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+    return _Rule(holds, f"a number from {least:g} to {most:g}")
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_stop(value: Any) -> bool:
+    return isinstance(value, str) or (is_array(value) and len(value) <= 4 and all(isinstance(it, str) for it in value))
+
+
+def _is_format(value: Any) -> bool:
+    return is_object(value) and value.get("type") in {"text", "json_object", "json_schema"}
+
+
+def _is_choice(value: Any) -> bool:
+    return is_object(value) or value in ("none", "auto", "required")
+
+
+_COUNT: Final = _Rule(lambda value: _is_integer(value) and value > 0, "a whole number greater than 0")
+_TEXT: Final = _Rule(lambda value: isinstance(value, str), "a text")
+_RULES: Final[Mapping[str, _Rule]] = {
+    "frequency_penalty": _number(-2, 2),
+    "logit_bias": _Rule(is_object, "an object"),
+    "max_completion_tokens": _COUNT,
+    "max_tokens": _COUNT,
+    "parallel_tool_calls": _Rule(lambda value: isinstance(value, bool), "true or false"),
+    "presence_penalty": _number(-2, 2),
+    "reasoning_effort": _TEXT,
+    "response_format": _Rule(_is_format, "an object with the type text, json_object or json_schema"),
+    "seed": _Rule(_is_integer, "a whole number"),
+    "stop": _Rule(_is_stop, "a text, or a list of at most four"),
+    "temperature": _number(0, 2),
+    "tool_choice": _Rule(_is_choice, "none, auto, required, or an object that names a function"),
+    "top_p": _number(0, 1),
+    "user": _TEXT,
+}
+"""What is passed on, in OpenAI's words. Everything else that a request may say beside is not for the model."""
+
+_INSTEAD: Final = {"functions": "tools", "function_call": "tool_choice"}
+"""What OpenAI's API had before, and has instead now."""
+
+
+def read_options(body: JSON) -> JSON:
+    """The options among the fields of a request. `null` is the same as nothing, as in OpenAI's API.
+
+    Raises:
+        ChatError: One of them has a value that it cannot have, or asks for what is not there.
+    """
+    for old, new in _INSTEAD.items():
+        if body.get(old) is not None:
+            raise ChatError(400, f"{old} is not supported. Use {new} instead.", "unsupported_parameter", old)
+    count = body.get("n")
+    if count is not None and (isinstance(count, bool) or count != 1):
+        raise invalid("n", count, "1: an agent gives one answer. Send the request again for another")
+    options = {name: body[name] for name in _RULES if body.get(name) is not None}
+    for name, value in options.items():
+        if not _RULES[name].holds(value):
+            raise invalid(name, value, _RULES[name].expected)
+    return options
+
+
+def read_flag(fields: JSON, name: str, param: str) -> bool:
+    """A field that is true, false, or not there.
+
+    Raises:
+        ChatError: It is something else.
+    """
+    value = fields.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise invalid(param, value, "true or false")
+    return value

@@ -1,0 +1,215 @@
+"""One request that an agent answers, whichever API it came by: begun, cancelled and ended with its request.
+
+What differs between APIs is a `TurnExchange`: how the request is read, and the shape of its answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import anyio
+from sse_starlette.event import ServerSentEvent
+from sse_starlette.sse import EventSourceResponse
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gaia_bridge.chat_types import ChatRequest, Piece, Reply
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
+from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
+from gaia_bridge_doors.conversation.models import Model, Models
+from gaia_bridge_doors.conversation.tool_request import ChatClients, ToolRequest
+from gaia_bridge_doors.conversation.turn import Turn
+from gaia_bridge_doors.openai_api.completion_request import SESSION_HEADER, CompletionRequest, session_of
+from gaia_bridge_doors.openai_api.turn_line import TurnLine
+
+__all__ = ["Event", "TurnEndpoint", "TurnExchange", "failed"]
+
+T = TypeVar("T")
+
+_LINE_END: Final = "\n"
+"""What OpenAI's own streams have, and some clients split at."""
+
+
+class Event(NamedTuple):
+    """One event of a stream."""
+
+    data: str
+    name: str | None = None
+
+
+class TurnExchange(Protocol):
+    """One request, and the shape of its answer."""
+
+    @property
+    def asked(self) -> CompletionRequest:
+        """What the client asks for."""
+        ...
+
+    def whole(self, reply: Reply) -> bytes:
+        """The answer in one piece."""
+        ...
+
+    def first(self) -> Iterable[Event]:
+        """What begins a stream."""
+        ...
+
+    def piece(self, text: str) -> Iterable[Event]:
+        """A piece of text."""
+        ...
+
+    def last(self, reply: Reply, rest: str) -> Iterable[Event]:
+        """What ends a stream; `rest` is what of the reply's text was not sent yet."""
+        ...
+
+    def broken(self, error: ChatError) -> Iterable[Event]:
+        """What ends a stream that failed."""
+        ...
+
+    def refused(self, error: ChatError) -> ChatError:
+        """The error, in the words of this API."""
+        ...
+
+
+class TurnEndpoint:
+    """An ASGI application, because a turn must end with its request, however that ends.
+
+    Args:
+        models: What there is to chat with.
+        endpoint: Whose tools agents can be lent.
+        clients: Who uses lent tools.
+        limits: What one request may use.
+        read: Understands the body of a request that names this session, or none.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        endpoint: Dispatcher,
+        clients: ChatClients,
+        limits: ChatEndpointLimits,
+        read: Callable[[bytes, str | None], TurnExchange],
+    ) -> None:
+        self._models = models
+        self._endpoint = endpoint
+        self._clients = clients
+        self._limits = limits
+        self._read = read
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, line = Request(scope, receive), TurnLine(scope, send)
+        headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
+        name = ""
+        exchange: TurnExchange | None = None
+        with ExitStack() as turn_ends:
+            turn_ends.callback(line.tell)
+            try:
+                session_id = session_of(request.headers)
+                if session_id is not None:
+                    headers[SESSION_HEADER] = session_id
+                line.of_session(session_id)
+                body = await request.body()
+                line.bytes_in = len(body)
+                exchange = begun = self._read(body, session_id)
+                model = self._models.find(exchange.asked.model)
+                line.asks(model)
+                name = model.id
+                turn = turn_ends.enter_context(model.turn())
+                response = await _unless_gone(receive, lambda: self._answer(begun, model, turn, turn_ends, line))
+            except Exception as error:
+                problem = as_chat_error(error, name)
+                line.failed(problem)
+                response = failed(problem if exchange is None else exchange.refused(problem))
+            if response is not None:
+                response.headers.update(headers)
+                await response(scope, receive, line.send)
+
+    async def _answer(
+        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine
+    ) -> Response:
+        """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
+        asked, source = exchange.asked, model.source
+        tools = await offered_tools(self._endpoint.catalog, asked.tools, source.agent, self._limits.lent_tools)
+        client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id))
+        loan = Loan(self._endpoint, tools, partial(ToolRequest, client), line)
+        turn_ends.callback(loan.end)
+        chat = ChatRequest(asked.messages, asked.session_id, loan.tools, asked.tools.client, asked.options)
+        model.begin(turn, chat)
+        if not asked.stream:
+            reply = await turn.reply()
+            whole = exchange.whole(reply)
+            line.answered(reply)
+            return Response(whole, media_type="application/json")
+        first: Piece | None = None
+        with anyio.move_on_after(self._limits.ping_interval):
+            first = await turn.next()
+        events = _events(turn, first, exchange, model.id, line)
+        return EventSourceResponse(events, ping=self._limits.ping_interval, ping_message_factory=_ping, sep=_LINE_END)
+
+
+def failed(error: ChatError) -> Response:
+    """The response that tells an error."""
+    return Response(to_json(error.payload()), error.status, error.headers, "application/json")
+
+
+async def _events(
+    turn: Turn, piece: Piece | None, exchange: TurnExchange, model: str, line: TurnLine
+) -> AsyncGenerator[ServerSentEvent]:
+    """What a stream consists of. A failure is its last event."""
+    for event in exchange.first():
+        yield _sent(event)
+    try:
+        piece = await turn.next() if piece is None else piece
+        while not isinstance(piece, Reply):
+            for event in exchange.piece(piece) if isinstance(piece, str) else ():
+                yield _sent(event)
+            piece = await turn.next()
+        last = list(exchange.last(piece, turn.rest(piece)))
+        line.answered(piece)
+    except Exception as error:  # also what an agent put into its reply that is none
+        problem = as_chat_error(error, model)
+        line.failed(problem)
+        last = list(exchange.broken(exchange.refused(problem)))
+    for event in last:
+        yield _sent(event)
+
+
+async def _unless_gone(receive: Receive, call: Callable[[], Awaitable[T]]) -> T | None:
+    """What `call` returns; `None` if the client goes away before, which cancels it.
+
+    Raises:
+        Exception: What `call` raises.
+    """
+    result: T | None = None
+    failure: Exception | None = None
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        try:
+            result = await call()
+        except Exception as error:  # raised again, not in the task group, which would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return result
+
+
+def _sent(event: Event) -> ServerSentEvent:
+    return ServerSentEvent(event.data, event=event.name, sep=_LINE_END)
+
+
+def _ping() -> ServerSentEvent:
+    return ServerSentEvent(comment="keep-alive", sep=_LINE_END)

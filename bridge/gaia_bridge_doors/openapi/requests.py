@@ -1,0 +1,107 @@
+"""Calls of tools as HTTP requests. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import httpx2
+from msgspec import Struct
+
+from gaia_bridge.client.transports.http_values import origin
+from gaia_bridge.errors import ToolError
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge_doors.openapi.bodies import encoded_body
+from gaia_bridge_doors.openapi.operations import Operation, Parameter, arguments_of_body
+from gaia_bridge_doors.openapi.parameters import cookie_pairs, header_value, path_segment, query_pairs
+
+__all__ = ["ApiRequest", "request_for"]
+
+_ACCEPT: Final = "application/json, text/*;q=0.8, */*;q=0.5"
+_IN_PATHS: Final = "/%:@!$&'()*+,;="
+"""What can stand in a path as it is (RFC 3986, section 3.3)."""
+
+
+class ApiRequest(Struct, frozen=True):
+    """One request to an HTTP API."""
+
+    method: str
+    url: httpx2.URL
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers: Mapping[str, str]) -> ApiRequest:
+    """The request that a call of a tool stands for.
+
+    Args:
+        operation: What is called.
+        arguments: Its arguments, which fit its schema.
+        base: Where the API is.
+        headers: The configured headers, in lower case: they win over those of the call.
+
+    Raises:
+        ToolError: An argument cannot be sent.
+    """
+    segments: dict[str, str] = {}
+    query: list[str] = [base.query.decode("ascii")] if base.query else []
+    own: dict[str, str] = {"accept": _ACCEPT}
+    cookies: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.argument not in arguments:
+            continue
+        value = _value(parameter, arguments[parameter.argument])
+        if parameter.place == "path":
+            segments[parameter.name] = path_segment(parameter.name, value, parameter.style, explode=parameter.explode)
+        elif parameter.place == "query":
+            query += query_pairs(
+                parameter.name, value, parameter.style, explode=parameter.explode, reserved=parameter.reserved
+            )
+        elif parameter.place == "header":
+            own[parameter.name.lower()] = header_value(parameter.name, value, explode=parameter.explode)
+        else:
+            cookies += cookie_pairs(parameter.name, value, explode=parameter.explode)
+    if cookies:
+        own["cookie"] = "; ".join([*filter(None, [headers.get("cookie")]), *cookies])
+    body = None
+    if (described := operation.body) is not None:
+        value = arguments_of_body(described, operation, arguments)
+        is_null = described.kind == "json" and not described.merged and described.argument in arguments
+        if value is not None or is_null:
+            own["content-type"], body = encoded_body(described, value)
+    kept = {name: value for name, value in own.items() if name == "cookie" or name not in headers}
+    return ApiRequest(operation.method, _url(base, _path(operation.path, segments), query), kept, body)
+
+
+def _path(template: str, segments: Mapping[str, str]) -> str:
+    """A path with its parameters in their places, the rest percent-encoded where it is not yet."""
+
+    def written(part: re.Match[str]) -> str:
+        return quote(part[0], safe=_IN_PATHS) if part[1] is None else segments[part[1]]
+
+    return re.sub(r"\{([^{}]*)\}|[^{}]+|[{}]", written, template)
+
+
+def _value(parameter: Parameter, value: Any) -> Any:
+    if not parameter.is_json:
+        return value
+    return json.dumps(value) if parameter.place == "header" else to_json(value).decode()  # headers are ASCII
+
+
+def _url(base: httpx2.URL, path: str, query: list[str]) -> httpx2.URL:
+    whole = base.raw_path.partition(b"?")[0].decode("ascii").rstrip("/") + path
+    # Each value was looked at; side by side, two of them can still make a step.
+    if any(unquote(step) in (".", "..") for step in path.split("/")):
+        raise ToolError("the arguments make a path with '.' or '..' as a step; expected names without")
+    raw = f"{whole}?{'&'.join(query)}" if query else whole
+    try:
+        url = base.copy_with(raw_path=raw.encode("ascii"), userinfo=b"", fragment=None)
+    except (httpx2.InvalidURL, UnicodeEncodeError, ValueError):
+        raise ToolError("the arguments make no URL that can be requested; expected shorter ones") from None
+    if origin(url) != origin(base):
+        raise ToolError("the arguments lead to another server")
+    return url

@@ -1,0 +1,322 @@
+"""Reaches an HTTP API by its OpenAPI document, as any server is reached: a small MCP server in this process.
+
+So an API has all that servers have: deadlines, restarts, transforms, permissions, a state and a reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import anyio
+import anyio.to_thread
+import httpx2
+from msgspec.structs import replace
+
+from gaia_bridge.client.transport import Link, Receiver, UpstreamError
+from gaia_bridge.client.transports.http_client import HttpClient, Method, Reply
+from gaia_bridge.client.transports.http_values import checked_headers, origin, url_for_log, usable_url
+from gaia_bridge.config.file_reader import read_bytes
+from gaia_bridge.errors import ConfigError, ToolError
+from gaia_bridge.json_schema.validation import SchemaValidator
+from gaia_bridge.model import HttpServerSpec, LeftOut, OpenApiServerSpec
+from gaia_bridge.protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import JSON, SMALL_BYTES, is_array, is_object
+from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
+from gaia_bridge.results.conversion import error_result
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge_doors.openapi.document import Document, document_from, document_of
+from gaia_bridge_doors.openapi.operations import Operation, read_operations
+from gaia_bridge_doors.openapi.requests import ApiRequest, request_for
+from gaia_bridge_doors.openapi.results import failure_result, head_result, success_result
+
+__all__ = ["OpenApiTransport"]
+
+logger = logging.getLogger(__name__)
+
+_ACCEPT: Final = {"accept": "application/json, application/yaml, text/yaml;q=0.9, */*;q=0.5"}
+_LONGEST_URL: Final = 8_192
+"""Characters of the URL of a server in a document."""
+
+_COMPLETE: Final[JSON] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
+class OpenApiTransport:
+    """Reaches an HTTP API. Implements `client.transport.Transport`.
+
+    Args:
+        spec: Its entry.
+        limits: Bounds.
+    """
+
+    def __init__(self, spec: OpenApiServerSpec, limits: UpstreamLimits) -> None:
+        self._spec = spec
+        self._limits = limits
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Read the document, and answer for the API until the end of the block."""
+        spec, limits = self._spec, self._limits
+        headers = checked_headers(spec.headers)
+        document, place = await self._document()
+        base = _base(document, place, spec.url, has_headers=bool(headers))
+        # The reading costs the largest documents seconds, and nobody waits for it who gave up.
+        operations, left_out = await anyio.to_thread.run_sync(
+            partial(read_operations, document, limits.openapi, headers.keys()), abandon_on_cancel=True
+        )
+        client = HttpClient(HttpServerSpec(spec.name, str(base), spec.headers, proxy=spec.proxy), limits)
+        try:
+            yield _ApiLink(document, operations, left_out, client, base, headers, limits)
+        finally:
+            await client.close()
+
+    async def _document(self) -> tuple[Document, httpx2.URL | None]:
+        """The document, and where it was fetched from."""
+        place = self._spec.document
+        if not isinstance(place, str):
+            return document_of(place), None
+        limits = self._limits.openapi
+        if "://" in place:
+            url = usable_url(place)
+            text = await self._fetched(url)
+        else:
+            url = None
+            try:
+                text, _ = await anyio.to_thread.run_sync(read_bytes, Path(place), limits.document_bytes)
+            except ConfigError as error:
+                raise UpstreamError(f"has no OpenAPI document: {error}") from None
+        return await anyio.to_thread.run_sync(document_from, text, limits, abandon_on_cancel=True), url
+
+    async def _fetched(self, url: httpx2.URL) -> bytes:
+        limits = self._limits.openapi
+        # What goes to the API goes to where its document is only if that is the same server.
+        own = self._spec.url is None or origin(usable_url(self._spec.url)) == origin(url)
+        spec = HttpServerSpec(self._spec.name, str(url), self._spec.headers if own else {}, proxy=self._spec.proxy)
+        bounds = replace(self._limits, message_bytes=limits.document_bytes)
+        shown = url_for_log(url)
+        client = HttpClient(spec, bounds)
+        try:
+            with anyio.fail_after(limits.fetch_timeout):
+                reply = await client.send("GET", _ACCEPT, url=client.url)
+                if not reply.ok:
+                    refusal = reply.refusal()
+                    await reply.close()
+                    raise refusal
+                return await reply.body()
+        except TimeoutError:
+            seconds = f"{limits.fetch_timeout:g} s"
+            raise UpstreamError(f"has no OpenAPI document at {shown}: it did not come within {seconds}") from None
+        except UpstreamError as error:
+            raise UpstreamError(f"has no OpenAPI document at {shown}: it {error}", error.retry_after) from None
+        finally:
+            await client.close()
+
+
+def _base(document: Document, place: httpx2.URL | None, configured: str | None, *, has_headers: bool) -> httpx2.URL:
+    """Where the API is.
+
+    A document names the server itself. It must not decide who is sent the configured headers, nor lead a bridge that
+    fetched it to servers beside it: then the entry has to say where the API is.
+
+    Args:
+        document: The document.
+        place: Where it was fetched from.
+        configured: What the entry says.
+        has_headers: Whether headers are configured.
+
+    Raises:
+        UpstreamError: It is not known; says what to add.
+    """
+    if configured is not None:
+        return usable_url(configured).copy_with(fragment=None)
+    named = _named_server(document)
+    if place is None:
+        if "://" not in named:
+            problem = f"names {one_line(named, 100)!r} as its server, which is no URL"
+            raise UpstreamError(f'has an OpenAPI document that {problem}; add "url": "https://HOST/..." to the entry')
+        base = usable_url(named)
+    else:
+        try:
+            base = place.copy_with(query=None, fragment=None).join(named)
+        except (httpx2.InvalidURL, ValueError):
+            raise UpstreamError("has an OpenAPI document that names a server with no URL") from None
+        base = usable_url(str(base))
+        if origin(base) == origin(place):
+            return base.copy_with(userinfo=place.userinfo, fragment=None)
+    if place is not None or has_headers:
+        whom = "the configured headers go there only" if has_headers else "it is used only"
+        shown = url_for_log(base)
+        raise UpstreamError(
+            f'has an OpenAPI document that names {shown} as its server; {whom} with "url": "{shown}" in the entry'
+        )
+    return base.copy_with(fragment=None)
+
+
+def _named_server(document: Document) -> str:
+    """The first server of a document, its variables filled in with their defaults."""
+    servers = document.content.get("servers")
+    first: Any = servers[0] if is_array(servers) and servers else {}
+    url = first.get("url") if is_object(first) else None
+    if not isinstance(url, str):
+        return "/"
+    variables = first.get("variables")
+    known: JSON = variables if is_object(variables) else {}
+
+    def default(found: re.Match[str]) -> str:
+        variable = known.get(found[1])
+        value = variable.get("default") if is_object(variable) else None
+        return str(value)[:_LONGEST_URL] if isinstance(value, str | int | float) else found[0]
+
+    # In one go: defaults that name other variables could make any amount of text.
+    return re.sub(r"\{([^{}]*)\}", default, url[:_LONGEST_URL])[:_LONGEST_URL]
+
+
+class _ApiLink:
+    """Answers as an MCP server for an API. Implements `client.transport.Link`.
+
+    Args:
+        document: Its document.
+        operations: Its operations.
+        left_out: Those that are no tools.
+        client: Reaches it.
+        base: Where it is.
+        headers: The configured headers, in lower case.
+        limits: Bounds.
+    """
+
+    last_words = ""
+
+    def __init__(
+        self,
+        document: Document,
+        operations: list[Operation],
+        left_out: list[LeftOut],
+        client: HttpClient,
+        base: httpx2.URL,
+        headers: Mapping[str, str],
+        limits: UpstreamLimits,
+    ) -> None:
+        self._info = _implementation(document)
+        self._operations = {operation.name: operation for operation in operations}
+        self._left_out = left_out
+        self._client = client
+        self._base = base
+        self._headers = headers
+        self._limits = limits
+        self._validators: dict[str, SchemaValidator] = {}
+        secrets = [*headers.values(), base.query.decode("ascii"), base.userinfo.decode("ascii")]
+        bare = [secret.rpartition(" ")[2] for secret in secrets]  # of `Bearer TOKEN`, the token
+        self._redacted = Redactor({secret for secret in (*secrets, *bare) if len(secret) >= _SECRET})
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Answer one request. It is given up with its caller."""
+        params: JSON = message.get("params") or {}
+        response: JSON = {"jsonrpc": "2.0", "id": message["id"]}
+        result: JSON
+        match message["method"]:
+            case "initialize":
+                asked = params.get("protocolVersion")
+                revision = asked if asked in HANDSHAKE_REVISIONS else LATEST_HANDSHAKE
+                result = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": self._info}
+            case "server/discover":
+                result = {
+                    **_COMPLETE,
+                    "supportedVersions": [*self._limits.revisions.names],
+                    "capabilities": {"tools": {}},
+                    "_meta": {SERVER_INFO_KEY: self._info},
+                }
+            case "ping":
+                result = {}
+            case "tools/list":
+                result = {**_COMPLETE, "tools": self._definitions()}
+            case "tools/call":
+                operation = self._operations.get(str(params.get("name")))
+                if operation is None:
+                    unknown = f"Unknown tool: {one_line(str(params.get('name')), 100)}"
+                    return {**response, "error": {"code": INVALID_PARAMS, "message": unknown}}
+                result = await self._call(operation, params.get("arguments") or {})
+            case method:
+                return {**response, "error": {"code": METHOD_NOT_FOUND, "message": f"Method not found: {method}"}}
+        return {**response, "result": result}
+
+    async def notify(self, message: JSON) -> None:
+        """Nothing to do: whoever cancels a request gives it up."""
+
+    def agree(self, revision: str) -> None:
+        """Nothing to do: an API does the same in all revisions."""
+
+    def _definitions(self) -> list[JSON]:
+        tools = [operation.definition for operation in self._operations.values()]
+        return [*tools, *({"name": item.name, "_meta": {LEFT_OUT_KEY: item.reason}} for item in self._left_out)]
+
+    async def _call(self, operation: Operation, arguments: JSON) -> JSON:
+        outside = {parameter.argument for parameter in operation.parameters if not parameter.is_json}
+        # Models and frameworks write null for what they leave out, and no parameter can say null.
+        arguments = {name: value for name, value in arguments.items() if value is not None or name not in outside}
+        if problems := self._validator(operation).errors(arguments):
+            return error_result(f"The arguments do not fit the input schema of tool '{operation.name}':\n{problems}")
+        try:
+            request = request_for(operation, arguments, self._base, self._headers)
+        except ToolError as error:
+            return error_result(str(error))
+        # Cancelling has to close the connection, so nothing is shielded here.
+        reply = await self._client.send(cast("Method", request.method), request.headers, request.body, request.url)
+        try:
+            return await self._result(request, reply)
+        finally:
+            if not reply.ended:
+                await reply.close()
+
+    async def _result(self, request: ApiRequest, reply: Reply) -> JSON:
+        media = reply.headers.get("content-type", "")
+        shown = url_for_log(request.url)
+        if not reply.ok:
+            limit = self._limits.openapi.error_bytes
+            body = b"" if request.method == "HEAD" else await _beginning(reply, limit + 1)
+            asked = f"{request.method} {shown}"
+            return cast(
+                "JSON", self._redacted.without_known_in(failure_result(reply.status, media, body, asked, limit))
+            )
+        if request.method == "HEAD":  # which has no body, whatever its headers say
+            return cast("JSON", self._redacted.without_known_in(head_result(reply.status, reply.headers)))
+        body = await reply.body()
+        if len(body) > SMALL_BYTES:  # to read it would hold up everybody
+            return await anyio.to_thread.run_sync(success_result, reply.status, media, body, shown)
+        return success_result(reply.status, media, body, shown)
+
+    def _validator(self, operation: Operation) -> SchemaValidator:
+        """What judges the arguments of a tool, compiled with its first call."""
+        if operation.name not in self._validators:
+            self._validators[operation.name] = SchemaValidator(operation.definition["inputSchema"])
+        return self._validators[operation.name]
+
+
+_SECRET: Final = 8
+"""Characters from which on a value may be a secret; shorter ones are in every text."""
+
+
+async def _beginning(reply: Reply, limit: int) -> bytes:
+    """The first bytes of a body."""
+    found = bytearray()
+    while len(found) < limit and (piece := await reply.read()):
+        found += piece
+    return bytes(found[:limit])
+
+
+def _implementation(document: Document) -> JSON:
+    """Who the API says it is."""
+    info = document.content.get("info")
+    told: JSON = info if is_object(info) else {}
+    title, version = told.get("title"), told.get("version")
+    return {
+        "name": title if isinstance(title, str) and title else "HTTP API",
+        "version": version if isinstance(version, str) else "",
+    }

@@ -1,0 +1,39 @@
+"""`gaia-bridge skills`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge_cli import main
+
+AGENT = '''
+from gaia_bridge import tool
+
+@tool
+def stamp() -> str:
+    """Stamp."""
+    return "x"
+'''
+
+
+def write(folder: Path) -> None:
+    """A skill of two files."""
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: How to stamp\n---\n", "utf-8")
+    (folder / "ink.md").write_text("black", "utf-8")
+
+
+def test_skills_are_shown_with_what_they_are_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "office.py"
+    file.write_text(AGENT, "utf-8")
+    assert main(("skills", str(file))) == 0
+    assert "office has no skills" in capfd.readouterr().err
+    write(tmp_path / "skills" / "stamping")
+    assert main(("skills", str(file))) == 0
+    assert capfd.readouterr().out == "stamping  skill://stamping/SKILL.md (2 files)\n  How to stamp\n"
+    assert main(("skills", str(file), "--json")) == 0
+    [skill] = json.loads(capfd.readouterr().out)["skills"]
+    assert [item["size"] for item in skill["resources"]] == [49, 5]
