@@ -20,8 +20,8 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.text.json_types import JSON
 from tests.support.fixed_sources import FixedSource
 
 AIMS = {

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "bridge" / "func
 
 from gaia_bridge import tool
 from gaia_bridge.functions.collection import DecoratedFunctions, decorated_members
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 
 _FIELDS = ("description", "inputSchema", "outputSchema")
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from gaia.agents.base import Agent, Tool
 from gaia.llm import Reply
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.fake_model import Asked, FakeModel, call, say
 
 PACKAGE = "js-tiktoken@1"

@@ -29,7 +29,7 @@ import click
 import httpx2
 import psutil
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.runner import HERE as CONFORMANCE
 from tests.conformance.runner import bridge_command, free_port
 from tests.upstreams.servers import Fixtures, entry_of, started

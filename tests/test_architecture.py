@@ -9,7 +9,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -32,15 +32,14 @@ LAYERS = {
     "gaia_bridge.contract": 0,
     "gaia_bridge.errors": 0,
     "gaia_bridge.model": 0,
-    "gaia_bridge.protocol.json_types": 0,
+    "gaia_bridge.text": 0,
     "gaia_bridge.version": 0,
     # the protocol, and other pure functions
     "gaia_bridge.calls.cancellation": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
-    "gaia_bridge.likeness": 1,
     "gaia_bridge.loop_guard": 1,
-    "gaia_bridge.sources.public_names": 1,
+    "gaia_bridge.names": 1,
     "gaia_bridge.functions": 2,
     "gaia_bridge.functions.docstrings": 1,
     "gaia_bridge.functions.marks": 1,
@@ -52,7 +51,6 @@ LAYERS = {
     "gaia_bridge.runtime.forking": 1,
     "gaia_bridge.runtime.peer_credentials": 1,
     "gaia_bridge.runtime.unloading": 1,
-    "gaia_bridge.sanitize": 1,
     "gaia_bridge.settings": 1,
     "gaia_bridge.skills": 1,
     "gaia_bridge.sources.agent.announcer": 1,
@@ -160,14 +158,17 @@ OPENED = {
 }
 """What the core imports of the packages around it: in a function, or for types, so that it is loaded without them."""
 
+FACES = ("gaia_bridge", "gaia_bridge.__main__")
+"""What programs begin with: they lead everywhere, and nothing of ours imports them."""
+
 FLAT_MODULES = 10
 """Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
 
-PURE = "gaia_bridge.protocol"
-"""Does no input or output, and waits for nothing: what it says of a message is true wherever the message came from."""
+PURE = ("gaia_bridge.protocol", "gaia_bridge.text")
+"""Do no input or output, and wait for nothing: what they say of a message is true wherever the message came from."""
 
 IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "starlette", "subprocess", "threading")
-"""What it therefore never imports."""
+"""What they therefore never import."""
 
 OWNERS = {
     "acp": ("gaia_bridge_doors.acp.*",),
@@ -192,7 +193,7 @@ OWNERS = {
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
     "docstring_parser": ("gaia_bridge.functions.docstrings",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
-    "jiter": ("gaia_bridge.protocol.json_text",),
+    "jiter": ("gaia_bridge.text.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
     "mcp": (
         "gaia_bridge.bridge.*",
@@ -281,11 +282,15 @@ def our_modules() -> tuple[Module, ...]:
     return tuple(found)
 
 
-def imports(modules: Iterable[Module]) -> list[Import]:
+def imports(modules: Iterable[Module]) -> Sequence[Import]:
     """Every import, also inside functions and under `TYPE_CHECKING`, with relative ones made absolute."""
-    modules = tuple(modules)
+    return _imports(tuple(modules))
+
+
+@cache
+def _imports(modules: tuple[Module, ...]) -> tuple[Import, ...]:
     known = {module.name for module in modules}
-    return [found for module in modules for found in _imports_of(module, known)]
+    return tuple(found for module in modules for found in _imports_of(module, known))
 
 
 def _imports_of(module: Module, known: set[str]) -> Iterator[Import]:
@@ -351,7 +356,7 @@ def impure(modules: Iterable[Module]) -> list[str]:
     return [
         str(item)
         for item in imports(modules)
-        if within(item.importer, PURE) and any(within(item.target, name) for name in IMPURE)
+        if any(within(item.importer, name) for name in PURE) and any(within(item.target, name) for name in IMPURE)
     ]
 
 
@@ -385,9 +390,13 @@ def loaded_with_the_core(modules: Iterable[Module]) -> list[str]:
     ]
 
 
-def imports_at_load(modules: Iterable[Module]) -> list[Import]:
+def imports_at_load(modules: Iterable[Module]) -> Sequence[Import]:
     """What a module imports as it is loaded, with the packages of it that are loaded first."""
-    modules = tuple(modules)
+    return _imports_at_load(tuple(modules))
+
+
+@cache
+def _imports_at_load(modules: tuple[Module, ...]) -> tuple[Import, ...]:
     known = {module.name for module in modules}
     found: list[Import] = []
     for module in modules:
@@ -398,7 +407,7 @@ def imports_at_load(modules: Iterable[Module]) -> list[Import]:
         for item in _imports_of(Module(module.name, source, module.is_package), known):
             packages = [name for name in known if within(item.target, name) and not within(item.importer, name)]
             found.extend(Import(item.importer, name, item.line) for name in packages)
-    return found
+    return tuple(found)
 
 
 def cycles(modules: Iterable[Module]) -> list[str]:
@@ -412,10 +421,36 @@ def _cycle(modules: Iterable[Module], items: Iterable[Import]) -> Iterator[str]:
     for item in items:
         if item.target in graph and item.target != item.importer:
             graph[item.importer].add(item.target)
+    yield from _circle(graph)
+
+
+def _circle(graph: Mapping[str, set[str]]) -> Iterator[str]:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         yield " -> ".join(reversed(error.args[1]))
+
+
+def room_of(name: str) -> str:
+    """The folder or module that a module of the bridge is in, directly below its package."""
+    return ".".join(name.split(".")[:2])
+
+
+def circles(modules: Iterable[Module], place_of: Callable[[str], str]) -> list[str]:
+    """A circle of places of the bridge that import one another, other than by a door that the core opens.
+
+    Args:
+        modules: All of them.
+        place_of: Which place a module is in.
+    """
+    graph: dict[str, set[str]] = {}
+    for item in imports(modules):
+        if item.importer in FACES or (item.importer, item.target) in OPENED:
+            continue
+        importer, target = place_of(item.importer), place_of(item.target)
+        if importer != target and {package_of(importer), package_of(target)} <= set(BRIDGE_PACKAGES):
+            graph.setdefault(importer, set()).add(target)
+    return list(_circle(graph))
 
 
 def misplaced_libraries(modules: Iterable[Module]) -> list[str]:
@@ -517,6 +552,25 @@ def test_there_is_no_import_cycle() -> None:
     assert cycles(our_modules()) == []
 
 
+@pytest.mark.parametrize("place_of", [room_of, package_of])
+def test_neither_rooms_nor_packages_import_one_another_in_a_circle(place_of: Callable[[str], str]) -> None:
+    assert circles(our_modules(), place_of) == []
+
+
+def test_a_circle_of_rooms_is_found_though_no_module_is_in_one() -> None:
+    there = Module("gaia_bridge.config.entries", "import gaia_bridge.sources.limits")
+    back = Module("gaia_bridge.sources.upstream", "import gaia_bridge.config.paths")
+    others = [Module("gaia_bridge.config.paths", ""), Module("gaia_bridge.sources.limits", "")]
+    assert cycles([there, back, *others]) == []
+    assert len(circles([there, back, *others], room_of)) == 1
+    assert circles([there, *others], room_of) == []
+
+
+def test_nothing_of_ours_imports_what_programs_begin_with() -> None:
+    found = [item for item in imports(our_modules()) if package_of(item.importer) in BRIDGE_PACKAGES]
+    assert [str(item) for item in found if item.target in FACES] == []
+
+
 def test_each_library_stays_with_the_modules_that_own_it() -> None:
     assert misplaced_libraries(our_modules()) == []
 
@@ -595,6 +649,7 @@ def test_an_import_that_points_down_is_no_breach() -> None:
 
 def test_a_protocol_that_does_input_or_output_is_found() -> None:
     assert len(impure([Module("gaia_bridge.protocol.messages", "from asyncio import sleep\nimport http.client")])) == 2
+    assert len(impure([Module("gaia_bridge.text.json_text", "import pathlib")])) == 1
     assert impure([Module("gaia_bridge.protocol.messages", "import json")]) == []
     assert impure([Module("gaia_bridge.runtime.event_loops", "import ssl")]) == []
 
@@ -671,7 +726,7 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 ENDLESS = {
     "gaia_bridge_cli.background:_end": "ends at its deadline, and sleeps between two looks",
     "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
-    "gaia_bridge.sources.public_names:fitting_names": "a hash of a hash: each round costs one of the taken names",
+    "gaia_bridge.names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",
     "gaia.agents.chat.turn_stream:next": "takes what is in a buffer of bounded size, and stops where it would wait",
 }

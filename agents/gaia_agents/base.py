@@ -12,8 +12,8 @@ from gaia_bridge import __version__
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
 from gaia_bridge.json_schema.validation import SchemaValidator
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia.agents.base.mcp_agent import MCPAgent

@@ -28,7 +28,7 @@ from gaia_agents.places import folder_told, places_of
 from gaia_agents.workspace import PathError, Workspace
 from gaia_bridge.content import embedded_blob, embedded_text, user_message
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["CodeAgent"]
 

@@ -16,7 +16,7 @@ from gaia_agents.listing import list_files
 from gaia_agents.summary import Summary, measure
 from gaia_agents.workspace import Workspace, WorkspaceFile
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["analyze_code", "create_file", "read_file", "read_text", "search_code"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gaia_agents.schemas import COUNT, FLAG, LINE, READ_ONLY, STRING, about, array_of, closed_object, or_null
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["FILE_PREFIX", "PROMPTS", "RESOURCES", "TEMPLATES", "TOOLS", "TREE_URI"]
 

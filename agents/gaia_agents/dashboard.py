@@ -14,7 +14,7 @@ from gaia_agents.repository import find_repository
 from gaia_agents.summary import measure
 from gaia_agents.workspace import Workspace
 from gaia_bridge.calls.request_context import RequestContext
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["dashboard", "fingerprint"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gaia_bridge.calls.request_context import RequestContext
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Helper", "start_helper"]
 

@@ -17,8 +17,8 @@ from gaia_agents.watching import Watcher
 from gaia_bridge.content import embedded_text, user_message
 from gaia_bridge.contract import Publisher
 from gaia_bridge.errors import ResourceNotFoundError
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ProjectAgent"]
 

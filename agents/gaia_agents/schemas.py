@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["COUNT", "FLAG", "LINE", "READ_ONLY", "STRING", "about", "array_of", "closed_object", "or_null"]
 

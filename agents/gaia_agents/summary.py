@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gaia_agents.isolation import start_helper
 from gaia_agents.workspace import Workspace, WorkspaceFile
 from gaia_bridge.calls.request_context import RequestContext
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Summary", "measure"]
 

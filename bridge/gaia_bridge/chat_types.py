@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "ASK_SESSION",

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "audio",

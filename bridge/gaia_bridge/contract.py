@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from gaia_bridge.model import AgentOffer, Change, LogMessage, Progress, ServerFeatures, SourceKind, SourceStatus
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "JSON",

@@ -15,7 +15,7 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.questions import NobodyToAskError
 from gaia_bridge_daemon.front.place import Scope
 

@@ -19,7 +19,7 @@ from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import peer_process
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import collect_in_larger_pieces, imported_for_good
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.exit_codes import ExitCode
@@ -49,7 +49,7 @@ from gaia_bridge_daemon.front.place import Place, PlaceError, Scope, current_fol
 from gaia_bridge_daemon.front.program import FrontOptions, is_agent, run
 
 if TYPE_CHECKING:
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
 
 __all__ = ["background", "connect", "down", "ps", "restart", "up"]
 

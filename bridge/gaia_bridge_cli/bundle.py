@@ -17,7 +17,7 @@ from gaia_bridge.config.file_reader import read_json_file
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.options import agent_option
 from gaia_bridge_desk.bundles import (

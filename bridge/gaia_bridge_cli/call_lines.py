@@ -10,9 +10,9 @@ import click
 
 from gaia_bridge.errors import RequestError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.logs import without_secrets
 
 __all__ = ["CallLines"]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 import click
 
-from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.redaction import redacted
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.deadline import Deadline
@@ -30,7 +30,7 @@ from gaia_bridge_cli.servers.common import (
 )
 
 if TYPE_CHECKING:
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
     from gaia_bridge_desk.doctor.examining import Examined
     from gaia_bridge_desk.doctor.findings import Finding
     from gaia_bridge_desk.doctor.repairing import Outcome

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from gaia_bridge.config import ServersConfig, launch_line_text
 from gaia_bridge.config.foreign_entries import doubts
 from gaia_bridge.errors import BridgeError, ConfigError
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sanitize.redaction import MASK
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.redaction import MASK
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.import_sources import Source, servers_listed, sources_of, sources_of_editor

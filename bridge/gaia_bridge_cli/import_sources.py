@@ -14,7 +14,7 @@ from gaia_bridge.config import current_folder
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_cli.install import known_editor
 from gaia_bridge_cli.servers.container_variables import with_container_variables
 from gaia_bridge_cli.servers.variable_files import with_variable_file

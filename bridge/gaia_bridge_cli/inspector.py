@@ -16,8 +16,8 @@ from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
 from gaia_bridge.config.workplaces import own_folder
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.redaction import Redactor
 
 __all__ = ["run_inspector"]
 

@@ -17,8 +17,8 @@ from gaia_bridge.config.search_path import remember_search_path
 from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import BridgeError, ConfigError
-from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
 from gaia_bridge_cli.questions import NobodyToAskError, can_ask

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from gaia_bridge.sanitize.escaping import printable
-from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.streams import QueuedBytes
 
 if TYPE_CHECKING:

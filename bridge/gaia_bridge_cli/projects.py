@@ -10,7 +10,7 @@ import click
 
 from gaia_bridge.config import current_folder
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.origin import installed_from
 from gaia_bridge_desk.projects import (

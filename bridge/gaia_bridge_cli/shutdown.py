@@ -19,8 +19,8 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.constants import STOP_DEADLINE
 from gaia_bridge.runtime.forking import FORKS
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.text.escaping import one_line
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.output import counted
 

@@ -13,7 +13,7 @@ import pytest
 from gaia.agents.base import Agent
 from gaia.llm import ModelError, Reply
 from gaia_bridge import Bridge, Client
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import DEADLINE, ERAS, client_of
 from tests.support.bridges import text_of
 from tests.support.fake_model import FakeModel, say

@@ -15,7 +15,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.amd.travel_agent import PROMPTS, RESOURCES, TOOLS
 from tests.cli.running import run
 from tests.support.on_demand import mcp

@@ -15,9 +15,9 @@ from starlette.types import ASGIApp
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, SourceState, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import HttpLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import ScriptedTransport, Wire, initialized
 from tests.bridge.server.transports.test_handshake_http import Client, Request, call, client_of, events_of
 from tests.support.agents import ScriptedAgent

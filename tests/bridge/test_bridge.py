@@ -18,9 +18,9 @@ from anyio.abc import TaskStatus
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import AgentLoadError, PublishError
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, text_of
 from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types

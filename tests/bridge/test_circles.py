@@ -14,9 +14,9 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import HttpServerSpec, SourceState
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.support.agents import one_tool
 from tests.support.bridges import both_eras, running_bridge, text_of

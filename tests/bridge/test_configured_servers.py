@@ -14,7 +14,7 @@ from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.config import TrustStore
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 ENTRY = {"command": "a"}
 

@@ -23,8 +23,8 @@ from gaia_bridge.content import (
     tool_result,
     user_message,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import result_problem
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp_types
 
 BLOCKS = [

@@ -23,9 +23,9 @@ from gaia_bridge.model import (
     SourceState,
     ToolTransform,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import both_eras, running_bridge, text_of
 from tests.support.http_apis import served_app

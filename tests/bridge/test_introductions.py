@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gaia_bridge.model import ChangeKind, ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.sources.upstream.servant import MemoryCache, Servant
 from tests.interaction.results import wire
 from tests.support.bridges import RunningBridge, both_eras, running_bridge

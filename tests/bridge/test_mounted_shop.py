@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import ERAS, client_of
 from tests.servers.bookshop import KEY, PAGE, create_app
 from tests.support.bridges import text_of

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.results.earlier_content import content_for
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.sources.upstream.feature_lists import LISTS as LISTED
 from gaia_bridge.sources.upstream.feature_lists import no_features, with_list
+from gaia_bridge.text.json_types import JSON
 from tests.support.fixed_sources import FixedSource
 from tests.support.odd_definitions import GOOD, LISTS, odd_definitions
 from tests.support.on_demand import mcp_types

@@ -24,12 +24,12 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.client.transport import Link, Receiver
 from gaia_bridge.client.transports.json_rpc import messages
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_text import valid_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_text import valid_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse
 from tests.servers.evil_http import Exchange, evil_http
 from tests.servers.odd_texts import LEGACY, MODERN, Odd

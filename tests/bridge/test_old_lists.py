@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.sources.upstream.servant import Servant, tools_named
 from tests.support.bridges import both_eras, running_bridge, text_of
 from tests.support.on_demand import mcp

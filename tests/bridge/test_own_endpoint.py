@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec, ToolTransform
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.bridge.sources.upstream.servant import Servant, tools_named
 from tests.conformance.raw_clients import DEADLINE, RawClient, connect_http

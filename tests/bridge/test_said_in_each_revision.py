@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.bridge.client.scripted import ScriptedTransport
 from tests.conformance.raw_clients import HttpClient, RawClient, connect_http, connect_sse, connect_stdio
 from tests.interaction.connecting import serving

@@ -7,8 +7,8 @@ import pytest
 from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, tool
 from gaia_bridge.functions.collection import ModuleFunctions
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.testing import connected
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_cli.call_lines import CallLines
 from tests.support.agents import one_tool
 

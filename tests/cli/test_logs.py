@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.calls.call_log import CallRecord, leave, record_of
-from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.logs import LineFormatter, hide_in_log, log_to_stderr
 from gaia_bridge_cli.streams import QueuedBytes
 from tests.support.agents import one_tool

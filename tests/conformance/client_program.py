@@ -30,8 +30,8 @@ from gaia_bridge.client import ClientDelegate, Connection, connect
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 
 REDIRECT_URI: Final = "http://127.0.0.1:3000/callback"
 """Nobody listens there: the login is over as soon as the authorization server says to go there."""

@@ -29,7 +29,7 @@ from gaia_bridge.content import (
     text,
     user_message,
 )
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ConformanceAgent"]
 

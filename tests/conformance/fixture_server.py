@@ -71,8 +71,8 @@ from gaia_bridge.content import (
     text,
     user_message,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.conversion import resource_result
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.fixture_agent import (
     HANG_UP_SECONDS,
     PROMPTS,

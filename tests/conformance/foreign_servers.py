@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.runner import HERE, HOST, free_port, running
 from tests.support.installed_programs import MCP1, MCP2, PythonPackages, Source
 from tests.upstreams.servers import EVERYTHING_ON_PIPES, entry_of, everything_of, everything_servers

@@ -19,7 +19,7 @@ import httpx2
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["DEADLINE", "HttpClient", "RawClient", "connect_http", "connect_sse", "connect_stdio"]
 

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse, connect_stdio
 from tests.conformance.runner import FIXTURE, bridge_command, serving
 

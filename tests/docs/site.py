@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Final
 
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 from tests.docs.pages import DOCS, ROOT, links, pages
 
 __all__ = ["CONFIGURATION", "SiteError", "build", "main", "navigation", "staged"]

@@ -20,7 +20,7 @@ import yaml
 
 from gaia_bridge import Bridge, Client, get_request_context, tool
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.docs.pages import DOCS, blocks
 from tests.support.waiting import PATIENCE
 

@@ -9,7 +9,7 @@ import threading
 from typing import Any, Final
 
 from gaia.agents.base import MCPAgent, get_request_context
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ANSWERS", "SmokeAgent"]
 

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.runner import node_binary, serving
 from tests.foreign.smoke_agent import ANSWERS
 from tests.support.installed_programs import MCP1, NodePackages, PythonPackages, needs, required

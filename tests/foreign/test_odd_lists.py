@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.runner import node_binary
 from tests.foreign.test_foreign_clients import HERE, PYTHON, TYPESCRIPT
 from tests.interaction.connecting import serving

@@ -8,7 +8,7 @@ import pytest
 
 from gaia_agents import CodeAgent, code_operations, listing
 from gaia_bridge.errors import RequestCancelledError, ToolError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.workspaces import DEMO, RecordingChannel, call, in_request, write_files
 
 

@@ -14,10 +14,10 @@ import anyio
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.everything_agent import EverythingAgent
 from tests.support.on_demand import mcp, mcp_sse
 

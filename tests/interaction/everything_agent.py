@@ -31,7 +31,7 @@ from gaia_bridge.content import (
     user_message,
 )
 from gaia_bridge.model import LOG_LEVELS
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["CONTENT", "INFO", "PNG", "PROMPTS", "RESOURCES", "TEMPLATES", "TOOLS", "EverythingAgent"]
 

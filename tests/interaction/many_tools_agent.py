@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gaia.agents.base import MCPAgent, get_request_context
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["TOOLS", "ManyToolsAgent"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp
 
 __all__ = ["call", "older", "text_of", "wire", "wire_list"]

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse, connect_stdio
 from tests.interaction.connecting import AGENT_FILE, ERAS, HTTP_TRANSPORTS, TRANSPORTS, serving
 from tests.interaction.everything_agent import EverythingAgent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tests.interaction.results import wire, wire_list

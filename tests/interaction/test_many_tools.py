@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import DEADLINE, ERAS, TRANSPORTS, client_of, serving
 from tests.interaction.many_tools_agent import TOOLS, ManyToolsAgent
 from tests.interaction.results import call

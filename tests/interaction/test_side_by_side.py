@@ -6,8 +6,8 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import TOOLS
 from tests.interaction.results import call, older, wire_list

@@ -9,7 +9,7 @@ import pytest
 from pydantic import FileUrl
 
 from gaia_bridge.model import LOG_LEVELS
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, older, text_of, wire
 from tests.support.on_demand import mcp, mcp_types

@@ -9,7 +9,7 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, wire
 from tests.interaction.test_talking import Person

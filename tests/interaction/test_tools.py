@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import CONTENT
 from tests.interaction.results import call, text_of, wire

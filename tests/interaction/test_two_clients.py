@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import QUICK, ScriptedTransport, Wire, legacy, modern
 from tests.support.bridges import RunningBridge, running_bridge
 from tests.support.clients_of_revisions import RevisionClient, envelope

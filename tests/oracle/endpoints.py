@@ -18,8 +18,8 @@ from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.content import input_required
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.probes.reaching import stream as line_stream
 from tests.support.on_demand import sdk_server
 from tests.support.waiting import PATIENCE

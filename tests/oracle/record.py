@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.foreign_servers import FASTMCP_WITH_TASKS
 from tests.conformance.runner import node_binary
 from tests.foreign.smoke_agent import SmokeAgent

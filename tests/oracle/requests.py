@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.oracle.endpoints import HANDSHAKE, MODERN, hello, meta
 
 __all__ = ["ANY_JSON", "Case", "cases", "changed", "generated", "kind_of"]

@@ -30,8 +30,8 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON, is_object
 from tests.oracle.endpoints import ASKED, MODERN, PROMPTS, QUESTION, RESOURCES, TEMPLATES, TOOLS, Agent, confirmed
 
 __all__ = ["make", "streams"]

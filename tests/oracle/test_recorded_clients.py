@@ -19,8 +19,8 @@ import pytest
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.text.json_types import JSON, is_object
 from tests.oracle.endpoints import (
     ANY_QUESTION,
     ANY_STATE,

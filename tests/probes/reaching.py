@@ -16,11 +16,11 @@ from anyio.abc import TaskGroup
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import NamingPolicy, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.support.on_demand import mcp_types
 from tests.support.upstreams import until_ready

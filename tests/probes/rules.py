@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.settings import HttpLimits, Settings
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.probes.reaching import HANDSHAKE, MODERN, REVISIONS, Endpoint, Reply, hello, meta
 
 __all__ = ["RULES", "Rule"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.cli.running import DEADLINE, INITIALIZE, Running, running
 from tests.support.on_demand import mcp_types
 

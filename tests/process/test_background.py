@@ -21,7 +21,7 @@ import httpx2
 import psutil
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_cli import main
 from gaia_bridge_daemon.front import launching
 from tests.cli.running import DEADLINE

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.cli.running import DEADLINE, INITIALIZE, request
 from tests.process.driving import AGENTS, BOUND, initialized
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON
 from tests.cli.running import DEADLINE, INITIALIZE, request, running
 from tests.process.driving import AGENTS, BOUND, LEGACY, MODERN, LineClient, initialized
 from tests.support.on_demand import mcp_types

@@ -19,9 +19,9 @@ import pytest
 from benchmarks.soak import PATIENCE, PAUSE, STALL, Client
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.runner import free_port
 from tests.support.agents import one_tool
 from tests.support.upstreams import until_ready

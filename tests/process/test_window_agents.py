@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.process.windows import User, Window, user
 from tests.support.workspaces import git, repository, write_files
 

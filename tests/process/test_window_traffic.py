@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.process.windows import AGENT, User, Window, user
 from tests.support.installed_programs import needs, required
 from tests.support.waiting import eventually

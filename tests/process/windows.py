@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import psutil
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.cli.running import DEADLINE, Running
 from tests.process.driving import LEGACY, MODERN, LineClient
 from tests.support.processes import command_of

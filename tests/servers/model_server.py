@@ -74,7 +74,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.servers.model_dialects import DIALECTS, Dialect, Failure
 from tests.servers.model_script import Player, ScriptError, count_tokens, filled, prompt_tokens
 

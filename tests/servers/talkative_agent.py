@@ -9,7 +9,7 @@ import json
 from typing import Any, Final
 
 from gaia_bridge.calls.request_context import get_request_context
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "BLOCKS",

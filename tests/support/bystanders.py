@@ -24,11 +24,11 @@ from msgspec.structs import replace
 
 from gaia_bridge.content import resource_link
 from gaia_bridge.model import NamingPolicy, ServerInfo
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.support.processes import command_of
 from tests.support.upstreams import FakeRequest, raw_server, running, shared_endpoints, text_of
 

@@ -12,10 +12,10 @@ import httpx2
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.chat_types import ChatRequest, Reply
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import openai
 from tests.support.waiting import PATIENCE
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
+from gaia_bridge.text.json_types import JSON
 from tests.support.waiting import PATIENCE
 
 __all__ = ["ANSWERS", "DECLARED", "RevisionClient", "client_of_revision", "envelope"]

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[1]
 
 FOLDERS = """
     agents/chat doors/acp desk/bundles bridge/calls bridge/chaining bridge/config desk/editors bridge/json_schema
-    bridge/loop_guard doors/openai_api bridge/peer bridge/protocol bridge/results bridge/runtime bridge/sanitize
+    bridge/loop_guard doors/openai_api bridge/peer bridge/protocol bridge/results bridge/runtime bridge/text
     bridge/server bridge/sources/agent bridge/tool_search doors/conversation gaia_agents
 """.split()
 """Whole folders, whose tests need next to no other process."""

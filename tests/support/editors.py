@@ -16,8 +16,8 @@ import anyio
 from gaia.agents.base import Agent
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.middleware.base import Middleware
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import acp, acp_schema, acp_serving
 from tests.support.waiting import PATIENCE, Changing
 

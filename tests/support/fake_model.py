@@ -11,7 +11,7 @@ from typing import Any
 from gaia.agents.base import Agent
 from gaia.llm import Reply, ToolCall, Usage
 from gaia_bridge.chat_types import ChatRequest
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Answer", "Asked", "FakeModel", "call", "calls", "made", "replied", "say"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gaia_bridge.contract import ChangeListener, ClientRequest, Source
 from gaia_bridge.model import Change, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 
 __all__ = ["FixedSource"]

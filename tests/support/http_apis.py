@@ -13,8 +13,8 @@ import uvicorn
 
 from gaia_bridge.client.transport import Link
 from gaia_bridge.model import OpenApiServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.transport import OpenApiTransport
 from tests.support.waiting import PATIENCE
 

@@ -14,8 +14,8 @@ from gaia_bridge.client.transport import Link, UpstreamError
 from gaia_bridge.client.transports.sse import SseTransport
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http, good
 from tests.support.waiting import PATIENCE, Changing
 

@@ -15,8 +15,8 @@ from anyio.abc import SocketAttribute, SocketStream
 from gaia_bridge.client.transport import Link
 from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.support.waiting import PATIENCE, Changing
 
 __all__ = ["Liveness", "Received", "child", "do", "launched", "liveness"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from jsonschema_rs import meta
 
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["violations"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["REVISIONS", "definitions", "fields", "known", "problems", "taken_out"]
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_server import FAULTS
 

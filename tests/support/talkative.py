@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import is_modern
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Script, Wire
 from tests.servers.talkative_agent import (
     CAPABILITIES,

@@ -22,7 +22,7 @@ import httpx2
 from anyio.abc import ByteReceiveStream, ByteSendStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.waiting import PATIENCE, Changing
 
 __all__ = ["VsCode"]

@@ -17,7 +17,7 @@ from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.model import LogMessage, Progress
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["DEMO", "RecordingChannel", "call", "git", "in_request", "repository", "write_files"]
 

@@ -23,9 +23,9 @@ import anyio
 from msgspec.structs import replace
 
 from gaia_bridge.model import HttpServerSpec, ServerSpec
-from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import is_array, is_object
 from tests.interaction.connecting import ERAS, serving
 from tests.interaction.everything_agent import EverythingAgent
 from tests.support.on_demand import mcp_streamable_http

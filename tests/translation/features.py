@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from gaia_bridge.model import LOG_LEVELS
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import client_of
 from tests.interaction.everything_agent import CONTENT, INFO, PNG, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tests.interaction.results import call, older, text_of, wire, wire_list

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["forget_discovery"]
 

@@ -19,7 +19,7 @@ from typing import Final, TextIO
 
 import anyio
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import ERAS, HTTP_TRANSPORTS, TRANSPORTS
 from tests.translation.features import FEATURES, open_session
 from tests.translation.through import ThroughLink

@@ -11,7 +11,7 @@ import anyio
 
 from gaia.agents.base import MCPAgent, get_request_context
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.translation.legacy_only import forget_discovery
 
 VERSION = Path(sys.argv[2])

@@ -12,7 +12,7 @@ from typing import Any, Final
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.content import resource_link
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import ERAS, serving
 from tests.translation.legacy_only import forget_discovery
 

@@ -21,7 +21,7 @@ import httpx2
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.conformance.raw_clients import HttpClient, StdioClient
 from tests.interaction.connecting import serving
 from tests.support.upstreams import until_ready

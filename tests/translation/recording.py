@@ -18,7 +18,7 @@ from typing import Any, Final
 import anyio
 from pydantic import FileUrl
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from tests.interaction.connecting import client_of
 from tests.interaction.results import older, wire
 from tests.support.on_demand import mcp, mcp_types

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["SilentAgent"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp
 from tests.translation.recording import LISTS, LOG, Step, call, complete, fill, read
 

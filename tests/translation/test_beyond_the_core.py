@@ -12,7 +12,7 @@ import pytest
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.conformance.raw_clients import SseClient, connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving

@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.interaction.results import call, older, text_of
 from tests.support.bystanders import Holdings

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Wire, legacy, modern
 from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.support.chat_endpoint import events_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp_message, mcp_types, mcp_versions
 
 __all__ = ["Introduced", "Tapped"]

@@ -10,7 +10,7 @@ import anyio
 from gaia_bridge.client import Connection
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.results import wire_list
 from tests.support.on_demand import mcp, mcp_sse, mcp_types
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance import runner
 from tests.support.installed_programs import (
     FASTMCP,

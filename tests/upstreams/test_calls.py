@@ -15,7 +15,7 @@ import pytest
 from gaia_bridge.client import Connection
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, ServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.upstreams.servers import EVERYTHING, SMALL, Fixtures
 from tests.upstreams.ways import ALL_CAPABILITIES, Role, call, connected, published, text_of
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.conformance.raw_clients import DEADLINE, StdioClient
 from tests.support.installed_programs import needs
 from tests.translation.raw_comparison import BOTH_ERAS, LEGACY, META

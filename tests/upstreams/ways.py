@@ -17,7 +17,7 @@ import anyio
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport_factory import transport_for
 from gaia_bridge.model import HttpServerSpec, ServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.upstreams import PATIENT
 
 __all__ = ["ALL_CAPABILITIES", "DEADLINE", "Role", "call", "connected", "published", "text_of", "until_connected"]

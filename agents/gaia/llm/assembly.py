@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Assembly", "repaired_arguments"]
 

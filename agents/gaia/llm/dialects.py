@@ -16,7 +16,7 @@ from msgspec import Struct
 from gaia.llm.openapi_schema import as_openapi
 from gaia.llm.schema_walk import Rule, Walk, type_names
 from gaia.llm.strict import strict_form
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["DIALECTS", "Dialect", "converted", "declaration", "normalised", "provider_named"]
 

@@ -21,9 +21,9 @@ from gaia_bridge.errors import (
     ModelNotFoundError,
     ModelUnreachableError,
 )
-from gaia_bridge.protocol.json_types import is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import is_array, is_object
+from gaia_bridge.text.redaction import redacted
 
 __all__ = ["Refusal", "Report", "error_in", "nothing_found", "several_models"]
 

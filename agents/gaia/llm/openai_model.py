@@ -20,7 +20,7 @@ from gaia.llm.settings import wanted
 from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire, load_library
 from gaia_bridge.chat_types import Reply, Thought
 from gaia_bridge.errors import ModelError, ModelNotFoundError, ModelUnreachableError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["OpenAIModel"]
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Final
 
 from gaia.llm.schema_walk import type_names
-from gaia_bridge.protocol.json_types import JSON, is_array
+from gaia_bridge.text.json_types import JSON, is_array
 
 __all__ = ["as_openapi"]
 

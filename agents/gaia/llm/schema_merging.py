@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["alternatives", "conjunction", "identity", "modernised"]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gaia.llm.schema_merging import alternatives, conjunction, identity, modernised
-from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_object, is_too_deep
+from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, is_too_deep
 
 __all__ = ["MAX_LEVELS", "MAX_SCHEMAS", "Rule", "Walk", "type_names"]
 

@@ -14,7 +14,7 @@ from gaia.llm.servers import shown_url
 from gaia.llm.settings import Place
 from gaia.llm.wire import Wire
 from gaia_bridge.errors import ModelCredentialsError, ModelError
-from gaia_bridge.protocol.json_types import JSON, is_array
+from gaia_bridge.text.json_types import JSON, is_array
 
 __all__ = ["chat_models", "close_all", "find_server", "only_model"]
 

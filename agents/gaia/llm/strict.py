@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["strict_form"]
 

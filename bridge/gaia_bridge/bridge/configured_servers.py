@@ -21,7 +21,7 @@ from gaia_bridge.config.trust import approval_key, program_names
 from gaia_bridge.config.workplaces import lies_in_workspace
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import LeftOut, ServerSpec
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["ConfiguredServers"]
 

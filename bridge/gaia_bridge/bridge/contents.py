@@ -23,7 +23,7 @@ from gaia_bridge.model import (
     ServerSpec,
     StdioServerSpec,
 )
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["SPECS", "Servers", "agent_of", "agent_offer", "checked_middleware", "instead_of", "server_specs", "spec_of"]
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["KEPT", "CallRecord", "is_wanted", "leave", "record_of", "size_of", "tell_of"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.model import LogMessage, Progress
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["OwnRequest", "nobody_to_ask"]
 

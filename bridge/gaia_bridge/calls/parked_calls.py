@@ -29,9 +29,9 @@ from gaia_bridge.errors import (
     RequestError,
 )
 from gaia_bridge.peer.deadlines import Clocks, Deadline
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
 from gaia_bridge.runtime.agent_runner import LoopHandle
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ParkedCalls", "Question", "Resumable", "Waiting"]
 

@@ -27,7 +27,7 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.calls.editor_access import EditorAccess

@@ -19,7 +19,6 @@ from gaia_bridge.client.transports.json_rpc import encoded
 from gaia_bridge.contract import Source
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.protocol.headers import envelope_problem
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.messages import error_message, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
@@ -27,6 +26,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["AgentTransport", "DispatcherTransport"]
 

@@ -28,12 +28,12 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.client.types import ClientDelegate, Era, OnProgress, ServerHandshake
 from gaia_bridge.peer.deadlines import Deadline
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
 from gaia_bridge.results.conversion import is_input_required
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Connection", "connect"]
 

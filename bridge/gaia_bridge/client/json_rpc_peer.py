@@ -29,11 +29,11 @@ from gaia_bridge.model import Progress
 from gaia_bridge.peer.deadlines import Clock, Clocks, Deadline
 from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.protocol.headers import name_header
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, RELATED_TASK_KEY
 from gaia_bridge.protocol.revisions import Revision
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["JsonRpcPeer", "OnNotification", "open_peer"]
 

@@ -12,10 +12,10 @@ from anyio import current_time, sleep
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.headers import HeaderMap, annotation_problem, header_map, parameter_headers
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["ParameterHeaders", "ReadPage", "read_pages"]
 

@@ -30,7 +30,6 @@ from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import is_loop
 from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import (
     HANDSHAKE_REVISIONS,
@@ -40,8 +39,9 @@ from gaia_bridge.protocol.revisions import (
     is_dated,
     is_modern,
 )
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Attempt", "EraRefusedError", "attempts", "modern_meta"]
 

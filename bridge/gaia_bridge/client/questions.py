@@ -21,11 +21,11 @@ from gaia_bridge.peer.progress import progress_params
 from gaia_bridge.peer.received import ReceivedRequests, RequestId
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.earlier_revisions import answer_for
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Questions", "answer_of"]
 

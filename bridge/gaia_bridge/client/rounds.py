@@ -9,8 +9,8 @@ import anyio
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["play"]
 

@@ -22,9 +22,9 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Subscriptions"]
 

@@ -18,9 +18,9 @@ from gaia_bridge.client.types import OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress
 from gaia_bridge.peer.deadlines import Deadline
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Tasks"]
 

@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from gaia_bridge.errors import RequestError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "AuthorizationError",

@@ -12,7 +12,7 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
 
 __all__ = ["CLIENT_NAME", "ClientDelegate", "Era", "OnProgress", "RequestTimeoutError", "ServerHandshake"]

@@ -18,7 +18,7 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 
 __all__ = ["ComposedServer", "ComposedSource", "RunningSource", "composed", "innermost"]
 

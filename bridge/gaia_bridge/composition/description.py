@@ -20,7 +20,7 @@ from gaia_bridge.composition.steps import (
     Step,
     WithDefaults,
 )
-from gaia_bridge.protocol.json_text import from_json, to_json
+from gaia_bridge.text.json_text import from_json, to_json
 
 __all__ = ["Composition", "source"]
 

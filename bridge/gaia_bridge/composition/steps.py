@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from gaia_bridge.functions.marks import TAGS_META_KEY
 from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ToolTransform, repr_without
-from gaia_bridge.protocol.json_types import is_array, is_object
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_transformed
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = [
     "KINDS",

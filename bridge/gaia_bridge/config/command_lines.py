@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array
+from gaia_bridge.text.json_types import JSON, is_array
 
 __all__ = ["is_program", "launch_words", "split_command"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from gaia_bridge.config.problems import kind_of
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["LEGACY_SERVERS_KEY", "SERVERS_KEY", "servers_of", "to_text", "with_servers_key"]
 

@@ -17,7 +17,7 @@ from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded, home_folder
 from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "HARMLESS",

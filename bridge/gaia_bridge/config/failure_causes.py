@@ -16,7 +16,7 @@ from msgspec import Struct
 from gaia_bridge.config.child_environment import OWN_PREFIX, PARTS_OF, child_environment
 from gaia_bridge.config.launchers import DOWNLOADING, launcher_in, program_name
 from gaia_bridge.model import ServerSpec, StdioServerSpec
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["Cause", "Failure", "cause_for", "cause_of"]
 

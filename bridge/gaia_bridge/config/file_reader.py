@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, RepeatedKeyError, is_object, unique_keys
+from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_object, unique_keys
 
 __all__ = [
     "MAX_BYTES",

@@ -7,7 +7,7 @@ import json
 from typing import Any, Final, Literal
 
 from gaia_bridge.model import AgentServerSpec, OAuthOptions, OpenApiServerSpec, ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["LAUNCH_KEYS", "PROGRAM_KEYS", "digest", "fingerprint", "launch_line"]
 

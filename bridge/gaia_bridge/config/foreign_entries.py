@@ -11,8 +11,8 @@ from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.expansion import HARMLESS, references_in, texts_in
 from gaia_bridge.config.launch_lines import launch_warnings
 from gaia_bridge.config.variables import reason_of
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.redaction import redacted
 
 __all__ = ["NPX_OPTIONS", "UVX_OPTIONS", "doubts", "questions", "refused_text", "refused_variable"]
 

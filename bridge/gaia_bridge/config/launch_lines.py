@@ -14,8 +14,8 @@ from gaia_bridge.config.expansion import is_plain_reference, referenced_files, w
 from gaia_bridge.config.launchers import program_name
 from gaia_bridge.config.oauth_options import PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.variables import changes_programs, reason_of
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.redaction import MASK, redacted
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.redaction import MASK, redacted
 
 __all__ = ["is_secret", "launch_line_text", "launch_warnings"]
 

@@ -40,8 +40,8 @@ from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.config.workplaces import folder_warning, in_own_folder, lies_in_workspace, needs_current_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name
+from gaia_bridge.names import SERVER_NAME_RULE, is_server_name
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig", "is_local"]
 

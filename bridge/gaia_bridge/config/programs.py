@@ -22,7 +22,7 @@ from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.launchers import program_name
 from gaia_bridge.config.unnamed_programs import reason_for_whole_folder
 from gaia_bridge.config.variables import changes_programs
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Programs", "program_files", "programs_of", "works_in_folder"]
 

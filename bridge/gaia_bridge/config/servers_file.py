@@ -22,8 +22,8 @@ from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.model import ServerSpec, repr_without
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.redaction import redacted
 
 __all__ = ["ServersFile", "SkippedServer", "access_warnings", "is_disabled", "load_servers", "parse_servers"]
 

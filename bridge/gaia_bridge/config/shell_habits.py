@@ -17,7 +17,7 @@ from typing import Any, Final
 from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.expansion import Expander, without_references
 from gaia_bridge.config.problems import EntryError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["bare_variable_warnings", "refuse_bare_variables", "with_arguments"]
 

@@ -16,7 +16,7 @@ from gaia_bridge.config.expansion import Expander, has_reference
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.config.values import Values
 from gaia_bridge.model import ArgumentTransform, ToolTransform
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["ARGUMENT_KEYS", "TOOL_KEYS", "default_values", "tailored_sections", "tool_tailorings"]
 

@@ -25,7 +25,7 @@ from gaia_bridge.config.fingerprints import PROGRAM_KEYS, digest, launch_line
 from gaia_bridge.config.paths import default_trust_path, expanded
 from gaia_bridge.config.programs import programs_of
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["WHOLE_FILES", "TrustStore", "approval_key", "program_names", "whole_files"]
 

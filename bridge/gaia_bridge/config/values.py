@@ -7,7 +7,7 @@ import math
 from typing import Any, TypeVar
 
 from gaia_bridge.config.problems import EntryError, kind_of
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Values"]
 

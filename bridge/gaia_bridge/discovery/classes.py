@@ -8,8 +8,8 @@ from contextlib import suppress
 from types import ModuleType
 
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
+from gaia_bridge.names import agent_name, clean_name
 from gaia_bridge.sources.agent.parts import is_of_gaia
-from gaia_bridge.sources.public_names import agent_name, clean_name
 
 __all__ = [
     "AGENT_METHODS",

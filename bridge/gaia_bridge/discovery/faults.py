@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gaia_bridge.constants import BRIDGE_PACKAGES, OWN_PACKAGES
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.likeness import did_you_mean
+from gaia_bridge.text.likeness import did_you_mean
 
 __all__ = ["describe_fault", "short_path"]
 

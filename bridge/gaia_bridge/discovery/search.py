@@ -42,12 +42,12 @@ from gaia_bridge.discovery.imports import import_single_file, is_about, put_firs
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.functions.marks import is_marked
-from gaia_bridge.likeness import did_you_mean
+from gaia_bridge.names import MAX_NAME
 from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.parts import parts_of
-from gaia_bridge.sources.public_names import MAX_NAME
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.likeness import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints

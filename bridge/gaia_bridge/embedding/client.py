@@ -28,9 +28,9 @@ from gaia_bridge.embedding.delegate import Delegate, OnChange, OnElicitation, On
 from gaia_bridge.embedding.targets import Reached, loaded_agent, reached
 from gaia_bridge.errors import ServerUnavailableError, ToolError
 from gaia_bridge.model import Progress
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET, declares_skills
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Client", "ToolResult"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from gaia_bridge.calls.request_context import Elicited
 from gaia_bridge.client import ClientDelegate
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Delegate", "OnChange", "OnElicitation", "OnLog", "OnSampling"]
 

@@ -19,7 +19,7 @@ from gaia_bridge.functions.definitions import (
 )
 from gaia_bridge.functions.marks import Mark, ToolMark, is_marked, marks_of
 from gaia_bridge.functions.signatures import name_of
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "NOT_CONFIRMED",

@@ -14,8 +14,8 @@ from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.functions.marks import TAGS_META_KEY, PromptMark, ResourceMark, ToolMark
 from gaia_bridge.functions.signatures import name_of, place_of
 from gaia_bridge.functions.typed_function import TypedFunction, then
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.uri_template import UriTemplate
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["FunctionPrompt", "FunctionResource", "FunctionTool", "suggested_values"]
 

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "TAGS_META_KEY",

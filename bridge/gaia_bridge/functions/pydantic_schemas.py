@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_python
 
 from gaia_bridge.json_schema.parts import preview
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object, json_pointer
+from gaia_bridge.text.json_types import JSON, is_array, is_object, json_pointer
 
 __all__ = ["SCHEMA_ERRORS", "ArgumentReader", "ResultWriter", "problems_of"]
 

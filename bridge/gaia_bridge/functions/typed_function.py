@@ -22,8 +22,8 @@ from gaia_bridge.functions.signatures import (
     parameters_of,
     type_hints,
 )
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:
     from gaia_bridge.functions.pydantic_schemas import ArgumentReader, ResultWriter

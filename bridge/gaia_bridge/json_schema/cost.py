@@ -18,8 +18,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from gaia_bridge.json_schema.parts import REFERENCES, References, SchemaError, inner_parts, schemas_in
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["MAX_REACH", "SchemaCost", "reach"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from gaia_bridge.protocol.json_types import at_pointer, is_array, is_object
+from gaia_bridge.text.json_types import at_pointer, is_array, is_object
 
 __all__ = ["Judge", "Judges", "Narrowed"]
 

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["OutputSchemas"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from gaia_bridge.protocol.json_types import at_pointer, is_array, is_object
+from gaia_bridge.text.json_types import at_pointer, is_array, is_object
 
 __all__ = [
     "LISTS",

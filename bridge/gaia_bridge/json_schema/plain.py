@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["PlainSchema"]
 

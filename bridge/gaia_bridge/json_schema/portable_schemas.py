@@ -16,8 +16,8 @@ from gaia_bridge.json_schema.keyword_values import NOTES, VALUES, are_names, is_
 from gaia_bridge.json_schema.parts import LISTS, NAMED, REFERENCES, SINGLE, References, SchemaError, preview
 from gaia_bridge.json_schema.plain import PlainSchema
 from gaia_bridge.json_schema.regex_syntax import is_common_pattern
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_object, json_pointer
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, json_pointer
 
 __all__ = ["PortableSchema", "for_draft_07", "portable", "without_nulls"]
 

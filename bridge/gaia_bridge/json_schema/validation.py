@@ -13,7 +13,7 @@ from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.narrowing import Narrowed
 from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, references, schemas_in
 from gaia_bridge.json_schema.plain import PlainSchema
-from gaia_bridge.protocol.json_types import is_array, is_object, json_pointer
+from gaia_bridge.text.json_types import is_array, is_object, json_pointer
 
 if TYPE_CHECKING:
     import jsonschema_rs

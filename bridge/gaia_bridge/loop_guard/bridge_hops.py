@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gaia_bridge.errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "HOPS_META_KEY",

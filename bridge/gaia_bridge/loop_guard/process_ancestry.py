@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from gaia_bridge.constants import MAX_HOPS
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["LINEAGE", "LINEAGE_VARIABLE", "Ancestor", "Lineage", "LineageError"]
 

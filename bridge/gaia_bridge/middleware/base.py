@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.model import Change
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["CallNext", "McpRequest", "Middleware"]
 

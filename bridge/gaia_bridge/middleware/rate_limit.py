@@ -11,7 +11,7 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError, ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["RateLimit"]
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, ChangeKind
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import forwarded_meta
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["ResultCache"]
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.linking import Cut, ResultLinks
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ResultSize"]
 

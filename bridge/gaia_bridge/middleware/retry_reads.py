@@ -9,8 +9,8 @@ import anyio
 from gaia_bridge.calls.cancellation import forget_unreached, was_too_late, was_unreached
 from gaia_bridge.errors import RequestError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["RetryReads"]
 

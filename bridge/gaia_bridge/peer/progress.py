@@ -7,8 +7,8 @@ from typing import Any
 
 from gaia_bridge.model import Progress
 from gaia_bridge.peer.sent import own_id
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ProgressReceivers", "Receive", "progress_params"]
 

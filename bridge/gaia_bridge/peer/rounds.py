@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.results.conversion import is_input_required
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Question", "RoundsError", "play_rounds"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["SentRequests", "own_id"]
 

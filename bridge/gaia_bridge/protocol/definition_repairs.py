@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from gaia_bridge.json_schema.portable_schemas import portable, without_nulls
 from gaia_bridge.protocol.content import DECORATION, EXECUTION, LAST_MODIFIED, MODERN_DEFINITIONS, RESULTS
-from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_object
 from gaia_bridge.protocol.shapes import Problem, Record
+from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 
 __all__ = [
     "OUTPUT_PART",

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gaia_bridge.errors import AnswerError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["answer_for", "declares_context", "has_notification", "question_for"]
 

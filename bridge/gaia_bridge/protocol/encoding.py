@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.protocol.json_text import to_json, valid_json
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_text import to_json, valid_json
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request", "encoded_result"]
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_REVISION
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import Refusal, identifier
 from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "METHOD_HEADER",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["is_model_visible"]
 

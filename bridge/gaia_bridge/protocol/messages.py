@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from gaia_bridge.protocol.framing import OversizedLine, identifier_of
-from gaia_bridge.protocol.json_text import from_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import BATCHING_REVISIONS, HANDSHAKE_REVISIONS
 from gaia_bridge.protocol.shapes import is_identifier
+from gaia_bridge.text.json_text import from_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "Refusal",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_object, is_too_deep
+from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
 
 __all__ = [
     "CLIENT_CAPABILITIES_KEY",

@@ -12,7 +12,6 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INVALID_PARAMS
-from gaia_bridge.protocol.json_types import is_object, json_pointer
 from gaia_bridge.protocol.questions import ANSWERS
 from gaia_bridge.protocol.shapes import (
     FLAG,
@@ -30,6 +29,7 @@ from gaia_bridge.protocol.shapes import (
     required,
 )
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, SKILLS_LIST
+from gaia_bridge.text.json_types import is_object, json_pointer
 
 __all__ = [
     "EXTENSION_METHODS",

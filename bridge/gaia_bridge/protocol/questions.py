@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol.content import BLOCK, BLOCKS, ROLE, TOOL
-from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.shapes import (
     ANYTHING,
     FLAG,
@@ -28,6 +27,7 @@ from gaia_bridge.protocol.shapes import (
     optional,
     required,
 )
+from gaia_bridge.text.json_types import is_object
 
 __all__ = ["ANSWERS", "CAPABILITIES", "NOTIFICATIONS", "QUESTIONS"]
 

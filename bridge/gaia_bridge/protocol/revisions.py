@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = [
     "BATCHING_REVISIONS",

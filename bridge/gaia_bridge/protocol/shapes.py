@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeGuard
 import msgspec
 
 from gaia_bridge.json_schema.parts import preview
-from gaia_bridge.protocol.json_types import is_array, is_object
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = [
     "ANYTHING",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["TASK_ID", "TASK_STATUS", "made_task", "with_own_task", "with_public_task"]
 

@@ -14,10 +14,10 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.content import HANDSHAKE_DEFINITIONS, IMPLEMENTATION, MODERN_DEFINITIONS, RESULTS
 from gaia_bridge.protocol.definition_repairs import with_object_properties, without_tasks_only
 from gaia_bridge.protocol.headers import annotation_problem
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
 from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
 from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_problem
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = [
     "CAPABILITY_OF",

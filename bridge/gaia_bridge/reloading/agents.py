@@ -22,7 +22,7 @@ from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.reloading.modules import OwnModules
 from gaia_bridge.runtime.file_watch import FileWatch
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["AgentReloader"]
 

@@ -17,10 +17,10 @@ from typing import Any, Final, TypeGuard, cast
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
 from gaia_bridge.protocol.definition_repairs import repaired_result
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, SMALL_BYTES, is_array, is_object, is_small
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES, result_problem
-from gaia_bridge.sanitize.escaping import valid_text
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, SMALL_BYTES, is_array, is_object, is_small
 
 __all__ = [
     "as_protocol_error",

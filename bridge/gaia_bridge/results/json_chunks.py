@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from gaia_bridge.protocol.json_types import is_array, is_larger, is_object
+from gaia_bridge.text.json_types import is_array, is_larger, is_object
 
 __all__ = ["is_json_of", "json_chunks"]
 

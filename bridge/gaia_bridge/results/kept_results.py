@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["RESULT_SCHEME", "Kept", "KeptResults", "new_uri"]
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "FAILED_SILENTLY",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gaia_bridge.protocol.encoding import encoded
-from gaia_bridge.sanitize.borders import border_after, border_before
+from gaia_bridge.text.borders import border_after, border_before
 
 __all__ = ["both_ends", "json_bytes", "pieces"]
 

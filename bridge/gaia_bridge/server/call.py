@@ -19,7 +19,6 @@ from gaia_bridge.peer.progress import progress_params
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import declares_context, question_for
 from gaia_bridge.protocol.encoding import encoded_notification
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from gaia_bridge.protocol.task_ids import with_own_task, with_public_task
 from gaia_bridge.protocol.vocabulary import (
@@ -34,6 +33,7 @@ from gaia_bridge.protocol.vocabulary import (
 from gaia_bridge.server.backlog import Turn
 from gaia_bridge.server.connection import Channel, Connection
 from gaia_bridge.server.translating_channel import TranslatingChannel, written
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Call"]
 

@@ -9,9 +9,9 @@ from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.cancellation import was_too_late
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["CallLog", "outcome_of", "outcome_of_error"]
 

@@ -19,17 +19,9 @@ from msgspec.structs import replace
 
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
-from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.loop_guard.bridge_hops import unmarked
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
-from gaia_bridge.protocol.definition_repairs import with_named_properties
-from gaia_bridge.protocol.task_ids import with_public_task
-from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
-from gaia_bridge.server.instructions import whole
-from gaia_bridge.server.resource_uris import ResourceUris
-from gaia_bridge.server.skill_prompts import skill_prompts
-from gaia_bridge.server.skill_uris import UnlistedRoots
-from gaia_bridge.sources.public_names import (
+from gaia_bridge.names import (
     MAX_NAME,
     SERVER_NAME_RULE,
     SourceName,
@@ -40,6 +32,14 @@ from gaia_bridge.sources.public_names import (
     source_prefix,
     source_prefixes,
 )
+from gaia_bridge.protocol.definition_repairs import with_named_properties
+from gaia_bridge.protocol.task_ids import with_public_task
+from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
+from gaia_bridge.server.instructions import whole
+from gaia_bridge.server.resource_uris import ResourceUris
+from gaia_bridge.server.skill_prompts import skill_prompts
+from gaia_bridge.server.skill_uris import UnlistedRoots
+from gaia_bridge.text.likeness import did_you_mean
 
 __all__ = ["Catalog"]
 

@@ -18,8 +18,8 @@ from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["NOWHERE", "Channel", "Connection"]
 

@@ -26,7 +26,6 @@ from gaia_bridge.model import Change
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.encoding import encoded_error, encoded_result
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
@@ -36,7 +35,6 @@ from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.results.earlier_content import content_for
 from gaia_bridge.runtime.tracing import is_traced
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
@@ -58,6 +56,8 @@ from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.server.tracing import request_span
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["Answer", "Dispatcher"]
 

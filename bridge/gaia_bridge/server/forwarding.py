@@ -12,11 +12,11 @@ from typing import Any, Final
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import SourceKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.task_ids import TASK_ID
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import TASKS_EXTENSION, capabilities_of
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["TASKS", "no_such_task", "target_of"]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from gaia_bridge.sanitize.borders import border_before
+from gaia_bridge.text.borders import border_before
 
 __all__ = ["INSTRUCTIONS_SCHEME", "fitted", "fitted_alone", "instructions_uri", "whole"]
 

@@ -15,16 +15,16 @@ import anyio
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.client_names import known_name
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.instructions import fitted, fitted_alone
 from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import ClientLimits, Settings
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = [
     "TASKS_EXTENSION",

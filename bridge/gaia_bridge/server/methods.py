@@ -18,7 +18,6 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
-from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_skills
 from gaia_bridge.protocol.task_ids import made_task, with_public_task
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
@@ -35,6 +34,7 @@ from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import is_object
 from gaia_bridge.tool_search.search import SearchError
 
 __all__ = ["Methods"]

@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 from gaia_bridge.errors import ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.parameters import check_parameters
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
@@ -19,6 +18,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Handler", "MiddlewareChain"]
 

@@ -8,10 +8,10 @@ from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.json_schema.validation import shape_problem
 from gaia_bridge.protocol.definition_repairs import repaired, with_portable_output
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, definition_problem, for_legacy, for_modern
 from gaia_bridge.settings import PageLimits
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Pager", "page_of_server"]
 

@@ -10,9 +10,9 @@ import anyio
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, AnswerError, ProtocolError
 from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["RoundRequest", "brought_to_an_end"]
 

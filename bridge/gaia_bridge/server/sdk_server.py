@@ -22,7 +22,6 @@ from mcp.shared.message import ServerMessageMetadata
 
 from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.protocol import codes, meta
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.parameters import METHODS
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.server.call import Call
@@ -30,6 +29,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.introduction import capabilities_of
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["sdk_server"]
 

@@ -13,7 +13,6 @@ from gaia_bridge.contract import JSON, Source
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND, METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.skills import (
     DIRECTORY_READ,
     SKILL_FILE,
@@ -27,12 +26,13 @@ from gaia_bridge.protocol.skills import (
     root_of,
 )
 from gaia_bridge.protocol.vocabulary import definition_problem
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.pagination import Pager
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["SkillMethods", "without_skill_prompts"]
 

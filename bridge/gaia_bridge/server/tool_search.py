@@ -17,15 +17,15 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
+from gaia_bridge.names import SourceName, assign_names
 from gaia_bridge.protocol.client_names import known_name
-from gaia_bridge.protocol.json_text import from_json, to_json
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.results.conversion import error_result
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import tool_limit
-from gaia_bridge.sources.public_names import SourceName, assign_names
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import from_json, to_json
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.tool_search.ranking import ToolRanking
 from gaia_bridge.tool_search.search import (
     DEFAULT_LIMIT,

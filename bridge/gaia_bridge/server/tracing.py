@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 
 if TYPE_CHECKING:
     from gaia_bridge.server.call import Call

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.skills import SKILL_FILE, frontmatter_problem
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["FrontmatterError", "is_same_frontmatter", "read_frontmatter"]
 

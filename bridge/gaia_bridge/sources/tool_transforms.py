@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gaia_bridge.errors import ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, references
 from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ToolTransform, repr_without
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["ToolCall", "left_out_tool", "tools_transformed"]
 

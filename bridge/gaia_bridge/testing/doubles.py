@@ -7,7 +7,7 @@ from typing import Any
 
 from gaia_bridge.calls.request_context import Elicited
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["FakeModel", "FakeUser", "UserAnswer"]
 

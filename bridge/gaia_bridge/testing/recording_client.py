@@ -9,9 +9,9 @@ import anyio
 
 from gaia_bridge.embedding.client import Client, ToolResult
 from gaia_bridge.model import Progress
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.testing.doubles import FakeModel, FakeUser
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["RecordingClient", "connected"]
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge.tool_search.search import Definition, Found, SearchError, as_limit
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.tool_search.patterns import Pattern, PatternError
 
 __all__ = [

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, RepeatedKeyError, is_array, is_object, unique_keys
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_array, is_object, unique_keys
 
 __all__ = ["ArgumentsError", "tool_arguments"]
 

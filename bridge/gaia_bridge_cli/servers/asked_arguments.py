@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import click
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.arguments import ArgumentsError, tool_arguments
 from gaia_bridge_cli.servers.common import Activity
 from gaia_bridge_cli.servers.form_fields import Field, FieldError

@@ -12,9 +12,9 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.client import ClientDelegate
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.common import Activity
 from gaia_bridge_cli.servers.form_fields import Field, FieldError
 from gaia_bridge_cli.servers.sampled_answers import SampledAnswers

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.likeness import did_you_mean
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.likeness import did_you_mean
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from gaia_bridge.config import Layer, ServersConfig
     from gaia_bridge.model import ServerSpec
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
 
 __all__ = [
     "Activity",
@@ -102,7 +102,7 @@ def entry_of_server(config: ServersConfig, name: str) -> tuple[Layer, JSON]:
     Raises:
         ConfigError: There is no such server, or its entry is no object.
     """
-    from gaia_bridge.protocol.json_types import is_object
+    from gaia_bridge.text.json_types import is_object
 
     layer = config.owner(name)
     if layer is None:
@@ -125,7 +125,7 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
     """
     from gaia_bridge.config import EntryError, TrustStore
     from gaia_bridge.config.layers import is_local
-    from gaia_bridge.protocol.json_types import is_object
+    from gaia_bridge.text.json_types import is_object
 
     layer, entry = entry_of_server(config, name)
     _refuse_disabled(config, layer, name)

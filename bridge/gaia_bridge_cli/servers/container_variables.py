@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from gaia_bridge.config.launch_lines import is_secret
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["with_container_variables"]
 

@@ -14,8 +14,8 @@ import click
 from msgspec.structs import replace
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.names import is_source_name
+from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.questions import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.asked_secrets import keeper_for, secrets_option, with_asked

@@ -9,8 +9,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
-from gaia_bridge.protocol.json_types import is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["Field", "FieldError"]
 

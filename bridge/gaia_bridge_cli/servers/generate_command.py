@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.servers.asked_secrets import sealed
@@ -22,7 +22,7 @@ from gaia_bridge_cli.servers.portable_entries import portable
 if TYPE_CHECKING:
     from gaia_bridge.config import Layer
     from gaia_bridge.model import ServerSpec
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
 
 __all__ = ["KeptIn", "done", "keep", "note_secrets"]
 

@@ -16,8 +16,8 @@ from gaia_bridge.config.file_editor import edit_file
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.redaction import redacted
 
 __all__ = ["KEEPERS", "Secret", "kept_files", "left_behind", "replaced", "secrets_in"]
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import click
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.servers.common import (
     complete_server,
@@ -30,7 +30,7 @@ from gaia_bridge_cli.servers.targets import TargetCommand, command_of
 
 if TYPE_CHECKING:
     from gaia_bridge.config import Layer, TrustStore
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
 
 __all__ = ["address_of", "list_servers", "logs"]
 
@@ -180,13 +180,13 @@ def _echo_lines(lines: list[str]) -> None:
 
 
 def _approved(trust: TrustStore, layer: Layer, name: str, entry: object) -> bool:
-    from gaia_bridge.protocol.json_types import is_object
+    from gaia_bridge.text.json_types import is_object
 
     return is_object(entry) and trust.is_approved(layer.path, name, entry)
 
 
 def _era(entry: object) -> str:
-    from gaia_bridge.protocol.json_types import is_object
+    from gaia_bridge.text.json_types import is_object
 
     return str(entry.get("era") or "auto") if is_object(entry) else "auto"
 
@@ -200,8 +200,8 @@ def _with_era(row: JSON) -> str:
 def address_of(entry: object) -> str:
     """What is reached, in short, without what may be secret."""
     from gaia_bridge.config.expansion import without_references
-    from gaia_bridge.protocol.json_types import is_array, is_object
-    from gaia_bridge.sanitize.redaction import redacted
+    from gaia_bridge.text.json_types import is_array, is_object
+    from gaia_bridge.text.redaction import redacted
 
     if not is_object(entry):
         return "(no object)"

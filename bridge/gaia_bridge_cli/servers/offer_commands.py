@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaia_bridge.protocol.json_types import is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.questions import can_ask
@@ -21,8 +21,8 @@ from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_opt
 
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
-    from gaia_bridge.protocol.json_types import JSON
     from gaia_bridge.settings import UpstreamLimits
+    from gaia_bridge.text.json_types import JSON
 
 __all__ = ["prompt", "read"]
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["parameter_lines", "resolved", "signature"]
 

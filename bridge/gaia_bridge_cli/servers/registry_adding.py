@@ -21,12 +21,12 @@ from gaia_bridge.config.foreign_entries import doubts
 from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import BridgeError, ConfigError
-from gaia_bridge.likeness import closest
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sanitize.redaction import MASK
+from gaia_bridge.names import MAX_SERVER_NAME
 from gaia_bridge.settings import RegistryLimits
-from gaia_bridge.sources.public_names import MAX_SERVER_NAME
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.likeness import closest
+from gaia_bridge.text.redaction import MASK
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.questions import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.asked_secrets import IN_CLEAR, USUAL, asked_keeper

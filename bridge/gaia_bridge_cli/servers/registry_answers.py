@@ -11,9 +11,9 @@ import click
 
 from gaia_bridge.config.expansion import has_reference
 from gaia_bridge.config.paths import current_folder
-from gaia_bridge.likeness import did_you_mean
-from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.likeness import did_you_mean
+from gaia_bridge.text.redaction import redacted
 from gaia_bridge_cli.servers.asked_arguments import is_secret as is_secret_name
 from gaia_bridge_cli.servers.form_fields import Field, FieldError
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from gaia_bridge.constants import MODEL_CLASS
 from gaia_bridge.errors import ModelError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.results.rendering import ContentStyle, render_block
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.terminal_lines import say
 
 __all__ = ["SampledAnswers"]

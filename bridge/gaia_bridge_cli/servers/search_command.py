@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.servers.common import activity, json_option, print_json, print_rows

@@ -24,9 +24,9 @@ from gaia_bridge.client.transport import (
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
 from gaia_bridge.model import AgentServerSpec
-from gaia_bridge.sanitize.escaping import printable
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.servers.common import Activity, activity, era_note
 from gaia_bridge_cli.servers.launcher_progress import LauncherProgress
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gaia_bridge.protocol.json_types import is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import is_object
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.servers.common import json_option, print_json

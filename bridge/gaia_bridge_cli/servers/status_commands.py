@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.options import bridge_options, bridge_url
 from gaia_bridge_cli.servers.common import json_option, print_json, print_rows

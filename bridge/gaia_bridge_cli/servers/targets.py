@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.names import is_server_name
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
-from gaia_bridge.sanitize.escaping import printable
-from gaia_bridge.sources.public_names import is_server_name
+from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.options import bridge_options, bridge_url
 from gaia_bridge_cli.servers.common import complete_server, config_option, configured, usable_spec
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gaia_bridge.contract import Publishable
     from gaia_bridge.discovery import LoadedAgent
     from gaia_bridge.model import ServerSpec
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
     from gaia_bridge_cli.servers.server_connection import Ask
 
 __all__ = ["Target", "TargetCommand", "command_of", "target_of", "target_options"]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.results.rendering import ContentStyle, render_block
-from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import is_array
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.questions import can_ask
@@ -23,8 +23,8 @@ from gaia_bridge_cli.servers.targets import Target, TargetCommand, target_of, ta
 
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
-    from gaia_bridge.protocol.json_types import JSON
     from gaia_bridge.settings import UpstreamLimits
+    from gaia_bridge.text.json_types import JSON
     from gaia_bridge_cli.servers.server_probe import Answer, Probe
 
 __all__ = ["call", "test_client", "tools"]
@@ -88,7 +88,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
     with imported_for_good():
         from gaia_bridge.client.transport_factory import secrets_of
         from gaia_bridge.errors import ServerUnavailableError, ToolError
-        from gaia_bridge.sanitize.redaction import Redactor
+        from gaia_bridge.text.redaction import Redactor
         from gaia_bridge_cli.servers.arguments import ArgumentsError
         from gaia_bridge_cli.servers.asked_arguments import arguments_for, refuse_no_arguments
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
@@ -143,7 +143,7 @@ def test_client(target: str, as_json: bool, config: Path | None, **bridge: Any) 
     """
     with imported_for_good():
         from gaia_bridge.client.transport_factory import secrets_of
-        from gaia_bridge.sanitize.redaction import Redactor
+        from gaia_bridge.text.redaction import Redactor
 
     reached = target_of(target, config, **bridge)
     found = _probed(reached, show_all=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.questions import NobodyToAskError, can_ask
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.config import Layer, TrustStore
     from gaia_bridge.config.programs import Programs
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
 
 __all__ = ["login", "trust"]
 
@@ -96,7 +96,7 @@ def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:
         ConfigError: The file cannot be used, or does not list one that was named.
     """
     from gaia_bridge.errors import ConfigError
-    from gaia_bridge.protocol.json_types import is_object
+    from gaia_bridge.text.json_types import is_object
 
     if file.error is not None:
         raise file.error

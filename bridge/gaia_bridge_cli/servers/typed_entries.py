@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec import Struct
 
-from gaia_bridge.sources.public_names import is_server_name
+from gaia_bridge.names import is_server_name
 
 if TYPE_CHECKING:
-    from gaia_bridge.protocol.json_types import JSON
+    from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Typed", "named_values", "typed_entry"]
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gaia_bridge.config.expansion import as_text
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 from gaia_bridge_desk.editors.installing import MAX_BYTES, text_of
 from gaia_bridge_desk.editors.reading import Found
 

@@ -18,12 +18,12 @@ from msgspec import Struct
 from gaia_bridge.errors import PublishError
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.protocol.framing import LineFramer
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.lines import LineClient
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_daemon.background.usage import Usage
 from gaia_bridge_daemon.front.greeting import (
     DRAIN,

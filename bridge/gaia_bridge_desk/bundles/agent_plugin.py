@@ -10,8 +10,8 @@ import json
 from enum import Enum
 from typing import Final
 
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.bundles.contents import Contents
 from gaia_bridge_desk.bundles.metadata import Metadata
 from gaia_bridge_desk.bundles.start import serve_arguments, uvx_arguments

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gaia_bridge.config.documents import SERVERS_KEY, to_text
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.bundles.agent_files import AgentFiles, agent_files, skill_files
 from gaia_bridge_desk.bundles.start import DISTRIBUTION, all_requirements, plain_name
 from gaia_bridge_desk.bundles.travelling import Variable, travelling, variables_in

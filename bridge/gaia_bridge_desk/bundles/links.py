@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["EDITORS_WITH_LINKS", "install_links"]
 

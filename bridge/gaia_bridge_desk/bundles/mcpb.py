@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.bundles.contents import Contents, Variable
 from gaia_bridge_desk.bundles.metadata import Metadata
 from gaia_bridge_desk.bundles.start import serve_arguments

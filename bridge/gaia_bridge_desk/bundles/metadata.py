@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
-from gaia_bridge.sanitize.web_addresses import is_web_address
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.web_addresses import is_web_address
 
 __all__ = ["Metadata", "Project", "described", "read_project"]
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.bundles.metadata import Metadata, Project
 from gaia_bridge_desk.bundles.start import DISTRIBUTION, serve_arguments
 

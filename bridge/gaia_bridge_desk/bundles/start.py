@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 from gaia_bridge.version import __version__
 
 __all__ = ["DISTRIBUTION", "all_requirements", "own_requirement", "plain_name", "serve_arguments", "uvx_arguments"]

@@ -23,8 +23,8 @@ from gaia_bridge.config.launch_lines import is_secret
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.redaction import redacted
 
 __all__ = ["Variable", "travelling", "variables_in"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 
 __all__ = ["differences", "written"]
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_object
+from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 from gaia_bridge_desk.client_code.writing import Names, literal, pascal_case
 
 __all__ = ["ObjectParts", "Types", "object_parts"]

@@ -15,7 +15,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 from gaia_bridge_desk.doctor.findings import Finding, Kind
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 

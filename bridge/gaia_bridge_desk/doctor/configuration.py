@@ -9,8 +9,8 @@ from functools import partial
 
 from gaia_bridge.config import Layer, LayerKind, LayerState
 from gaia_bridge.config.workplaces import folder_warning
-from gaia_bridge.likeness import did_you_mean
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.likeness import did_you_mean
 from gaia_bridge_desk.doctor.checks import Subject
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, Repair
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.server.known_clients import tool_limit
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["CLIENTS", "FEATURES", "Client", "Feature", "crossing", "features_of"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio
 
-from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.runtime.peer_credentials import peer_process
+from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge.version import __version__
 from gaia_bridge_daemon.front.greeting import STATUS, STATUS_BYTES, GreetingError, is_newer, read_greeting, written
 from gaia_bridge_daemon.front.place import Place, Scope, is_private, places, runtime_path

@@ -12,9 +12,9 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.settings import DoctorLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
 from gaia_bridge_desk.doctor.certificates import CERTIFICATES
 from gaia_bridge_desk.doctor.checks import Subject, in_thread

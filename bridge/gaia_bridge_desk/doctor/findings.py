@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.redaction import redacted
 
 __all__ = ["Finding", "Kind", "Level", "NothingDoneError", "Repair"]
 

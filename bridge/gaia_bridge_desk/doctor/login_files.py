@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gaia_bridge.config.paths import expanded
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 

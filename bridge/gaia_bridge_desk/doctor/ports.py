@@ -13,7 +13,7 @@ import anyio
 
 from gaia_bridge.bridge.report import INFO
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 from gaia_bridge_desk.doctor.checks import Subject, in_thread
 from gaia_bridge_desk.doctor.editor_entries import editor_entries
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level

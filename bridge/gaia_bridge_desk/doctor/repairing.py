@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.doctor.findings import Finding, NothingDoneError
 
 __all__ = ["OF_OTHERS", "Outcome", "narrow", "repair_all"]

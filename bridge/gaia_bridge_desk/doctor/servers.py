@@ -23,13 +23,13 @@ from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.discovery import ENTRY_POINT_GROUP
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, ServerSpec
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
 from gaia_bridge.runtime.exception_groups import only_error_in
-from gaia_bridge.sanitize.escaping import one_line
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_daemon.front.greeting import STATUS
 from gaia_bridge_daemon.front.launching import BridgeDownError, ask
 from gaia_bridge_daemon.front.place import is_private, places, runtime_path

@@ -22,8 +22,8 @@ from gaia_bridge.config import (
 from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import DoctorLimits
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Entry", "State", "Surroundings", "look_around"]
 

@@ -15,7 +15,7 @@ from gaia_bridge.config.file_editor import edit_file, edit_json, make_private_fo
 from gaia_bridge.config.file_reader import JsonFile, read_bytes, read_json
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Installed", "InstalledFiles"]
 

@@ -20,7 +20,7 @@ from gaia_bridge.config.file_editor import edit_file
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors import jsonc, toml_tables
 from gaia_bridge_desk.editors.entries import is_ours, merged
 from gaia_bridge_desk.editors.formats import Editor, FileKind

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from gaia_bridge.protocol.json_types import JSON, RepeatedKeyError, is_array, is_object, unique_keys
+from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_array, is_object, unique_keys
 
 __all__ = ["EditError", "append", "compact", "holds", "inside", "put", "read", "strict", "take"]
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.config.entries import RENAMED
 from gaia_bridge.config.oauth_options import OAUTH_KEYS
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors import jsonc, toml_tables
 from gaia_bridge_desk.editors.entries import is_ours
 from gaia_bridge_desk.editors.formats import EDITORS

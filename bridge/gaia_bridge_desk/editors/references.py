@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from gaia_bridge.config.expansion import as_text
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "ANY",

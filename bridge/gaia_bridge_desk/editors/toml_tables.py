@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors.jsonc import EditError
 
 __all__ = ["put", "read", "take", "written"]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.text.escaping import printable
 
 __all__ = ["write_files", "write_folder"]
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct, field
 
-from gaia_bridge.protocol.json_text import from_json
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_text import from_json
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = [
     "NAME",

@@ -16,9 +16,9 @@ from msgspec import Struct
 from gaia_bridge.calls.editor_access import CommandEnd
 from gaia_bridge.calls.running_tool import RunningTool
 from gaia_bridge.errors import AnswerError
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.runtime.agent_runner import resting
 from gaia_bridge.settings import AcpLimits
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Access", "Workplace"]
 

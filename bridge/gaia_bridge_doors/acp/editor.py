@@ -31,9 +31,9 @@ from pydantic import BaseModel, ValidationError
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.chat_types import AnswersChats, KeepsChats
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.results.conversion import words
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.errors import RESOURCE_NOT_FOUND, busy, failed, invalid, of_validation
 from gaia_bridge_doors.acp.servers import server_specs
 from gaia_bridge_doors.acp.session import EditorSession, Served

@@ -6,7 +6,7 @@ from acp import RequestError
 from pydantic import ValidationError
 
 from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["RESOURCE_NOT_FOUND", "RequestError", "busy", "failed", "invalid", "of_validation"]
 

@@ -9,7 +9,7 @@ from acp.schema import ElicitationSchema
 from pydantic import ValidationError
 
 from gaia_bridge.errors import AnswerError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["form_for_editors"]
 

@@ -14,8 +14,8 @@ from acp.schema import (
     TextResourceContents,
 )
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.errors import invalid
 
 __all__ = ["command_arguments", "command_of", "hint_of", "messages_of_prompt", "title_of", "user_message"]

@@ -17,8 +17,8 @@ from acp import CLIENT_METHODS, RequestError
 from gaia_bridge.calls.own_request import nobody_to_ask
 from gaia_bridge.calls.running_tool import RunningTool
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.acp.forms import form_for_editors
 from gaia_bridge_doors.acp.updates import call_running, kind_of, question_over, text_content
 

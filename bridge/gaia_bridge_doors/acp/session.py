@@ -18,10 +18,10 @@ from gaia_bridge.chat_types import AnswersChats, ChatRequest, LentTool
 from gaia_bridge.errors import RequestError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.conversion import is_input_required, words
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.acp import updates
 from gaia_bridge_doors.acp.access import Workplace
 from gaia_bridge_doors.acp.channel import EditorRequest, TurnChannel

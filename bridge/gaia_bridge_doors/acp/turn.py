@@ -13,7 +13,7 @@ from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.calls.running_tool import RunningTool
 from gaia_bridge.chat_types import ChatRequest, Piece, Plan, Reply, Thought, ToolBegun, ToolEnded
 from gaia_bridge.model import Progress
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.acp import updates
 from gaia_bridge_doors.acp.access import Access, Workplace
 from gaia_bridge_doors.acp.channel import EditorRequest, TurnChannel

@@ -20,8 +20,8 @@ from acp.schema import ContentToolCallContent
 from pydantic import ValidationError
 
 from gaia_bridge.chat_types import ToolBegun, ToolEnded
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "agent_text",

@@ -15,9 +15,9 @@ import anyio
 
 from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
-from gaia_bridge.protocol.json_text import to_json, valid_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import Refusal, decoded, error_bytes, is_request, message_problem, oversized
+from gaia_bridge.text.json_text import to_json, valid_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Wire"]
 

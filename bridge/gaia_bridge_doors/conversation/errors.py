@@ -23,10 +23,10 @@ from gaia_bridge.errors import (
     RequestError,
     SessionLimitError,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.conversion import words
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, chat_error
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ChatError", "as_chat_error"]
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from gaia_bridge.chat_types import ChatRequest, OfferedAsModel
 from gaia_bridge.errors import RequestError
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN
 from gaia_bridge.settings import ChatEndpointLimits
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.turn import ANSWER_METHODS, Turn, can_answer
 

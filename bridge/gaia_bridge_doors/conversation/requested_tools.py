@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["EVERYTHING", "Borrowing", "RequestedTools"]
 

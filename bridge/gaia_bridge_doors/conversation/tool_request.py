@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 
 from gaia_bridge.calls.own_request import OwnRequest
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.agent_runner import LoopHandle
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ChatClient", "ChatClients", "ToolRequest"]
 

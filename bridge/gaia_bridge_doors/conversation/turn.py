@@ -31,12 +31,12 @@ from gaia_bridge.chat_types import (
     TurnEvent,
 )
 from gaia_bridge.errors import BusyError
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.results.conversion import jsonable
 from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome
-from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
 
 __all__ = ["ANSWER_METHODS", "Turn", "can_answer", "joined"]

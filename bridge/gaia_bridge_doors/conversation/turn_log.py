@@ -11,7 +11,7 @@ from typing import Final
 from gaia_bridge.calls.call_log import CallRecord, size_of, tell_of
 from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.chat_types import Reply
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.models import Model
 

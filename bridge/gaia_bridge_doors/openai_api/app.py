@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.models import Models
 from gaia_bridge_doors.conversation.tool_request import ChatClients

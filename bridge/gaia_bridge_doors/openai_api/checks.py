@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.server.http.access_policy import quoted
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 
 __all__ = ["array_at", "came", "invalid", "object_at", "string_at", "text_at"]

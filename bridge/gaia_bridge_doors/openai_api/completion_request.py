@@ -8,9 +8,9 @@ from typing import Final
 from msgspec import Struct
 from starlette.datastructures import Headers
 
-from gaia_bridge.protocol.json_text import from_json
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.json_text import from_json
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.requested_tools import RequestedTools
 from gaia_bridge_doors.openai_api.checks import invalid, object_at, string_at

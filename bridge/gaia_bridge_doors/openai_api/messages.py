@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.checks import array_at, invalid, object_at, string_at
 from gaia_bridge_doors.openai_api.parts import call_of, content_at, text_part

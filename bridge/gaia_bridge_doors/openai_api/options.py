@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.checks import invalid
 

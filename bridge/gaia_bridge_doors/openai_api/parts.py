@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import JSON, is_array
+from gaia_bridge.text.json_types import JSON, is_array
 from gaia_bridge_doors.conversation.turn import joined
 from gaia_bridge_doors.openai_api.checks import array_at, invalid, object_at, text_at
 

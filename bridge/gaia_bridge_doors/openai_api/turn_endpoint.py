@@ -19,9 +19,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gaia_bridge.chat_types import ChatRequest, Piece, Reply
-from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.json_text import to_json
 from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
 from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
 from gaia_bridge_doors.conversation.models import Model, Models

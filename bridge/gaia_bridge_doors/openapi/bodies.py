@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from gaia_bridge.errors import ToolError
 from gaia_bridge.json_schema.parts import schemas_in
 from gaia_bridge.json_schema.validation import MAX_PARTS
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.openapi.document import Document, OperationError
 from gaia_bridge_doors.openapi.media_types import essence, is_json, is_text
 from gaia_bridge_doors.openapi.parameters import expanded, text_of_value

@@ -15,10 +15,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from gaia_bridge.client.transport import LaunchError, UpstreamError
-from gaia_bridge.protocol.json_text import from_json, to_json
-from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, at_pointer, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line, valid_text
 from gaia_bridge.settings import OpenApiLimits
+from gaia_bridge.text.escaping import one_line, valid_text
+from gaia_bridge.text.json_text import from_json, to_json
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, at_pointer, is_array, is_object
 
 __all__ = ["Document", "OperationError", "document_from", "document_of"]
 

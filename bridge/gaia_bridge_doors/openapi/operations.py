@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import LeftOut
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import OpenApiLimits
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.openapi.bodies import Body, body_of
 from gaia_bridge_doors.openapi.document import Document, OperationError
 from gaia_bridge_doors.openapi.media_types import is_json

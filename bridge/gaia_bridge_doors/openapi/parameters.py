@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["cookie_pairs", "expanded", "header_value", "path_segment", "query_pairs", "text_of_value"]
 

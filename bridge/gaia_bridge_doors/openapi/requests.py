@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from gaia_bridge.client.transports.http_values import origin
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.bodies import encoded_body
 from gaia_bridge_doors.openapi.operations import Operation, Parameter, arguments_of_body
 from gaia_bridge_doors.openapi.parameters import cookie_pairs, header_value, path_segment, query_pairs

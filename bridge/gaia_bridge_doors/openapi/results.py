@@ -8,10 +8,10 @@ from typing import Final
 
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.client.transports.refusals import words_in
-from gaia_bridge.protocol.json_text import from_json
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.results.conversion import error_result
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import from_json
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.openapi.media_types import charset_of, is_json, is_text
 
 __all__ = ["failure_result", "head_result", "success_result"]

@@ -26,13 +26,13 @@ from gaia_bridge.errors import ConfigError, ToolError
 from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import HttpServerSpec, LeftOut, OpenApiServerSpec
 from gaia_bridge.protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON, SMALL_BYTES, is_array, is_object
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.results.conversion import error_result
-from gaia_bridge.sanitize.escaping import one_line
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, SMALL_BYTES, is_array, is_object
+from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_doors.openapi.document import Document, document_from, document_of
 from gaia_bridge_doors.openapi.operations import Operation, read_operations
 from gaia_bridge_doors.openapi.requests import ApiRequest, request_for

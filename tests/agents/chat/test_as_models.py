@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gaia.agents.base import ApiAgent, MCPAgent
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.chat_endpoint import chatting
 from tests.support.on_demand import openai

@@ -11,7 +11,7 @@ import pytest
 
 from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.chat_types import ChatRequest, LentTool, Reply
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.fake_model import Asked, call, calls, made, replied, say
 from tests.support.waiting import PATIENCE, wait_in_thread
 

@@ -20,7 +20,7 @@ from gaia.agents.chat.messages import (
     user_message,
 )
 from gaia_bridge.chat_types import Reply, ToolCall
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 
 def asking(*ids: str) -> JSON:

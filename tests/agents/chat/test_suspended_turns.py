@@ -5,7 +5,7 @@ from __future__ import annotations
 from gaia.agents.chat.messages import assistant_message, tool_message, user_message
 from gaia.agents.chat.suspended_turns import SuspendedTurns
 from gaia_bridge.chat_types import Reply, ToolCall
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 OWN = ToolCall("call_0", "own", "{}")
 

@@ -19,7 +19,7 @@ from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.tool_execution import ToolCallError, needs_confirmation, parsed_arguments
 from gaia_bridge.chat_types import ToolCall
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.fake_model import call, calls, made, say
 from tests.support.waiting import PATIENCE
 

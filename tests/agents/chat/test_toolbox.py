@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gaia.agents.base.tools import ToolEntry, describe_tools, tool_entry
 from gaia.agents.chat.toolbox import Toolbox, function_schema
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 
 def entry(name: str, **more: Any) -> ToolEntry:

@@ -14,7 +14,7 @@ from gaia.agents.base import Agent
 from gaia.agents.chat.messages import answered
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
 from gaia_bridge.errors import ModelError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.fake_model import Answer, FakeModel, call, calls, made, replied, say
 
 CLIENT_TOOL: JSON = {"type": "function", "function": {"name": "theirs", "parameters": {"type": "object"}}}

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from gaia.llm import ModelError, ModelLimits, OpenAIModel, Reply
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.scripted_model import ModelHandle
 from tests.support.waiting import PATIENCE
 

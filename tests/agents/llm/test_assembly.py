@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gaia.llm.assembly import Assembly, repaired_arguments
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 
 def assembled(*deltas: JSON, finish: str | None = "stop", offered: tuple[str, ...] = ()) -> Reply:

@@ -31,7 +31,7 @@ from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.servers import KNOWN, known_server
 from gaia.llm.settings import Place
 from gaia.llm.wire import Wire
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of
 from tests.servers.model_dialects import DIALECTS
 from tests.support.scripted_model import ModelHandle, fault, say, script

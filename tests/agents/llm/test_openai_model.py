@@ -15,7 +15,7 @@ from gaia.llm import ModelError, ModelLimits, ModelNotFoundError, OpenAIModel, R
 from gaia.llm.model import ChatModel
 from gaia.llm.servers import KNOWN, KnownServer
 from gaia_bridge.chat_types import Thought
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of, user
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import prompt_tokens

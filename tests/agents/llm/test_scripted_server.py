@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.agents.llm.talking import ADD, user
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import Player, ScriptError, count_tokens, prompt_tokens

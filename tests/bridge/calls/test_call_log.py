@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.chat_types import ChatRequest, Reply
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.probes.reaching import hello
 from tests.support.bridges import running_bridge
 from tests.support.chat_endpoint import ChatAgent, Script, chatting

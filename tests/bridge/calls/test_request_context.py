@@ -12,7 +12,7 @@ import pytest
 from gaia_bridge.calls.request_context import CallChannel, Elicited, RequestContext, get_request_context, request_scope
 from gaia_bridge.errors import ClientCapabilityError, RequestCancelledError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.upstreams import FakeRequest
 
 

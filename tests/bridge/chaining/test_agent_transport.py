@@ -24,8 +24,8 @@ from gaia_bridge.model import (
     SourceState,
     SourceStatus,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import QUICK, Role
 from tests.support.on_demand import mcp_types, mcp_versions
 

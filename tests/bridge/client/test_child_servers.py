@@ -16,8 +16,8 @@ from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioTransport
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Role
 from tests.support.upstreams import PATIENT
 

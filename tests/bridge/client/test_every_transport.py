@@ -12,7 +12,7 @@ from gaia_bridge.client import ClientDelegate, Deadline, Era, RequestTimeoutErro
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import LOG_LEVELS, Progress
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.reaching import TRANSPORTS, Place
 from tests.bridge.client.scripted import Role
 from tests.interaction.everything_agent import CONTENT, INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS

@@ -9,9 +9,9 @@ import pytest
 from gaia_bridge.client import RequestTimeoutError, lists
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import QUICK, Wire, connected, legacy, modern, serving
 from tests.support.on_demand import mcp_inbound
 

@@ -12,9 +12,9 @@ import pytest
 from gaia_bridge.client import ClientDelegate, Era, connect
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, UpstreamError
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import (
     QUICK,
     Role,

@@ -10,8 +10,8 @@ import pytest
 from gaia_bridge.client import ClientDelegate
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Role, Wire, connected, legacy
 from tests.support.on_demand import mcp_types
 

@@ -17,8 +17,8 @@ from gaia_bridge.client import Deadline, RequestTimeoutError
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Role, Wire, connected, legacy, modern, serving
 from tests.support.on_demand import mcp_types, mcp_versions
 

@@ -12,9 +12,9 @@ import pytest
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, connect
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec, Progress
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp_lowlevel, mcp_server_context, mcp_types
 
 pytestmark = pytest.mark.anyio

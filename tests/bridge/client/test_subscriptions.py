@@ -10,8 +10,8 @@ import pytest
 from gaia_bridge.client import RequestTimeoutError
 from gaia_bridge.client.transport import ConnectionLostError, UnreachableError, UpstreamError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import QUICK, Role, Wire, connected, modern
 from tests.support.on_demand import mcp_types
 

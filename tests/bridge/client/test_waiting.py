@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gaia_bridge.client import Connection, Deadline, RequestTimeoutError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Role, Script, Wire, connected, legacy, modern
 from tests.support.virtual_time import VIRTUAL_TIME
 

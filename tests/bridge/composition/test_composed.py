@@ -16,8 +16,8 @@ from gaia_bridge.composition.composed import ComposedServer, ComposedSource, com
 from gaia_bridge.contract import ClientRequest, FollowsRoots, Introducible, Starts
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results.conversion import error_result
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource
 from tests.support.upstreams import FakeRequest

@@ -16,8 +16,8 @@ from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.chat_types import ChatRequest
 from gaia_bridge.errors import AgentLoadError, PublishError
 from gaia_bridge.model import AgentServerSpec, NamingPolicy, ServerOptions, SourceKind, SourceState, ToolTransform
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, subscribe, text_of
 from tests.support.on_demand import mcp, mcp_server, mcp_types

@@ -16,7 +16,7 @@ from gaia_bridge.composition.steps import Step
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError, ToolError
 from gaia_bridge.functions.marks import TAGS_META_KEY
 from gaia_bridge.model import ListPage, ServerFeatures, ServerInfo, SourceKind
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource
 

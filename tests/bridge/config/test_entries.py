@@ -20,8 +20,8 @@ from gaia_bridge.model import (
     StdioServerSpec,
     ToolTransform,
 )
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sources.public_names import SERVER_NAME_RULE
+from gaia_bridge.names import SERVER_NAME_RULE
+from gaia_bridge.text.json_types import JSON
 
 URL = "https://example.com/mcp"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.config import launch_line_text, launch_warnings
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 
 @pytest.mark.requirement("S-25")

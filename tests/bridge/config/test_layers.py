@@ -17,7 +17,7 @@ from gaia_bridge.config.documents import to_text
 from gaia_bridge.config.workplaces import own_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 A, B, C = ({"command": command} for command in "abc")
 JSON_VALUES = st.recursive(

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 
 from gaia_bridge.errors import ToolError
 from gaia_bridge.functions.typed_function import TypedFunction
-from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.text.json_types import is_array
 
 LINE = re.compile(r"- at (\(root\)|(?:/[^/:]*)+): got .+; .+|- and more")
 

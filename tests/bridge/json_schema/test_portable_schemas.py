@@ -12,7 +12,7 @@ from hypothesis import given
 
 from gaia_bridge.json_schema.portable_schemas import for_draft_07, portable
 from gaia_bridge.json_schema.validation import reference_problem
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.odd_definitions import odd_schemas
 
 VALUES: list[Any] = [None, True, 0, 1.5, "", "a", [], ["a"], [1, "a"], {}, {"a": 1}, {"a": "a", "b": None}, {"a": {}}]

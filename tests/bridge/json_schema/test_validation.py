@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge.json_schema.cost import SchemaCost
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, preview
-from gaia_bridge.protocol.json_types import JSON, json_pointer
+from gaia_bridge.text.json_types import JSON, json_pointer
 
 any_text = st.text(st.characters(exclude_categories=()))
 json_values = st.recursive(

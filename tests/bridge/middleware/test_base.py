@@ -13,11 +13,11 @@ from gaia_bridge import Bridge, ProtocolError, ToolError, get_request_context, p
 from gaia_bridge.functions.collection import ModuleFunctions
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, NamingPolicy, ServerInfo
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
 from gaia_bridge.testing import FakeUser, connected
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.on_demand import mcp_server
 

@@ -16,10 +16,10 @@ from gaia_bridge import Bridge, ToolError, tool
 from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.model import ToolSearchPolicy
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import Settings
 from gaia_bridge.testing import connected
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.chat_endpoint import QUESTION, ChatAgent
 

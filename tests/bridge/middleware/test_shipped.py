@@ -27,10 +27,10 @@ from gaia_bridge.middleware import (
     result_cache,
 )
 from gaia_bridge.model import Change, ChangeKind
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.results import kept_results
 from gaia_bridge.testing import RecordingClient, connected
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.on_demand import mcp_server
 

@@ -10,11 +10,11 @@ import pytest
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON
 
 pytestmark = pytest.mark.anyio
 

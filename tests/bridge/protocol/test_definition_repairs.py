@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.protocol.definition_repairs import repaired
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, definition_problem, for_legacy
+from gaia_bridge.text.json_types import JSON
 
 EMPTY: JSON = {"type": "object", "properties": {}}
 STRING: JSON = {"type": "string"}

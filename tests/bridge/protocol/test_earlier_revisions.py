@@ -8,8 +8,8 @@ import pytest
 
 from gaia_bridge.errors import AnswerError
 from gaia_bridge.protocol.earlier_revisions import answer_for, declares_context, has_notification, question_for
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
+from gaia_bridge.text.json_types import JSON
 
 EARLIER: Final = HANDSHAKE_REVISIONS[:-1]
 LINES: Final[JSON] = {"type": "array", "items": {"enum": ["a", "b"]}}

@@ -15,11 +15,11 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import HttpServerSpec, Progress
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON, is_object
 from tests.bridge.client.scripted import QUICK, Role, ScriptedTransport, Wire, discovered
 from tests.interaction.connecting import serving
 from tests.support.agents import one_tool

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.parameters import parameter_problem
 from gaia_bridge.protocol.revisions import PUBLISHED
+from gaia_bridge.text.json_types import JSON
 
 ENVELOPE: JSON = {PROTOCOL_VERSION_KEY: PUBLISHED.latest, CLIENT_CAPABILITIES_KEY: {}}
 SAMPLED: JSON = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaia_bridge.protocol import content, parameters, questions, vocabulary
-from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.shapes import (
     ANYTHING,
     FRACTION,
@@ -29,6 +28,7 @@ from gaia_bridge.protocol.shapes import (
     optional,
     required,
 )
+from gaia_bridge.text.json_types import is_object
 
 ODD: Final[list[Any]] = [
     None,

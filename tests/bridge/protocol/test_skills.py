@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.skills import skill_problem
+from gaia_bridge.text.json_types import JSON
 
 DIGEST = f"sha256:{'a' * 64}"
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text
 from gaia_bridge.model import ServerInfo
 from gaia_bridge.protocol.definition_repairs import repaired
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
     LIST_FIELDS,
@@ -27,6 +26,7 @@ from gaia_bridge.protocol.vocabulary import (
     result_problem,
     server_info,
 )
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp_methods, mcp_versions
 
 json_values = st.recursive(

@@ -32,8 +32,6 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
     ToolError,
 )
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_larger
 from gaia_bridge.protocol.vocabulary import result_problem
 from gaia_bridge.results.conversion import (
     as_protocol_error,
@@ -47,6 +45,8 @@ from gaia_bridge.results.conversion import (
     tool_result,
     with_told_content,
 )
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_larger
 from tests.support.on_demand import mcp_methods, mcp_types, mcp_versions
 
 LIMIT = 1_000_000

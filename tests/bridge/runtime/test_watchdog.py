@@ -21,10 +21,10 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime import agent_runner as runtime
 from gaia_bridge.runtime import background_loop as background
 from gaia_bridge.runtime.watchdog import _Watchdog, watching  # pyright: ignore[reportPrivateUsage]
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge, text_of
 from tests.support.waiting import comes_true, wait_in_thread

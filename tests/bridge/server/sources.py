@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON
 from tests.support.upstreams import FakeRequest
 from tests.support.waiting import PATIENCE
 

@@ -16,13 +16,13 @@ import pytest
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server import backlog as module
 from gaia_bridge.server.backlog import Backlog, Turn
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import BacklogLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.waiting import PATIENCE
 

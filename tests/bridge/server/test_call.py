@@ -19,8 +19,8 @@ from gaia_bridge.errors import (
     RequestCancelledError,
 )
 from gaia_bridge.model import LOG_LEVELS
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown, thought_of
 from tests.support.agents import one_tool

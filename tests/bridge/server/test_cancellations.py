@@ -15,7 +15,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.model import NamingPolicy, ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.probes.reaching import MODERN, hello, meta, serving_http, stream
 from tests.support.agents import ScriptedAgent

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from gaia_bridge.errors import ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.names import SourceName, assign_names
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.forwarding import target_of
-from gaia_bridge.sources.public_names import SourceName, assign_names
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource
 from tests.support.waiting import PATIENCE

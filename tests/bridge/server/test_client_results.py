@@ -15,8 +15,6 @@ import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.model import HttpServerSpec, ServerOptions
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.results import kept_results
 from gaia_bridge.results.client_shortening import shortened_for_client
@@ -27,6 +25,8 @@ from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import AgentLimits, ClientLimits, Settings
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import nothing, returning
 from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent, one_tool, tool

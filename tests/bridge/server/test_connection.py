@@ -12,8 +12,8 @@ import pytest
 
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.model import Progress
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.text.json_types import JSON
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio

@@ -13,14 +13,14 @@ from anyio.lowlevel import checkpoint
 from gaia_bridge.calls import call_log
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.model import NamingPolicy, ServerInfo
-from gaia_bridge.protocol import json_text
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text import json_text
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
 from tests.support.fixed_sources import FixedSource

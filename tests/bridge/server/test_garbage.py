@@ -17,8 +17,8 @@ from benchmarks.soak import Client
 from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import SourceState
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import HttpLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent
 from tests.support.upstreams import raw_server

@@ -19,7 +19,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.protocol.json_types import JSON, is_array
+from gaia_bridge.text.json_types import JSON, is_array
 from tests.probes.reaching import MODERN, hello, meta, serving_http, stream
 from tests.support.agents import ScriptedAgent
 from tests.support.waiting import PATIENCE, wait_in_thread

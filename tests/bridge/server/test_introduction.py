@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.settings import ClientLimits, Settings, UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge
 from tests.support.clients_of_revisions import client_of_revision

@@ -14,8 +14,8 @@ from gaia_bridge.errors import (
     ProtocolError,
     ResourceNotFoundError,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import shown
 from tests.support.agents import ScriptedAgent, one_tool, tool

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.pagination import Pager
 from gaia_bridge.settings import PageLimits
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent
 from tests.support.bridges import both_eras, running_bridge
 

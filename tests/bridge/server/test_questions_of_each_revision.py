@@ -12,10 +12,10 @@ import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
 from tests.support.upstreams import PATIENT, until_ready

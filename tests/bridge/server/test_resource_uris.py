@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.model import SourceKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.server.resource_uris import ResourceUris
+from gaia_bridge.text.json_types import JSON
 from tests.support.fixed_sources import FixedSource
 
 _URIS = st.sampled_from(

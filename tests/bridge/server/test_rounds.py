@@ -12,8 +12,8 @@ from gaia_bridge.content import elicitation_request, input_required, roots_reque
 from gaia_bridge.errors import (
     MISSING_CLIENT_CAPABILITY,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown
 from tests.support.agents import ScriptedAgent, one_tool

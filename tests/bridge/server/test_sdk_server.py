@@ -18,7 +18,7 @@ from gaia.agents.base.mcp_agent import MCPAgent
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import PublishError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.bridges import both_eras, text_of
 from tests.support.on_demand import mcp, mcp_types
 from tests.support.waiting import PATIENCE

@@ -12,8 +12,8 @@ import pytest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, PageLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, tool
 from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, text_of
 from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types

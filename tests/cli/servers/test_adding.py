@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.config import load_servers
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.cli.running import GLOBAL, Run, entries
 from tests.cli.terminals import terminal
 

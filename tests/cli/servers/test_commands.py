@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.cli.running import GLOBAL, Run, entries, running, write_agent
 from tests.support.waiting import eventually
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.form_fields import Field, FieldError
 
 NAMED: JSON = {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from gaia_bridge.chaining.agent_transport import AgentTransport
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_cli.servers.common import Activity
 from gaia_bridge_cli.servers.server_probe import UnknownNameError, call, probe
 from tests.support.waiting import PATIENCE

@@ -19,8 +19,8 @@ from gaia_bridge import Client, prompt, resource, tool
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transports.stdio import StdioTransport
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.client_code import Offer, client_module
 from gaia_bridge_desk.client_code.writing import Names
 from tests.support.installed_programs import needs, required

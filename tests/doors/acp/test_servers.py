@@ -18,8 +18,8 @@ from gaia.agents.base import MCPAgent, prompt
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ToolError
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AcpLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.editors import Editing, EditorClient, editing, stdio_server
 from tests.support.fake_model import FakeModel, call, calls, made, say

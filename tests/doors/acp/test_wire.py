@@ -17,8 +17,8 @@ import pytest
 
 from gaia.agents.base import get_request_context
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AcpLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.fake_model import call, made, say
 from tests.support.on_demand import acp_serving
 from tests.support.waiting import PATIENCE, wait_in_thread

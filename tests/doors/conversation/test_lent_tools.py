@@ -19,10 +19,10 @@ from gaia_bridge.chat_types import ChatRequest, LentTool, Reply
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ServerInfo, ServerOptions, ServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
 from gaia_bridge_doors.conversation.requested_tools import Borrowing, RequestedTools
 from gaia_bridge_doors.conversation.tool_request import ChatClient, ToolRequest

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.requested_tools import Borrowing
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest, read_request, session_of

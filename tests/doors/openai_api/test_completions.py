@@ -26,10 +26,10 @@ from gaia_bridge.errors import (
     RequestCancelledError,
     SessionLimitError,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.turn import Turn
 from tests.support.chat_endpoint import QUESTION, ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
 from tests.support.on_demand import mcp, openai

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from gaia_bridge.chat_types import ChatRequest, Reply, ToolCall, Usage
 from gaia_bridge.errors import ContextOverflowError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import ChatEndpointLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.responses.response_request import read_response_request
 from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses

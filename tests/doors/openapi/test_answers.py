@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.bridges import running_bridge, text_of
 from tests.support.http_apis import served_app
 from tests.support.upstreams import until_ready

@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.document import document_of
 from gaia_bridge_doors.openapi.operations import Operation, read_operations
 from gaia_bridge_doors.openapi.requests import ApiRequest, request_for

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gaia_bridge.client.transport import LaunchError, UpstreamError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.document import OperationError, document_from, document_of
 
 LIMITS = OpenApiLimits()

@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.document import document_of
 from gaia_bridge_doors.openapi.operations import Operation, read_operations
 

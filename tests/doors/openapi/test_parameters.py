@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.routing import compile_path
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.bodies import Body, Encoding, encoded_body
 from gaia_bridge_doors.openapi.document import document_of
 from gaia_bridge_doors.openapi.operations import Operation, read_operations

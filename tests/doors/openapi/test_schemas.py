@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.document import document_of
 from gaia_bridge_doors.openapi.operations import read_operations
 

@@ -14,8 +14,8 @@ from fastapi.responses import PlainTextResponse, RedirectResponse, StreamingResp
 from pydantic import BaseModel, Field
 
 from gaia_bridge.client.transport import LaunchError, UpstreamError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits, UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.openapi.results import success_result
 from tests.support.http_apis import Api, api, served_app
 from tests.support.waiting import eventually

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gaia.agents.base.tools import get_tool_display_label, get_tool_display_name
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole

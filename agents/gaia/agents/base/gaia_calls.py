@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 from gaia.agents.base.console import Console
 from gaia.agents.base.tools import ToolRegistry
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.likeness import did_you_mean
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.likeness import did_you_mean
 
 __all__ = ["GaiaCalls", "QueryResult"]
 

@@ -9,7 +9,7 @@ from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
 from gaia.environment import setting
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.json_schema.validation import SchemaValidator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["flat_parameters"]
 

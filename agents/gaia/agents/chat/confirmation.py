@@ -10,7 +10,7 @@ from gaia.agents.base.console import shown_arguments
 from gaia.agents.base.tools import get_tool_display_name
 from gaia.agents.chat.no_client import client_request
 from gaia_bridge.errors import ClientCapabilityError, RequestError
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["ask_to_confirm", "client_can_be_asked"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gaia_bridge.chat_types import Reply, ToolCall
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.sanitize.escaping import valid_text
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "answered",

@@ -13,7 +13,7 @@ from typing import Final
 from gaia_bridge.calls.own_request import OwnRequest, nobody_to_ask
 from gaia_bridge.calls.request_context import RequestContext, get_request_context, request_scope
 from gaia_bridge.model import LogMessage, Progress
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["client_request", "with_some_request"]
 

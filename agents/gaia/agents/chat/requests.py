@@ -12,7 +12,7 @@ from gaia.agents.base.console import Console
 from gaia.agents.base.tools import ToolEntry
 from gaia.agents.chat.limits import DEFAULT_SESSION
 from gaia.agents.chat.messages import user_message
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["AgentHooks", "TurnRequest"]
 

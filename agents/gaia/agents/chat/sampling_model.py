@@ -15,7 +15,7 @@ from typing import Any, Final
 from gaia_bridge.calls.request_context import RequestContext
 from gaia_bridge.chat_types import Reply, ToolCall
 from gaia_bridge.errors import ModelError, RequestError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["SamplingModel"]
 

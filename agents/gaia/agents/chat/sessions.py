@@ -18,7 +18,7 @@ from gaia.agents.chat.store import SessionStore, SessionSummary, StoredSession
 from gaia_bridge.chat_types import ASK_SESSION
 from gaia_bridge.errors import ContextOverflowError, SessionLimitError, UnknownSessionError
 from gaia_bridge.model import repr_without
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["AgentSession", "Sessions"]
 

@@ -25,8 +25,8 @@ from msgspec import Struct, field
 
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.errors import ConfigError, RequestError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Limits
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["SessionStore", "SessionStoreError", "SessionSummary", "StoreLimits", "StoredSession"]
 

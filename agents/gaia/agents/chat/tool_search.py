@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.tool_search.ranking import ToolRanking
 from gaia_bridge.tool_search.search import (
     DEFAULT_LIMIT,

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Container, Mapping
 
 from gaia.agents.base.tools import ToolEntry, matching_tools, parameters_of, tool_summary
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sources.public_names import fitting_names
+from gaia_bridge.names import fitting_names
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Toolbox", "function_schema"]
 

@@ -21,7 +21,7 @@ from gaia.agents.chat.toolbox import Toolbox
 from gaia.llm.model import ChatModel
 from gaia_bridge.chat_types import Reply, Thought, ToolCall, Usage
 from gaia_bridge.errors import ModelError
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Turn", "View"]
 

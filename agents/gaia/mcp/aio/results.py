@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_result
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["answered", "failure", "outcome"]
 

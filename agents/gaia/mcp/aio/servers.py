@@ -32,10 +32,10 @@ from gaia_bridge.model import (
     SourceKind,
     SourceState,
 )
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.names import SourceName, assign_names
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.public_names import SourceName, assign_names
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Server", "ServerTool", "Servers"]
 

@@ -19,7 +19,7 @@ from gaia_bridge.config.layers import is_local
 from gaia_bridge.config.paths import is_current_folder
 from gaia_bridge.config.workplaces import relative_words
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 
 __all__ = ["MCPConfig", "ServerToStart"]
 

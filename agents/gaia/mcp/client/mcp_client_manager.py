@@ -19,7 +19,7 @@ from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.config.showing import is_only_shown
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 
 __all__ = ["MCPClientManager"]
 

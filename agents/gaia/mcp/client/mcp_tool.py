@@ -9,8 +9,8 @@ from typing import Any, Final
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sources.public_names import SourceName, qualified_name
+from gaia_bridge.names import SourceName, qualified_name
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["MCPTool", "MCPToolError", "registry_name"]
 

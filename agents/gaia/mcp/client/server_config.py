@@ -15,7 +15,7 @@ from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia_bridge.config import parse_entry
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 
 __all__ = ["ConfiguredServer", "check_server_config", "client_spec", "configured_server"]
 

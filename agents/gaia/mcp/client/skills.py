@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.skills import SKILLS_LIST
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["Ask", "read_skill_file", "read_skills"]
 

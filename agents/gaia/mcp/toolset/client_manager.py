@@ -19,7 +19,7 @@ from gaia.mcp.client.transports import HTTPTransport, MCPTransport, StdioTranspo
 from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.responses import failure_text
 from gaia.mcp.toolset.mcp_config import MCPServerConfig
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["MCPClientManager"]
 

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.client.transports.http_values import named_status, url_for_log
-from gaia_bridge.protocol.json_text import from_json
-from gaia_bridge.protocol.json_types import is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import from_json
+from gaia_bridge.text.json_types import is_object
 
 __all__ = ["check_answer", "grant_of", "refused_renewal", "without_scope"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["FetchError", "LoginNotAcceptedError", "LoginRefusedError", "LoginRequiredError"]
 

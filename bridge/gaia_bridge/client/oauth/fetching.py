@@ -27,8 +27,8 @@ from gaia_bridge.client.transports.tls import verifying_context
 from gaia_bridge.client.transports.tunnel import refusal_of
 from gaia_bridge.config.proxies import Proxy
 from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["Fetcher", "Resolver", "resolve"]
 

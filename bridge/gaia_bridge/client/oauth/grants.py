@@ -30,8 +30,8 @@ from gaia_bridge.client.oauth.store import TokenStore
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.client.transports.http_values import named_status, url_for_log
 from gaia_bridge.model import OAuthOptions
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["SdkClient", "check_authorization_server", "identity_exchange", "sdk_client", "signed_assertion"]
 

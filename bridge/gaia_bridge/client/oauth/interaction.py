@@ -22,8 +22,8 @@ from gaia_bridge.client.oauth.errors import LoginRefusedError, LoginRequiredErro
 from gaia_bridge.client.oauth.public_addresses import url_problem
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["BrowserInteraction", "Login", "NoInteraction", "UserInteraction", "checked_login_url"]
 

@@ -36,8 +36,8 @@ from gaia_bridge.client.transports.http_values import origin, usable_url
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["ServerAuthorization", "oauth_for"]
 

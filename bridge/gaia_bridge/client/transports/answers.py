@@ -11,8 +11,8 @@ from gaia_bridge.client.transports.http_client import Reply
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.client.transports.json_rpc import messages
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = [
     "EVENT_STREAM",

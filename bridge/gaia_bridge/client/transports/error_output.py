@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from gaia_bridge.sanitize.escaping import MAX_SHOWN, printable
-from gaia_bridge.sanitize.redaction import LineRedactor, Redactor
+from gaia_bridge.text.escaping import MAX_SHOWN, printable
+from gaia_bridge.text.redaction import LineRedactor, Redactor
 
 __all__ = ["ErrorOutput"]
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 from gaia_bridge.client.transport import Link, Receiver, Transport
-from gaia_bridge.protocol.json_text import valid_json
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_text import valid_json
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ForeignTransport"]
 

@@ -38,8 +38,8 @@ from gaia_bridge.client.transports.http_values import (
 from gaia_bridge.client.transports.tls import verifying_context
 from gaia_bridge.config.proxies import Proxy, ProxyAddressError, proxy_for
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["Authorization", "BrokenOffError", "HttpClient", "Method", "Reply", "proxy_to"]
 

@@ -22,9 +22,9 @@ from gaia_bridge.client.transports.lines import request_id_of
 from gaia_bridge.client.transports.refusals import words_of
 from gaia_bridge.client.transports.sse_parser import EventStream
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.redaction import Redactor
 
 __all__ = ["HttpLink", "HttpTransport"]
 

@@ -15,7 +15,7 @@ import httpx2
 
 from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.client.transports.tls import tls_problem
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = [
     "LONGEST_WAIT",

@@ -10,9 +10,9 @@ from typing import Final
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports import json_rpc
 from gaia_bridge.protocol.framing import OversizedLine
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import printable
-from gaia_bridge.sanitize.redaction import redacted
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.redaction import redacted
 
 __all__ = ["Garbage", "messages", "request_id_of"]
 

@@ -16,9 +16,9 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.http_client import Reply
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.constants import KIB
-from gaia_bridge.protocol.json_text import from_json
-from gaia_bridge.protocol.json_types import is_array, is_object
-from gaia_bridge.sanitize.escaping import one_line, without_hidden
+from gaia_bridge.text.escaping import one_line, without_hidden
+from gaia_bridge.text.json_text import from_json
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["words_in", "words_of"]
 

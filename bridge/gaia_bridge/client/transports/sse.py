@@ -15,9 +15,9 @@ from gaia_bridge.client.transports.http_values import origin, url_for_log
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
 from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
 from gaia_bridge.peer.sent import SentRequests, own_id
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["SseTransport"]
 

@@ -35,9 +35,9 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
-from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.redaction import Redactor
 
 __all__ = ["StdioLink", "StdioTransport"]
 

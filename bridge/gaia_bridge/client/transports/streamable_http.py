@@ -35,10 +35,10 @@ from gaia_bridge.client.transports.json_rpc import is_response, response_to
 from gaia_bridge.client.transports.resumption import Place
 from gaia_bridge.client.transports.sse_parser import OversizedEventError
 from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["StreamableHttpTransport"]
 

@@ -10,7 +10,7 @@ from typing import Final
 import httpx2
 
 from gaia_bridge.client.transport import LaunchError
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["OF_UNKNOWN_AUTHORITY", "tls_problem", "verifying_context"]
 

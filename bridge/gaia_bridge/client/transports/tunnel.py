@@ -19,7 +19,7 @@ from gaia_bridge.client.transports.http_values import named_status, reason_of
 from gaia_bridge.client.transports.tls import OF_UNKNOWN_AUTHORITY, verifying_context
 from gaia_bridge.config.proxies import Proxy
 from gaia_bridge.constants import KIB
-from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.text.escaping import one_line
 
 __all__ = ["ByProxy", "refusal_of"]
 

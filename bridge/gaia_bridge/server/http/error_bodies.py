@@ -9,9 +9,9 @@ import json
 from typing import Final
 
 from gaia_bridge.protocol.codes import INVALID_REQUEST
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import valid_text
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["CHAT_PREFIX", "NEVER_AGAIN", "body_for", "chat_error", "error_body"]
 

@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from gaia_bridge.protocol.json_text import valid_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
-from gaia_bridge.sanitize.escaping import one_line
-from gaia_bridge.sanitize.web_addresses import ADDRESS_CHARACTER, is_web_address
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import AccessPolicy, split_authority
 from gaia_bridge.server.http.mount import MOUNTED_AT
 from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import valid_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.web_addresses import ADDRESS_CHARACTER, is_web_address
 
 __all__ = ["answer_card", "server_card"]
 

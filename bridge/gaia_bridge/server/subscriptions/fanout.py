@@ -19,7 +19,6 @@ from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import has_notification
 from gaia_bridge.protocol.encoding import encoded_notification
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.task_ids import TASK_ID, TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
 from gaia_bridge.server.call import Call
@@ -29,6 +28,7 @@ from gaia_bridge.server.introduction import capabilities_of, tells_of
 from gaia_bridge.server.subscriptions.resources import ResourceInterest
 from gaia_bridge.settings import SubscriptionLimits
 from gaia_bridge.sources.change_queue import ChangeQueue
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Subscriptions"]
 

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import RequestError, ResourceNotFoundError
 from gaia_bridge.model import Change, ChangeKind
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.text.escaping import printable
 
 __all__ = ["ResourceInterest"]
 

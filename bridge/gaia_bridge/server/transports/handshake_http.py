@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST
 from gaia_bridge.protocol.encoding import encoded
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import (
     Refusal,
     batch_problem,
@@ -30,6 +29,7 @@ from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.replies import Reply, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["HandshakeHttp"]
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from gaia_bridge.protocol.framing import OversizedLine
-from gaia_bridge.protocol.json_types import JSON, is_array
 from gaia_bridge.protocol.messages import (
     Refusal,
     batch_problem,
@@ -23,6 +22,7 @@ from gaia_bridge.protocol.messages import (
 )
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
+from gaia_bridge.text.json_types import JSON, is_array
 
 __all__ = ["LineClient"]
 

@@ -16,7 +16,6 @@ from gaia_bridge.protocol.headers import (
     repeated_header,
     revision_problem,
 )
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
@@ -25,6 +24,7 @@ from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.replies import Reply
 from gaia_bridge.settings import HttpLimits
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["ModernHttp"]
 

@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import anyio
 
-from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.mount import MOUNTED_AT
@@ -17,6 +16,7 @@ from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import HttpLimits
+from gaia_bridge.text.json_types import is_array
 
 __all__ = ["SseTransport"]
 

@@ -14,12 +14,12 @@ from functools import partial
 
 from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.headers import envelope_problem
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Channel, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["DuplexClient"]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.chat_types import AnswersChats, ChatRequest, Reply
 from gaia_bridge.errors import ToolError, UnknownSessionError
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sources.agent.conversations import Conversation, Conversations, conversation_of
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["AskTool"]
 

@@ -22,8 +22,8 @@ from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import question_problem
 from gaia_bridge.results.conversion import jsonable
 from gaia_bridge.runtime.agent_runner import Job, LoopHandle, Outcome, resting
-from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.escaping import valid_text
 
 if TYPE_CHECKING:
     from gaia_bridge.calls.editor_access import EditorAccess

@@ -18,13 +18,13 @@ from gaia_bridge.errors import (
     RequestError,
     ToolError,
 )
-from gaia_bridge.protocol.json_types import is_larger, is_small
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.results.conversion import as_protocol_error, failure_text, is_input_required
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.runtime.tracebacks import traceback_of_agent
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
+from gaia_bridge.text.json_types import is_larger, is_small
 
 __all__ = ["AgentInvoker"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from gaia_bridge.errors import ResourceNotFoundError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.skills import SKILL_FILE, files_of, root_of
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["SkillPart", "skill_folders"]
 

@@ -43,7 +43,6 @@ from gaia_bridge.model import (
     SourceStatus,
 )
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import copied
 from gaia_bridge.protocol.skills import changed_files, skill_labels
 from gaia_bridge.results.conversion import (
     completion_result,
@@ -55,7 +54,6 @@ from gaia_bridge.results.conversion import (
 )
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
 from gaia_bridge.runtime.own_loop import own_loop_of
-from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.ask_tool import AskTool
 from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask_agent, read_definitions
@@ -64,6 +62,8 @@ from gaia_bridge.sources.agent.invoker import AgentInvoker
 from gaia_bridge.sources.agent.parts import ToolChoice, parts_of, unmet
 from gaia_bridge.sources.agent.skill_part import SkillPart, skill_folders
 from gaia_bridge.sources.change_queue import ChangeQueue
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_types import copied
 
 __all__ = ["AgentSource"]
 

@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 from gaia_bridge.client import ClientDelegate
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["Told", "UpstreamDelegate"]
 

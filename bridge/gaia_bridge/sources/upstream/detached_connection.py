@@ -31,11 +31,11 @@ from gaia_bridge.client.transport import (
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
 from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["ConnectionOverError", "DetachedConnection", "Notified"]
 

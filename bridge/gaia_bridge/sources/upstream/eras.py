@@ -19,8 +19,8 @@ from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerOptions, SourceState, SourceStatus
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.isolation import Runs
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["OPTION_OF", "KnownEras", "OneEra", "OtherEras", "era_of", "only_era"]
 

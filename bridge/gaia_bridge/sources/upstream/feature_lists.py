@@ -17,12 +17,12 @@ from gaia_bridge.json_schema.validation import reference_problem, shape_problem
 from gaia_bridge.loop_guard.bridge_hops import came_through
 from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo, ServerOptions
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, skill_labels
 from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
-from gaia_bridge.sanitize.escaping import one_line, without_hidden
+from gaia_bridge.text.escaping import one_line, without_hidden
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = [
     "CAPABILITIES",

@@ -25,10 +25,8 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.json_schema.output_schemas import OutputSchemas
 from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import forwarded_meta
 from gaia_bridge.protocol.vocabulary import notification_problem
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
 from gaia_bridge.sources.upstream.feature_lists import (
@@ -42,6 +40,8 @@ from gaia_bridge.sources.upstream.feature_lists import (
 )
 from gaia_bridge.sources.upstream.freshness import outdated
 from gaia_bridge.sources.upstream.tool_transforms import transformed
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["FeatureTracker", "HasLists"]
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.parameters import METHODS
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["understood"]
 

@@ -23,8 +23,8 @@ from gaia_bridge.errors import (
     RequestCancelledError,
     RequestError,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ParkedCall"]
 

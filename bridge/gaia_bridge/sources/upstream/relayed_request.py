@@ -13,11 +13,11 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.codes import INVALID_REQUEST
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import missing_capability
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
+from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ASKABLE", "Relay", "may_be_asked"]
 

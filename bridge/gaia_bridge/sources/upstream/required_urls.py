@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from gaia_bridge.errors import ClientCapabilityError, ProtocolError, ToolError
 from gaia_bridge.protocol.codes import URL_ELICITATION_REQUIRED
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import missing_capability, question_problem
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["asking_for", "check_links", "links_of"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from gaia_bridge.client import Connection
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sources.upstream.supervisor import Supervisor
+from gaia_bridge.text.escaping import printable
 
 __all__ = ["ResourceSubscriptions"]
 

@@ -13,9 +13,9 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.constants import KIB
 from gaia_bridge.protocol.content import RESULTS
 from gaia_bridge.protocol.definition_repairs import repaired_result
-from gaia_bridge.protocol.json_text import json_size
-from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_object, is_too_deep
 from gaia_bridge.protocol.vocabulary import is_complete, result_problem
+from gaia_bridge.text.json_text import json_size
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object, is_too_deep
 
 __all__ = ["ResultChecker", "with_list"]
 

@@ -42,11 +42,8 @@ from gaia_bridge.model import (
     SourceStatus,
     StdioServerSpec,
 )
-from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.results.conversion import error_result
-from gaia_bridge.sanitize.escaping import printable
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
@@ -67,6 +64,9 @@ from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscrip
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from gaia_bridge.sources.upstream.supervisor import Supervisor
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_too_deep
+from gaia_bridge.text.redaction import Redactor
 
 __all__ = ["Upstream"]
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.checks import came, invalid, object_at, string_at
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest, decoded_body

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import valid_text
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest
 from gaia_bridge_doors.openai_api.responses.response_request import ResponseRequest

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 
 __all__ = ["StoredResponses"]

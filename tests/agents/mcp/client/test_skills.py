@@ -9,7 +9,7 @@ import pytest
 
 from gaia.mcp.client import MCPClient
 from gaia_bridge import SkillChangedError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.gaia_clients import FakeTransport
 
 TEXT = "---\nname: one\ndescription: x\n---\n"

@@ -14,7 +14,7 @@ from gaia_bridge.client.transport import Link, UpstreamError
 from gaia_bridge.client.transport_factory import transport_for
 from gaia_bridge.config import load_servers
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.servers.auth_server import AuthServer
 from tests.support.oauth_users import LIMITS, User
 

@@ -14,7 +14,7 @@ import pytest
 from gaia_bridge.client.oauth.errors import FetchError, LoginNotAcceptedError
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
 from tests.support.oauth_users import LIMITS, User, auth_of, client_with, problem, seeded, stored

@@ -14,8 +14,8 @@ from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import AuthorizationError, UpstreamError
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.servers.auth_server import AuthServer
 from tests.servers.evil_http import Exchange
 from tests.support.oauth_users import LIMITS, User, auth_of, client_with, fifty, problem, seeded, stored

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gaia_bridge.client.transport import Link, UpstreamError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 from tests.support.http_links import LEGACY, MODERN, Heard, SessionServer, in_session, linked, modern, request
 from tests.support.obedient_children import Received, child, launched

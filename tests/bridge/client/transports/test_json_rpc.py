@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.json_rpc import messages
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 
 OBJECTS = st.dictionaries(st.text(), st.none() | st.integers(-(10**15), 10**15) | st.text(), max_size=3)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 
 PLAIN = st.none() | st.booleans() | st.integers(-(10**15), 10**15) | st.text()
 VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)

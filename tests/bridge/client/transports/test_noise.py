@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gaia_bridge.client.transports import json_rpc, lines
 from gaia_bridge.client.transports.sse_parser import EventParser
 from gaia_bridge.protocol.framing import LineFramer
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http
 from tests.support.http_links import LEGACY, MODERN, linked, request
 from tests.support.on_demand import mcp_types

@@ -11,7 +11,7 @@ import pytest
 from gaia_bridge.client.transports import stdio
 from gaia_bridge.client.transports.budgets import Share
 from gaia_bridge.client.transports.http1 import Connection
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.http1_wires import Keeper, Wire
 from tests.support.obedient_children import Received, child, launched
 

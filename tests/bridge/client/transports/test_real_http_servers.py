@@ -13,9 +13,9 @@ from starlette.types import ASGIApp
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.client.transport import Link
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent
 from tests.support.http_links import INITIALIZED, LEGACY, MODERN, Heard, initialize, linked, modern, request
 from tests.support.on_demand import mcp_server

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import SessionExpiredError, UpstreamError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http
 from tests.support.http_links import (
     INITIALIZED,

@@ -10,8 +10,8 @@ import pytest
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioTransport
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.support.obedient_children import Received, child, do, launched
 from tests.support.waiting import PATIENCE
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http, good
 from tests.support.http_links import (
     INITIALIZED,

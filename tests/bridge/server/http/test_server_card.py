@@ -18,10 +18,10 @@ from starlette.routing import Mount
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerInfo
-from gaia_bridge.protocol.json_text import valid_json
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, PUBLISHED
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.server_card import server_card
+from gaia_bridge.text.json_text import valid_json
 from tests.support.published_schemas import problems, schema
 from tests.support.upstreams import raw_server
 

@@ -12,12 +12,12 @@ import pytest
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.settings import Settings, SubscriptionLimits
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, tool
 from tests.support.bridges import ping, running_bridge, subscribe, unsubscribe
 from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types

@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Message
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.request_context import get_request_context
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import BacklogLimits, HttpLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent
 from tests.support.waiting import PATIENCE, wait_in_thread
 

@@ -10,8 +10,8 @@ import pytest
 from anyio.abc import SocketStream
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import HttpLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent
 from tests.support.upstreams import raw_server

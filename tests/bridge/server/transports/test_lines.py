@@ -13,9 +13,9 @@ import anyio.to_thread
 import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.transports.lines import LineClient
 from gaia_bridge.settings import BacklogLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
 from tests.support.waiting import PATIENCE

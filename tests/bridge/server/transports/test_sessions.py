@@ -16,11 +16,11 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent
 from tests.support.waiting import PATIENCE, wait_in_thread
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
 from tests.support.waiting import PATIENCE

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerOptions
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.transports.stdio import ClaimedStdio, Owed
 from gaia_bridge.settings import Settings, UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.cli.running import INITIALIZE, request
 from tests.support.agents import one_tool
 from tests.support.upstreams import raw_server

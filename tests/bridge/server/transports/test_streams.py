@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, PUBLISHED
 from gaia_bridge.server.transports.streams import DuplexClient
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
 from tests.support.on_demand import mcp_lowlevel, mcp_message, mcp_runner, mcp_types

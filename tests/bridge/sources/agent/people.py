@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from pydantic import FileUrl
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp_types
 
 __all__ = ["EVERYTHING", "FORM", "filled_in", "never", "opened", "shown", "thought_of"]

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import returning
 from tests.support.agents import ScriptedAgent
 from tests.support.chat_endpoint import Chatting, chatting, events_of

@@ -11,10 +11,10 @@ import pytest
 
 from gaia_bridge.contract import Publisher
 from gaia_bridge.model import Change, ChangeKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import call, nothing, published
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.upstreams import text_of

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
-from gaia_bridge.protocol.json_types import JSON, is_array
 from gaia_bridge.protocol.vocabulary import definition_problem, for_legacy
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.definitions import Definitions, read_definitions
+from gaia_bridge.text.json_types import JSON, is_array
 from tests.support.waiting import PATIENCE
 
 LIMITS = AgentLimits()

@@ -18,8 +18,8 @@ from gaia_bridge.errors import (
     ProtocolError,
     ToolError,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import call, of_method, published
 from tests.support.agents import one_tool
 from tests.support.on_demand import mcp_types

@@ -19,12 +19,12 @@ from gaia_bridge.errors import (
     RequestCancelledError,
 )
 from gaia_bridge.model import Progress
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
 from gaia_bridge.sources.agent.invoker import AgentInvoker
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import call, published
 from tests.support.agents import one_tool
 from tests.support.processes import threads_named

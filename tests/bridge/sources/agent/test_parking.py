@@ -15,8 +15,8 @@ from gaia_bridge.content import input_required
 from gaia_bridge.errors import (
     RequestCancelledError,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM
 from tests.support.agents import ScriptedAgent, one_tool

@@ -14,8 +14,8 @@ from gaia_bridge.errors import (
     ProtocolError,
     ResourceNotFoundError,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import call, nothing, of_method, published, returning
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.on_demand import mcp_types

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from gaia_bridge.client import Era
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
+from gaia_bridge.text.json_types import JSON
 from tests.support.upstreams import FakeRequest
 from tests.support.waiting import PATIENCE, until
 

@@ -21,9 +21,9 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.model import ChangeKind, ServerOptions, SourceState, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.requirements import REQUIREMENTS
 from tests.support.upstreams import FakeRequest, Heard, no_more_files, raw_server, running, text_of
 from tests.support.waiting import PATIENCE, until

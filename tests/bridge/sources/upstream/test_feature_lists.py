@@ -8,7 +8,6 @@ import pytest
 
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, ServerOptions
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY
 from gaia_bridge.sources.upstream.feature_lists import (
     LISTS,
@@ -19,6 +18,7 @@ from gaia_bridge.sources.upstream.feature_lists import (
     with_list,
     with_lists_of,
 )
+from gaia_bridge.text.json_types import JSON
 
 TOOLS = LISTS[0]
 

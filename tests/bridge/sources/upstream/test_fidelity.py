@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceKind
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.support.on_demand import mcp
 from tests.support.upstreams import PATIENT, FakeRequest, sdk_server, text_of
 from tests.support.waiting import PATIENCE

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.support.upstreams import FakeRequest, running, text_of
 

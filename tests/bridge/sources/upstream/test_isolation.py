@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.support.bridges import running_bridge
 from tests.support.bridges import text_of as said
 from tests.support.upstreams import FakeRequest, raw_server, running, text_of, until_ready

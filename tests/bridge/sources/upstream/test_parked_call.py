@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.support.upstreams import FakeRequest, running, text_of
 from tests.support.virtual_time import VIRTUAL_TIME

@@ -15,11 +15,11 @@ from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import LogMessage, Progress
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay
+from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.redaction import Redactor
 from tests.support.upstreams import FakeRequest
 from tests.support.virtual_time import VIRTUAL_TIME
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
 from tests.support.on_demand import mcp, mcp_types

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Script, Wire, legacy
 from tests.conformance.raw_clients import RawClient, connect_sse
 from tests.support.agents import one_tool

@@ -24,9 +24,9 @@ from gaia_bridge.model import (
     SourceStatus,
     StdioServerSpec,
 )
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from tests.support.bystanders import Holdings
 from tests.support.upstreams import FakeRequest, Heard, raw_server, running, text_of
 from tests.support.waiting import PATIENCE

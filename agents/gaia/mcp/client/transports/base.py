@@ -9,7 +9,7 @@ from typing import Any
 import anyio.to_thread
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.text.json_types import is_object
 
 __all__ = ["MCPTransport", "OnNotification"]
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.background_loop import Lease
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.sources.upstream.detached_connection import DetachedConnection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.sanitize.borders import border_after, border_before
+from gaia_bridge.text.borders import border_after, border_before
 
 
 @pytest.mark.parametrize("one", ["👩\u200d👩\u200d👧🏽", "e\u0301\u0323", "\r\n", "❤\ufe0f"])

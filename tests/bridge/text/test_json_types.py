@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_types import (
+from gaia_bridge.results.conversion import jsonable
+from gaia_bridge.text.json_types import (
     MAX_NESTING,
     SMALL_BYTES,
     at_pointer,
@@ -20,7 +21,6 @@ from gaia_bridge.protocol.json_types import (
     is_small,
     is_too_deep,
 )
-from gaia_bridge.results.conversion import jsonable
 
 DOCUMENT = {"a": [{"b/c": 1}, None], "~": {"": 2}, "0": {"x y": 3}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.sanitize.escaping import MAX_SHOWN, one_line, printable
+from gaia_bridge.text.escaping import MAX_SHOWN, one_line, printable
 
 HOSTILE = "one\nERROR forged\x1b[2J\u202e\ud800\ttab"
 

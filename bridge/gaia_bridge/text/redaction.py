@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["MASK", "LineRedactor", "Redactor", "redacted"]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import jiter
 import msgspec
 
-from gaia_bridge.protocol.json_types import MAX_NESTING, is_array, is_object, is_too_deep
-from gaia_bridge.sanitize.escaping import valid_text
+from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_types import MAX_NESTING, is_array, is_object, is_too_deep
 
 __all__ = ["from_json", "json_size", "to_json", "valid_json", "valid_json_of_size"]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.sanitize.redaction import MASK, LineRedactor, Redactor, redacted
+from gaia_bridge.text.redaction import MASK, LineRedactor, Redactor, redacted
 
 
 def made(length: int, alphabet: str = string.ascii_letters + string.digits) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gaia_bridge.sanitize.web_addresses import is_web_address
+from gaia_bridge.text.web_addresses import is_web_address
 
 
 def test_addresses_are_told_from_other_texts() -> None:

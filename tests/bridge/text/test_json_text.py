@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_text import from_json, to_json, valid_json
+from gaia_bridge.text.json_text import from_json, to_json, valid_json
 
 SCALARS = (
     st.none()

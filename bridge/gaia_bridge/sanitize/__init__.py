@@ -1,1 +1,0 @@
-"""Text of others made fit for a log, a terminal and a status: harmless, and without secrets."""
