@@ -27,7 +27,6 @@ import click
 
 from tests.conformance.client_runner import KnownFailure, read_known_failures
 from tests.conformance.runner import (
-    FIXTURE,
     HERE,
     HOST,
     RUNS,
@@ -51,6 +50,14 @@ ERAS: Final = ("dual", "legacy", "modern")
 MODERN: Final = "2026-07-28"
 JOBS: Final = 4
 """Upstreams at once; the runs of one follow each other. Half of the time is the suite waiting for a stream."""
+BRIDGE: Final = """
+from gaia_bridge import Bridge
+from gaia_bridge.settings import Settings, UpstreamLimits
+
+bridge = Bridge(servers={servers!r}, settings=Settings(upstream=UpstreamLimits(answered_grace=0)))
+"""
+"""What is served. The sessions of the suite follow each other at once: a message in the log of a server that does not say
+for which call it is could otherwise be a late one for the session before, and would reach nobody."""
 READY_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.1
 
@@ -95,9 +102,9 @@ def publishing(chosen: Sequence[Way], folder: Path) -> Generator[Mapping[Way, st
             log = folder / f"upstream-{era}.log"
             stack.enter_context(running([*module, era, "--port", str(port)], port, log, ROOT))
         servers = {way.name: _entry(way, module, ports) for way in chosen}
-        config = folder / "mcp_servers.json"
-        config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
-        url = stack.enter_context(serving(str(FIXTURE), folder / "bridge.log", "--config", str(config)))
+        program = folder / "bridge.py"
+        program.write_text(BRIDGE.format(servers=servers), "utf-8")
+        url = stack.enter_context(serving(str(program), folder / "bridge.log"))
         base = url.rpartition("/")[0]
         _await_ready(base, chosen)
         yield {way: f"{base}/servers/{way.name}/mcp" for way in chosen}
