@@ -94,7 +94,7 @@ def pytest_collection() -> Generator[None, object, object]:
     with imported_for_good():
         collected = yield
     # Most of what tests make is gone without a collection, and one of all generations takes most of a second here.
-    gc.set_threshold(10_000, 20, 1_000)
+    gc.set_threshold(10_000, 20, 100)
     return collected
 
 

@@ -30,7 +30,7 @@ def test_skills_are_shown_with_what_they_are_for(tmp_path: Path, capfd: pytest.C
     file = tmp_path / "office.py"
     file.write_text(AGENT, "utf-8")
     assert main(("skills", str(file))) == 0
-    assert "office has no skills" in capfd.readouterr().err
+    assert " has no skills" in capfd.readouterr().err
     write(tmp_path / "skills" / "stamping")
     assert main(("skills", str(file))) == 0
     assert capfd.readouterr().out == "stamping  skill://stamping/SKILL.md (2 files)\n  How to stamp\n"
