@@ -27,10 +27,10 @@ def write(folder: Path) -> None:
 
 
 def test_skills_are_shown_with_what_they_are_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "office.py"
+    file = tmp_path / "stamping_office.py"  # no other test has an agent of that name
     file.write_text(AGENT, "utf-8")
     assert main(("skills", str(file))) == 0
-    assert " has no skills" in capfd.readouterr().err
+    assert "stamping_office has no skills" in capfd.readouterr().err
     write(tmp_path / "skills" / "stamping")
     assert main(("skills", str(file))) == 0
     assert capfd.readouterr().out == "stamping  skill://stamping/SKILL.md (2 files)\n  How to stamp\n"
