@@ -39,7 +39,6 @@ LAYERS = {
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
     "gaia_bridge.loop_guard": 1,
-    "gaia_bridge.names": 1,
     "gaia_bridge.functions": 2,
     "gaia_bridge.functions.docstrings": 1,
     "gaia_bridge.functions.marks": 1,
@@ -161,7 +160,7 @@ OPENED = {
 FACES = ("gaia_bridge", "gaia_bridge.__main__")
 """What programs begin with: they lead everywhere, and nothing of ours imports them."""
 
-FLAT_MODULES = 10
+FLAT_MODULES = 9
 """Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
 
 PURE = ("gaia_bridge.protocol", "gaia_bridge.text")
@@ -726,7 +725,7 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 ENDLESS = {
     "gaia_bridge_cli.background:_end": "ends at its deadline, and sleeps between two looks",
     "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
-    "gaia_bridge.names:fitting_names": "a hash of a hash: each round costs one of the taken names",
+    "gaia_bridge.protocol.names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",
     "gaia.agents.chat.turn_stream:next": "takes what is in a buffer of bounded size, and stops where it would wait",
 }

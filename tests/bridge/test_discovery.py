@@ -18,7 +18,7 @@ from gaia_bridge.contract import AgentLike
 from gaia_bridge.discovery import ENTRY_POINT_GROUP, LoadedAgent, discover_default, find_agents, load_agent, search
 from gaia_bridge.discovery.classes import AGENT_METHODS, name_of_class
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.names import is_source_name
+from gaia_bridge.protocol.names import is_source_name
 
 AGENT = """
 class {name}{bases}:

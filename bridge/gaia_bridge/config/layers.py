@@ -40,7 +40,7 @@ from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.config.workplaces import folder_warning, in_own_folder, lies_in_workspace, needs_current_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
-from gaia_bridge.names import SERVER_NAME_RULE, is_server_name
+from gaia_bridge.protocol.names import SERVER_NAME_RULE, is_server_name
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig", "is_local"]

@@ -20,7 +20,7 @@ from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import current_folder, default_servers_path, expanded
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.names import file_name
+from gaia_bridge.protocol.names import file_name
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = [

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
-from gaia_bridge.names import agent_name, clean_name
+from gaia_bridge.protocol.names import agent_name, clean_name
 from gaia_bridge.sources.agent.parts import is_of_gaia
 
 __all__ = [

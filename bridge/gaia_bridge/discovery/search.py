@@ -42,7 +42,7 @@ from gaia_bridge.discovery.imports import import_single_file, is_about, put_firs
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.functions.marks import is_marked
-from gaia_bridge.names import MAX_NAME
+from gaia_bridge.protocol.names import MAX_NAME
 from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.parts import parts_of

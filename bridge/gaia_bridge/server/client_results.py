@@ -16,8 +16,8 @@ import anyio.to_thread
 
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.names import SourceName, assign_names
 from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.results.client_shortening import ClientCut, Shortened, shortened_for_client
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.results.kept_results import RESULT_SCHEME, KeptResults

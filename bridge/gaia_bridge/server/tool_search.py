@@ -17,9 +17,9 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
-from gaia_bridge.names import SourceName, assign_names
 from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import tool_limit

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec import Struct
 
-from gaia_bridge.names import is_server_name
+from gaia_bridge.protocol.names import is_server_name
 
 if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON

@@ -36,7 +36,7 @@ from weakref import ref
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia_bridge.functions.collection import decorated_functions, has_decorated_members
 from gaia_bridge.functions.marks import ToolMark, add_mark, expect_function
-from gaia_bridge.names import source_prefix
+from gaia_bridge.protocol.names import source_prefix
 from gaia_bridge.runtime.unloading import on_unload
 from gaia_bridge.text.json_types import JSON, is_object
 

@@ -32,7 +32,7 @@ from gaia_bridge.model import (
     SourceKind,
     SourceState,
 )
-from gaia_bridge.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.names import (
+from gaia_bridge.protocol.names import (
     MAX_QUALIFIED,
     SourceName,
     assign_names,
