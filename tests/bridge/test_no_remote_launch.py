@@ -22,11 +22,11 @@ from starlette.routing import Route
 from gaia_agents.code_agent import CodeAgent
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
+from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE_VARIABLE
 from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client.transports.guardian import MARK
 from gaia_bridge.config.child_environment import child_environment
 from gaia_bridge.config_reloader import Reloader
-from gaia_bridge.loop_guard.process_ancestry import LINEAGE_VARIABLE
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.app import _PATHS  # pyright: ignore[reportPrivateUsage]

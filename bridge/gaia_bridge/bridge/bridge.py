@@ -20,13 +20,13 @@ from gaia_bridge.bridge.making import SourceMaker
 from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.bridge.served import ServedBridge
+from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.composition.composed import RunningSource, innermost
 from gaia_bridge.composition.description import Composition
 from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
-from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import (
     LeftOut,
     NamingPolicy,

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import anyio
 
+from gaia_bridge.calls.sent import SentRequests
 from gaia_bridge.chaining.sdk_host import SdkHost, Serve
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import cancellation, is_response
-from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.runtime.agent_runner import LoopHandle, Outcome
 from gaia_bridge.runtime.own_loop import own_loop_of
 from gaia_bridge.settings import AgentLimits

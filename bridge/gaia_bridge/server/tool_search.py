@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import anyio.to_thread
 
+from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
 from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.protocol.names import SourceName, assign_names
-from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import tool_limit
 from gaia_bridge.text.escaping import one_line

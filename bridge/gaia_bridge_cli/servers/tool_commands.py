@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from gaia_bridge.results.rendering import ContentStyle, render_block
+from gaia_bridge.calls.results.rendering import ContentStyle, render_block
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import is_array
 from gaia_bridge_cli.collection import imported_for_good

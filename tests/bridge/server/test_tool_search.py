@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.settings import AgentLimits, PageLimits, Settings
 from gaia_bridge.text.json_types import JSON

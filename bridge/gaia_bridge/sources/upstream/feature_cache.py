@@ -17,10 +17,10 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.calls.loop_guard.bridge_hops import came_through
 from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
-from gaia_bridge.loop_guard.bridge_hops import came_through
 from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.vocabulary import server_info
 from gaia_bridge.settings import UpstreamLimits

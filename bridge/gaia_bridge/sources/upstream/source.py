@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import note_failure
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
+from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client import Connection, Deadline, Era, EraRefusedError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
     ConnectionLostError,
@@ -43,7 +44,6 @@ from gaia_bridge.model import (
     StdioServerSpec,
 )
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
-from gaia_bridge.results.conversion import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate

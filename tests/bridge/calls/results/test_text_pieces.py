@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
+from gaia_bridge.calls.results import text_pieces
+from gaia_bridge.calls.results.json_chunks import is_json_of, json_chunks
+from gaia_bridge.calls.results.text_pieces import both_ends, json_bytes, pieces
 from gaia_bridge.protocol.encoding import encoded
-from gaia_bridge.results import text_pieces
-from gaia_bridge.results.json_chunks import is_json_of, json_chunks
-from gaia_bridge.results.text_pieces import both_ends, json_bytes, pieces
 
 TEXTS: Final = ("x", "語", "\x00", '"\\', "a\n", "👩\u200d👧🏽", "e\u0301", "\r\n", "\ud800", "x語\x1f👍", "\U0001f1e9")
 

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.results.rendering import ContentStyle, render_block, render_content, render_result, without_base64
+from gaia_bridge.calls.results.rendering import (
+    ContentStyle,
+    render_block,
+    render_content,
+    render_result,
+    without_base64,
+)
 
 PLAIN = ContentStyle()
 PIXELS = base64.b64encode(bytes(70)).decode()

@@ -12,7 +12,7 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.peer.deadlines import Clock, Clocks, Deadline
+from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline
 from tests.support.virtual_time import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio

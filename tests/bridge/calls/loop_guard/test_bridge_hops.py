@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.errors import ProtocolError
-from gaia_bridge.loop_guard.bridge_hops import (
+from gaia_bridge.calls.loop_guard.bridge_hops import (
     HOPS_META_KEY,
     came_through,
     check_hops,
@@ -16,6 +15,7 @@ from gaia_bridge.loop_guard.bridge_hops import (
     passed,
     unmarked,
 )
+from gaia_bridge.errors import ProtocolError
 
 
 def test_every_bridge_adds_its_id_and_leaves_the_rest_as_it_is() -> None:

@@ -22,18 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from gaia_bridge.content import audio, embedded_blob, embedded_text, image, resource_link, text
-from gaia_bridge.content import tool_result as complete
-from gaia_bridge.errors import (
-    INVALID_PARAMS,
-    BusyError,
-    ClientCapabilityError,
-    ProtocolError,
-    ResourceNotFoundError,
-    ToolError,
-)
-from gaia_bridge.protocol.vocabulary import result_problem
-from gaia_bridge.results.conversion import (
+from gaia_bridge.calls.results.conversion import (
     as_protocol_error,
     completion_result,
     error_result,
@@ -45,6 +34,17 @@ from gaia_bridge.results.conversion import (
     tool_result,
     with_told_content,
 )
+from gaia_bridge.content import audio, embedded_blob, embedded_text, image, resource_link, text
+from gaia_bridge.content import tool_result as complete
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    BusyError,
+    ClientCapabilityError,
+    ProtocolError,
+    ResourceNotFoundError,
+    ToolError,
+)
+from gaia_bridge.protocol.vocabulary import result_problem
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_larger
 from tests.support.on_demand import mcp_methods, mcp_types, mcp_versions

@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from gaia_bridge.calls.results.kept_results import Kept, KeptResults, new_uri
 from gaia_bridge.constants import LEAST_RESULT
-from gaia_bridge.results.kept_results import Kept, KeptResults, new_uri
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
 

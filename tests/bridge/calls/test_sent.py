@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.peer.sent import SentRequests
+from gaia_bridge.calls.sent import SentRequests
 
 pytestmark = pytest.mark.anyio
 

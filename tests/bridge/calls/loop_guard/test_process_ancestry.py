@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE_VARIABLE, Lineage, LineageError
 from gaia_bridge.constants import MAX_HOPS
-from gaia_bridge.loop_guard.process_ancestry import LINEAGE_VARIABLE, Lineage, LineageError
 
 
 def test_a_child_learns_of_all_who_are_above_it() -> None:

@@ -58,6 +58,6 @@ def _block(block: Any, number: int, unknown: frozenset[str]) -> Any:
         # The address of a part of the same message (RFC 2392): a resource has to have one.
         sound = {"uri": f"cid:{number}@content", "mimeType": block.get("mimeType"), "blob": block.get("data")}
         return {"type": "resource", "resource": sound, **about}
-    from gaia_bridge.results.rendering import ContentStyle, render_block  # few need it
+    from gaia_bridge.calls.results.rendering import ContentStyle, render_block  # few need it
 
     return {"type": "text", "text": render_block(block, ContentStyle()), **about}

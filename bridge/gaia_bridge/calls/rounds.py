@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from gaia_bridge.results.conversion import is_input_required
+from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Question", "RoundsError", "play_rounds"]

@@ -10,11 +10,11 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from gaia_bridge.calls.results.json_chunks import is_json_of, json_chunks
+from gaia_bridge.calls.results.kept_results import Kept, new_uri
+from gaia_bridge.calls.results.text_pieces import both_ends, json_bytes, pieces
 from gaia_bridge.constants import KIB
 from gaia_bridge.protocol.encoding import encoded
-from gaia_bridge.results.json_chunks import is_json_of, json_chunks
-from gaia_bridge.results.kept_results import Kept, new_uri
-from gaia_bridge.results.text_pieces import both_ends, json_bytes, pieces
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_larger, is_object
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
+from gaia_bridge.calls.results.earlier_content import content_for
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
-from gaia_bridge.results.earlier_content import content_for
 from gaia_bridge.text.json_types import JSON
 
 SOUND: Final[JSON] = {"type": "audio", "data": "aGk=", "mimeType": "audio/wav", "annotations": {"priority": 1}}

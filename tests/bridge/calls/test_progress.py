@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gaia_bridge.calls.progress import ProgressReceivers
 from gaia_bridge.model import Progress
-from gaia_bridge.peer.progress import ProgressReceivers
 
 
 def heard_of(token: object, params: dict[str, Any]) -> list[Progress]:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gaia_bridge.results import kept_results
-from gaia_bridge.results.kept_results import Kept, KeptResults, new_uri
+from gaia_bridge.calls.results import kept_results
+from gaia_bridge.calls.results.kept_results import Kept, KeptResults, new_uri
 
 
 def kept_of(results: KeptResults, *sizes: int, owner: str) -> list[str | None]:

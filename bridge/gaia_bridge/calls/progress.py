@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gaia_bridge.calls.sent import own_id
 from gaia_bridge.model import Progress
-from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
 from gaia_bridge.text.json_types import JSON
 

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.rounds import brought_to_an_end

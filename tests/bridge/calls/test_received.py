@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.peer.received import ReceivedRequests
+from gaia_bridge.calls.received import ReceivedRequests
 
 
 class Request:
