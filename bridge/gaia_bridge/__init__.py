@@ -8,7 +8,6 @@ TYPE_CHECKING = False  # as type checkers know it; `typing` would double the tim
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
-    from gaia_bridge.composition.description import Composition, source
     from gaia_bridge.contract import AgentLike, Publisher
     from gaia_bridge.embedding.client import Client, ToolResult
     from gaia_bridge.embedding.serving import serve
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
         SkillChangedError,
         ToolError,
     )
-    from gaia_bridge.functions.marks import completion, prompt, resource, tool
     from gaia_bridge.model import (
         HttpServerSpec,
         NamingPolicy,
@@ -34,10 +32,12 @@ if TYPE_CHECKING:
         ToolSearchPolicy,
     )
     from gaia_bridge.settings import AgentLimits, HttpLimits, Settings, UpstreamLimits
+    from gaia_bridge.sources.composition.description import Composition, source
+    from gaia_bridge.sources.functions.marks import completion, prompt, resource, tool
 
 _PLACES = (
-    "errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge",
-    "composition.description", "embedding.client", "embedding.serving",
+    "errors", "contract", "calls.request_context", "sources.functions.marks", "model", "settings", "bridge",
+    "sources.composition.description", "embedding.client", "embedding.serving",
 )  # fmt: skip
 
 __all__ = [

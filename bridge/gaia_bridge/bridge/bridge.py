@@ -22,8 +22,6 @@ from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.bridge.served import ServedBridge
 from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
-from gaia_bridge.composition.composed import RunningSource, innermost
-from gaia_bridge.composition.description import Composition
 from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
@@ -44,6 +42,8 @@ from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.parts import unmet
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.sources.composition.composed import RunningSource, innermost
+from gaia_bridge.sources.composition.description import Composition
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import ModuleType
 
-from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.protocol.names import agent_name, clean_name
 from gaia_bridge.sources.agent.parts import is_of_gaia
+from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
 
 __all__ = [
     "AGENT_METHODS",

@@ -40,12 +40,12 @@ from gaia_bridge.discovery.classes import (
 from gaia_bridge.discovery.faults import describe_fault, short_path
 from gaia_bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
-from gaia_bridge.functions.marks import is_marked
 from gaia_bridge.protocol.names import MAX_NAME
 from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.parts import parts_of
+from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
+from gaia_bridge.sources.functions.marks import is_marked
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.likeness import did_you_mean
 

@@ -285,7 +285,7 @@ class Client:
             ProtocolError: The server refused.
             ServerUnavailableError: There is no answer.
         """
-        from gaia_bridge.skills.verification import uri_of, verified
+        from gaia_bridge.sources.skills.verification import uri_of, verified
 
         uri = uri_of(skill, path)
         return verified(skill, uri, await self.read_resource(uri))

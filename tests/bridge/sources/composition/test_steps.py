@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gaia_bridge import Composition, source
-from gaia_bridge.composition.offer import Offer, Offers
-from gaia_bridge.composition.steps import Step
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError, ToolError
-from gaia_bridge.functions.marks import TAGS_META_KEY
 from gaia_bridge.model import ListPage, ServerFeatures, ServerInfo, SourceKind
+from gaia_bridge.sources.composition.offer import Offer, Offers
+from gaia_bridge.sources.composition.steps import Step
+from gaia_bridge.sources.functions.marks import TAGS_META_KEY
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource

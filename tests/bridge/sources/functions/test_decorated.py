@@ -13,9 +13,14 @@ from pydantic import BaseModel
 from gaia.agents.base import MCPAgent, RequestContext
 from gaia_bridge import Bridge, Progress, completion, prompt, resource, tool
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.functions.collection import DecoratedFunctions, ModuleFunctions, decorated_functions, decorated_members
-from gaia_bridge.functions.marks import marks_of
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.sources.functions.collection import (
+    DecoratedFunctions,
+    ModuleFunctions,
+    decorated_functions,
+    decorated_members,
+)
+from gaia_bridge.sources.functions.marks import marks_of
 from tests.interaction.connecting import ERAS, client_of
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of

@@ -12,7 +12,7 @@ import pytest
 
 from gaia.agents.base import MCPAgent
 from gaia_bridge import completion, prompt, resource, tool
-from gaia_bridge.functions.collection import DecoratedFunctions, decorated_functions
+from gaia_bridge.sources.functions.collection import DecoratedFunctions, decorated_functions
 
 
 class Shelf:

@@ -108,7 +108,7 @@ def _parsed(text: str, *, as_text: bool = False) -> Any:
     """
     import yaml  # it costs a start more than all that is ours, and few agents have skills
 
-    from gaia_bridge.skills.yaml_loader import PlainLoader, TextLoader
+    from gaia_bridge.sources.skills.yaml_loader import PlainLoader, TextLoader
 
     try:
         return yaml.load(text, TextLoader if as_text else PlainLoader)

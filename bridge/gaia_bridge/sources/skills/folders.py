@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from gaia_bridge.protocol.skills import SKILL_FILE
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
-from gaia_bridge.skills.walking import FileChangedError, Found, FoundFile, read_file, walk
+from gaia_bridge.sources.skills.frontmatter import FrontmatterError, read_frontmatter
+from gaia_bridge.sources.skills.walking import FileChangedError, Found, FoundFile, read_file, walk
 from gaia_bridge.text.json_types import JSON
 
 __all__ = ["SkillFolders", "Skills"]

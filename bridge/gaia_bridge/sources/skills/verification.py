@@ -13,7 +13,7 @@ from gaia_bridge.errors import SkillChangedError
 from gaia_bridge.protocol.skills import DYNAMIC, files_of, root_of, skill_problem
 from gaia_bridge.protocol.vocabulary import definition_problem
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.skills.frontmatter import FrontmatterError, is_same_frontmatter
+from gaia_bridge.sources.skills.frontmatter import FrontmatterError, is_same_frontmatter
 from gaia_bridge.text.json_types import JSON
 
 __all__ = ["uri_of", "verified"]

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from gaia_bridge.composition.steps import (
+from gaia_bridge.sources.composition.steps import (
     KINDS,
     MAX_TOOL_NAME,
     Filtered,

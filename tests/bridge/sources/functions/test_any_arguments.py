@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.functions.typed_function import TypedFunction
+from gaia_bridge.sources.functions.typed_function import TypedFunction
 from gaia_bridge.text.json_types import is_array
 
 LINE = re.compile(r"- at (\(root\)|(?:/[^/:]*)+): got .+; .+|- and more")

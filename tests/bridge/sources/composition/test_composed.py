@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from gaia_bridge import Composition, source
 from gaia_bridge.calls.results.conversion import error_result
-from gaia_bridge.composition.composed import ComposedServer, ComposedSource, composed, innermost
 from gaia_bridge.contract import ClientRequest, FollowsRoots, Introducible, Starts
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceKind
+from gaia_bridge.sources.composition.composed import ComposedServer, ComposedSource, composed, innermost
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gaia_bridge.functions.marks import TAGS_META_KEY
 from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ToolTransform, repr_without
+from gaia_bridge.sources.functions.marks import TAGS_META_KEY
 from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object

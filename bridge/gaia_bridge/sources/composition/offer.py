@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.composition.steps import KINDS, Filtered, Kind, Layer, Step
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import LeftOut, ServerFeatures, SourceKind
 from gaia_bridge.protocol.skills import files_of
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.sources.agent.envelope import without_envelope
+from gaia_bridge.sources.composition.steps import KINDS, Filtered, Kind, Layer, Step
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Offer", "Offers"]

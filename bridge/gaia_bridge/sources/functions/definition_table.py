@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from gaia_bridge.functions.definitions import FunctionPrompt, FunctionResource, FunctionTool, suggested_values
-from gaia_bridge.functions.marks import CompletionMark, Mark, PromptMark, ResourceMark, ToolMark
-from gaia_bridge.functions.signatures import place_of
+from gaia_bridge.sources.functions.definitions import FunctionPrompt, FunctionResource, FunctionTool, suggested_values
+from gaia_bridge.sources.functions.marks import CompletionMark, Mark, PromptMark, ResourceMark, ToolMark
+from gaia_bridge.sources.functions.signatures import place_of
 
 __all__ = ["DefinitionTable", "Marked", "UnboundCompletion"]
 

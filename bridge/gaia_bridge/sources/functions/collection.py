@@ -11,14 +11,14 @@ from types import MethodType, ModuleType
 from typing import Any, Final
 
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from gaia_bridge.functions.definition_table import DefinitionTable, Marked, UnboundCompletion
-from gaia_bridge.functions.definitions import (
+from gaia_bridge.sources.functions.definition_table import DefinitionTable, Marked, UnboundCompletion
+from gaia_bridge.sources.functions.definitions import (
     FunctionResource,
     FunctionTool,
     suggested_values,
 )
-from gaia_bridge.functions.marks import Mark, ToolMark, is_marked, marks_of
-from gaia_bridge.functions.signatures import name_of
+from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, marks_of
+from gaia_bridge.sources.functions.signatures import name_of
 from gaia_bridge.text.json_types import JSON
 
 __all__ = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.skills.frontmatter import FrontmatterError, is_same_frontmatter, read_frontmatter
+from gaia_bridge.sources.skills.frontmatter import FrontmatterError, is_same_frontmatter, read_frontmatter
 
 MOST = 64 * 1024
 GOOD = "name: one\ndescription: What it does\n"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
-from gaia_bridge.functions.docstrings import Docstring
-from gaia_bridge.functions.generators import Gathering, as_drained, drained, is_generator_function
-from gaia_bridge.functions.signatures import (
+from gaia_bridge.sources.functions.docstrings import Docstring
+from gaia_bridge.sources.functions.generators import Gathering, as_drained, drained, is_generator_function
+from gaia_bridge.sources.functions.signatures import (
     called_function,
     described_function,
     is_context,
@@ -26,7 +26,7 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:
-    from gaia_bridge.functions.pydantic_schemas import ArgumentReader, ResultWriter
+    from gaia_bridge.sources.functions.pydantic_schemas import ArgumentReader, ResultWriter
 
 __all__ = ["RESULT", "TypedFunction", "then"]
 
@@ -163,7 +163,7 @@ class TypedFunction:
         try:
             arguments = self.arguments(given)
         except ValidationError as error:
-            from gaia_bridge.functions.pydantic_schemas import problems_of
+            from gaia_bridge.sources.functions.pydantic_schemas import problems_of
 
             raise ToolError(f"The arguments do not fit {self.what}:\n{problems_of(error, given)}") from None
         return self.invoke(arguments)
@@ -208,7 +208,7 @@ class TypedFunction:
 
     @cached_property
     def _reader(self) -> ArgumentReader:
-        from gaia_bridge.functions.pydantic_schemas import SCHEMA_ERRORS, ArgumentReader
+        from gaia_bridge.sources.functions.pydantic_schemas import SCHEMA_ERRORS, ArgumentReader
 
         try:
             return ArgumentReader(self.__name__, self._parameters)
@@ -221,7 +221,7 @@ class TypedFunction:
 
     @cached_property
     def _writer(self) -> ResultWriter:
-        from gaia_bridge.functions.pydantic_schemas import ResultWriter
+        from gaia_bridge.sources.functions.pydantic_schemas import ResultWriter
 
         returns = self._returns
         if get_origin(returns) in _WRAPPERS:

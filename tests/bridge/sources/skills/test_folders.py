@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.protocol.skills import skill_problem
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.skills.folders import SkillFolders
+from gaia_bridge.sources.skills.folders import SkillFolders
 
 LIMITS = AgentLimits()
 

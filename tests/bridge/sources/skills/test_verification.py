@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from gaia_bridge import SkillChangedError
-from gaia_bridge.skills.verification import uri_of, verified
+from gaia_bridge.sources.skills.verification import uri_of, verified
 
 TEXT = "---\nname: one\ndescription: x\n---\nbody"
 URI = "skill://one/SKILL.md"

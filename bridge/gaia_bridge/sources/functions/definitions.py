@@ -11,10 +11,10 @@ from types import MethodType
 from typing import Any, Self
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
-from gaia_bridge.functions.marks import TAGS_META_KEY, PromptMark, ResourceMark, ToolMark
-from gaia_bridge.functions.signatures import name_of, place_of
-from gaia_bridge.functions.typed_function import TypedFunction, then
 from gaia_bridge.protocol.uri_template import UriTemplate
+from gaia_bridge.sources.functions.marks import TAGS_META_KEY, PromptMark, ResourceMark, ToolMark
+from gaia_bridge.sources.functions.signatures import name_of, place_of
+from gaia_bridge.sources.functions.typed_function import TypedFunction, then
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["FunctionPrompt", "FunctionResource", "FunctionTool", "suggested_values"]
@@ -238,7 +238,7 @@ def _called(typed: TypedFunction, given: Mapping[str, Any], properties: Mapping[
     try:
         converted = typed.arguments(arguments) if typed.parameters else {}
     except ValidationError as error:
-        from gaia_bridge.functions.pydantic_schemas import problems_of
+        from gaia_bridge.sources.functions.pydantic_schemas import problems_of
 
         problem = f"The arguments do not fit {typed.what}:\n{problems_of(error, arguments)}"
         raise ProtocolError(INVALID_PARAMS, problem) from None

@@ -22,8 +22,8 @@ from typing_extensions import TypedDict
 
 from gaia_bridge.calls.request_context import RequestContext
 from gaia_bridge.errors import ToolError
-from gaia_bridge.functions.typed_function import TypedFunction
 from gaia_bridge.model import Progress
+from gaia_bridge.sources.functions.typed_function import TypedFunction
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.functions import generators
-from gaia_bridge.functions.generators import Gathering, drained
+from gaia_bridge.sources.functions import generators
+from gaia_bridge.sources.functions.generators import Gathering, drained
 
 
 def endless(piece: Any) -> Generator[Any]:

@@ -13,9 +13,14 @@ from typing_extensions import TypedDict
 
 from gaia_bridge import Bridge, Progress, RequestContext, prompt, tool
 from gaia_bridge.errors import ProtocolError, ToolError
-from gaia_bridge.functions.collection import DecoratedFunctions, ModuleFunctions, decorated_functions, decorated_members
-from gaia_bridge.functions.docstrings import Docstring
-from gaia_bridge.functions.typed_function import TypedFunction
+from gaia_bridge.sources.functions.collection import (
+    DecoratedFunctions,
+    ModuleFunctions,
+    decorated_functions,
+    decorated_members,
+)
+from gaia_bridge.sources.functions.docstrings import Docstring
+from gaia_bridge.sources.functions.typed_function import TypedFunction
 from tests.interaction.connecting import client_of
 from tests.support.bridges import text_of
 from tests.support.on_demand import mcp_types

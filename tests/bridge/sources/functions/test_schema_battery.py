@@ -15,9 +15,9 @@ import pytest
 
 from gaia_bridge import tool
 from gaia_bridge.errors import ToolError
-from gaia_bridge.functions.collection import DecoratedFunctions, decorated_members
-from gaia_bridge.functions.typed_function import TypedFunction
-from tests.bridge.functions.battery import SIGNATURES
+from gaia_bridge.sources.functions.collection import DecoratedFunctions, decorated_members
+from gaia_bridge.sources.functions.typed_function import TypedFunction
+from tests.bridge.sources.functions.battery import SIGNATURES
 
 EXPECTED: dict[str, list[Any]] = json.loads(Path(__file__).with_name("battery.json").read_text(encoding="utf-8"))
 
