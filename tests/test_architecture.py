@@ -52,7 +52,6 @@ LAYERS = {
     "gaia_bridge.sources.skills": 1,
     "gaia_bridge.sources.agent.announcer": 1,
     "gaia_bridge.sources.agent.registry": 1,
-    "gaia_bridge.tool_search": 1,
     # threads, the loop, and calls in flight
     "gaia_bridge.calls": 2,
     "gaia_bridge.runtime": 2,
@@ -189,7 +188,7 @@ OWNERS = {
     "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
-    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
+    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
     "mcp": (
         "gaia_bridge.bridge.*",
         "gaia_bridge.chaining.sdk_host",
@@ -213,7 +212,7 @@ OWNERS = {
     ),
     "pytest": ("gaia_bridge.testing.plugin",),
     "rich": ("gaia.agents.base.console", "gaia_bridge_cli.servers.common"),
-    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
+    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.server.tool_search.ranking"),
     "sse_starlette": (
         "gaia_bridge_doors.openai_api.turn_endpoint",
         "gaia_bridge.server.transports.http_exchange",

@@ -15,7 +15,7 @@ TESTS = Path(__file__).parents[1]
 FOLDERS = """
     agents/chat doors/acp desk/bundles bridge/calls bridge/chaining bridge/config desk/editors bridge/json_schema
     doors/openai_api bridge/protocol bridge/runtime bridge/text
-    bridge/server bridge/sources/agent bridge/tool_search doors/conversation gaia_agents
+    bridge/server bridge/sources/agent doors/conversation gaia_agents
 """.split()
 """Whole folders, whose tests need next to no other process."""
 

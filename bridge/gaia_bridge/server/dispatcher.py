@@ -53,7 +53,7 @@ from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
-from gaia_bridge.server.tool_search import PublishedSearch
+from gaia_bridge.server.tool_search.published_search import PublishedSearch
 from gaia_bridge.server.tracing import request_span
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable

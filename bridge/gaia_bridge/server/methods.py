@@ -32,10 +32,10 @@ from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
-from gaia_bridge.server.tool_search import PublishedSearch
+from gaia_bridge.server.tool_search.published_search import PublishedSearch
+from gaia_bridge.server.tool_search.search import SearchError
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import is_object
-from gaia_bridge.tool_search.search import SearchError
 
 __all__ = ["Methods"]
 

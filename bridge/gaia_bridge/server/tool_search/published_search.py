@@ -23,11 +23,8 @@ from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import tool_limit
-from gaia_bridge.text.escaping import one_line
-from gaia_bridge.text.json_text import from_json, to_json
-from gaia_bridge.text.json_types import JSON, is_object
-from gaia_bridge.tool_search.ranking import ToolRanking
-from gaia_bridge.tool_search.search import (
+from gaia_bridge.server.tool_search.ranking import ToolRanking
+from gaia_bridge.server.tool_search.search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     Found,
@@ -39,6 +36,9 @@ from gaia_bridge.tool_search.search import (
     search_by_pattern,
     search_text,
 )
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import from_json, to_json
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["PublishedSearch"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gaia_bridge.tool_search.patterns import MAX_PATTERN, Pattern, PatternError
+from gaia_bridge.server.tool_search.patterns import MAX_PATTERN, Pattern, PatternError
 
 any_text = st.text(st.characters(exclude_categories=()))
 letters = st.sampled_from("abcAB12_- .")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.tool_search.ranking import ToolRanking, words_of
-from gaia_bridge.tool_search.search import Definition, SearchError
+from gaia_bridge.server.tool_search.ranking import ToolRanking, words_of
+from gaia_bridge.server.tool_search.search import Definition, SearchError
 
 any_text = st.text(st.characters(exclude_categories=()))
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from gaia_bridge.server.tool_search.patterns import Pattern, PatternError
 from gaia_bridge.text.json_types import JSON, is_object
-from gaia_bridge.tool_search.patterns import Pattern, PatternError
 
 __all__ = [
     "DEFAULT_LIMIT",

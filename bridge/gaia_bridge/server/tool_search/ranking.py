@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from gaia_bridge.server.tool_search.search import Definition, Found, SearchError, as_limit
 from gaia_bridge.text.json_types import is_array, is_object
-from gaia_bridge.tool_search.search import Definition, Found, SearchError, as_limit
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

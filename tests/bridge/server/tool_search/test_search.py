@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.tool_search.search import (
+from gaia_bridge.server.tool_search.search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     Definition,
