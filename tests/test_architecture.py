@@ -60,16 +60,14 @@ LAYERS = {
     "gaia_bridge.middleware": 3,
     "gaia_bridge.sources": 3,
     # finding and serving
-    "gaia_bridge.chaining": 5,
+    "gaia_bridge.bridge.chaining": 5,
     "gaia_bridge.sources.composition": 4,
-    "gaia_bridge.discovery": 4,
+    "gaia_bridge.bridge.discovery": 4,
     "gaia_bridge.server": 4,
     # joining
     "gaia_bridge.bridge": 6,
-    "gaia_bridge.config_reloader": 6,
-    "gaia_bridge.reloading": 6,
     # for programs that have the bridge inside of them
-    "gaia_bridge.embedding": 7,
+    "gaia_bridge.bridge.embedding": 7,
     "gaia_bridge.testing": 7,
     "gaia_bridge": 7,
     "gaia_bridge.cli": 8,
@@ -147,16 +145,16 @@ OPENED = {
     ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
     ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
     ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
-    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
-    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
-    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
+    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
+    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
+    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
 }
 """What the core imports of the packages around it: in a function, or for types, so that it is loaded without them."""
 
 FACES = ("gaia_bridge", "gaia_bridge.__main__")
 """What programs begin with: they lead everywhere, and nothing of ours imports them."""
 
-FLAT_MODULES = 9
+FLAT_MODULES = 8
 """Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
 
 PURE = ("gaia_bridge.protocol", "gaia_bridge.text")
@@ -173,7 +171,7 @@ OWNERS = {
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
         "gaia_bridge.calls.*",
-        "gaia_bridge.chaining.*",
+        "gaia_bridge.bridge.chaining.*",
         "gaia_bridge.client.*",
         "gaia_bridge_doors.conversation.*",
         "gaia_bridge.runtime.*",
@@ -191,13 +189,13 @@ OWNERS = {
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
     "mcp": (
         "gaia_bridge.bridge.*",
-        "gaia_bridge.chaining.sdk_host",
-        "gaia_bridge.chaining.sdk_transport",
+        "gaia_bridge.bridge.chaining.sdk_host",
+        "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.client.oauth.*",
         "gaia_bridge.server.sdk_server",
     ),
     "mcp_types": (
-        "gaia_bridge.chaining.sdk_transport",
+        "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),

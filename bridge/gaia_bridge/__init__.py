@@ -7,10 +7,10 @@ from gaia_bridge.version import __version__
 TYPE_CHECKING = False  # as type checkers know it; `typing` would double the time until Ctrl-C is under control
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
+    from gaia_bridge.bridge.embedding.client import Client, ToolResult
+    from gaia_bridge.bridge.embedding.serving import serve
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
     from gaia_bridge.contract import AgentLike, Publisher
-    from gaia_bridge.embedding.client import Client, ToolResult
-    from gaia_bridge.embedding.serving import serve
     from gaia_bridge.errors import (
         AgentLoadError,
         BridgeError,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _PLACES = (
     "errors", "contract", "calls.request_context", "sources.functions.marks", "model", "settings", "bridge",
-    "sources.composition.description", "embedding.client", "embedding.serving",
+    "sources.composition.description", "bridge.embedding.client", "bridge.embedding.serving",
 )  # fmt: skip
 
 __all__ = [

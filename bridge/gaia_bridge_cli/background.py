@@ -348,7 +348,7 @@ def _look_at(scope: Scope) -> None:
     from gaia_bridge_cli.output import stdout_to_stderr
 
     with imported_for_good():
-        from gaia_bridge.discovery import find_agents
+        from gaia_bridge.bridge.discovery import find_agents
 
     with stdout_to_stderr(), ended_by_interrupt(), only_shown(), keep_log():
         found = find_agents(scope.agents, root=Path(scope.folder or Path.home()), in_windows=True)

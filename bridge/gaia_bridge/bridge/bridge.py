@@ -14,6 +14,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.bridge.adding import added_in_order
+from gaia_bridge.bridge.config_reloader import Reloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware, server_specs
 from gaia_bridge.bridge.making import SourceMaker
@@ -22,7 +23,6 @@ from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.bridge.served import ServedBridge
 from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
-from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
 from gaia_bridge.model import (

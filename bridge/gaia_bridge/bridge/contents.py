@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from gaia_bridge.bridge.discovery.classes import clean_name, missing_methods
 from gaia_bridge.config import EntryError, current_folder, entry_of, parse_entry
-from gaia_bridge.discovery.classes import clean_name, missing_methods
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import (

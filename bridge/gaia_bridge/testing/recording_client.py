@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from gaia_bridge.embedding.client import Client, ToolResult
+from gaia_bridge.bridge.embedding.client import Client, ToolResult
 from gaia_bridge.model import Progress
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.testing.doubles import FakeModel, FakeUser

@@ -252,7 +252,7 @@ class ConnectionTransport(MCPTransport):
         Raises:
             TimeoutError: It is too slow.
         """
-        from gaia_bridge.chaining import AgentTransport as InProcess
+        from gaia_bridge.bridge.chaining import AgentTransport as InProcess
 
         limits = self._limits()
         # Both speak the handshake, whatever the server does: its questions can come while a call stands.

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.errors import PublishError
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec, ToolTransform
 from gaia_bridge.settings import Settings, UpstreamLimits

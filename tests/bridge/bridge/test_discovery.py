@@ -14,9 +14,16 @@ from types import ModuleType
 
 import pytest
 
+from gaia_bridge.bridge.discovery import (
+    ENTRY_POINT_GROUP,
+    LoadedAgent,
+    discover_default,
+    find_agents,
+    load_agent,
+    search,
+)
+from gaia_bridge.bridge.discovery.classes import AGENT_METHODS, name_of_class
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.discovery import ENTRY_POINT_GROUP, LoadedAgent, discover_default, find_agents, load_agent, search
-from gaia_bridge.discovery.classes import AGENT_METHODS, name_of_class
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.protocol.names import is_source_name
 
@@ -704,6 +711,6 @@ def test_a_chat_model_is_an_agent_too(folder: Path) -> None:
 
 def test_discovery_imports_nothing_of_the_surface() -> None:
     """The core works without the agent-author package, and `--help` starts fast."""
-    code = "import sys, gaia_bridge.discovery; print(sorted({'gaia', 'gaia_agents', 'mcp'} & set(sys.modules)))"
+    code = "import sys, gaia_bridge.bridge.discovery; print(sorted({'gaia', 'gaia_agents', 'mcp'} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert result.stdout.strip() == "[]"

@@ -21,11 +21,11 @@ import anyio.to_thread
 from msgspec import Struct
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.chaining import BridgeTransport
+from gaia_bridge.bridge.chaining import BridgeTransport
+from gaia_bridge.bridge.embedding.delegate import Delegate, OnChange, OnElicitation, OnLog, OnSampling
+from gaia_bridge.bridge.embedding.targets import Reached, loaded_agent, reached
 from gaia_bridge.client import Connection, Deadline, Era, connect
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.embedding.delegate import Delegate, OnChange, OnElicitation, OnLog, OnSampling
-from gaia_bridge.embedding.targets import Reached, loaded_agent, reached
 from gaia_bridge.errors import ServerUnavailableError, ToolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET, declares_skills

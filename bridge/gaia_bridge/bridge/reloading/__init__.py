@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gaia_bridge.reloading.agents import AgentReloader
+from gaia_bridge.bridge.reloading.agents import AgentReloader
 
 __all__ = ["AgentReloader"]

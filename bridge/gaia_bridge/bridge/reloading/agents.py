@@ -16,11 +16,11 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
 
+from gaia_bridge.bridge.discovery import LoadedAgent, find_agents, place_of
+from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server
+from gaia_bridge.bridge.reloading.modules import OwnModules
 from gaia_bridge.contract import KnowsItsEnd, Publishable, Source
-from gaia_bridge.discovery import LoadedAgent, find_agents, place_of
-from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
-from gaia_bridge.reloading.modules import OwnModules
 from gaia_bridge.runtime.file_watch import FileWatch
 from gaia_bridge.text.escaping import one_line
 

@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config import current_folder
-from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
-from gaia_bridge.contract import Publishable
-from gaia_bridge.discovery.classes import (
+from gaia_bridge.bridge.discovery.classes import (
     AGENT_METHODS,
     MODEL_METHODS,
     abstract_methods,
@@ -37,8 +34,11 @@ from gaia_bridge.discovery.classes import (
     own_classes,
     required_arguments,
 )
-from gaia_bridge.discovery.faults import describe_fault, short_path
-from gaia_bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
+from gaia_bridge.bridge.discovery.faults import describe_fault, short_path
+from gaia_bridge.bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
+from gaia_bridge.config import current_folder
+from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
+from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.protocol.names import MAX_NAME
 from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop

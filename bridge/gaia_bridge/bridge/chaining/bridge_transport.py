@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Protocol
 
-from gaia_bridge.chaining.agent_transport import DispatcherTransport
+from gaia_bridge.bridge.chaining.agent_transport import DispatcherTransport
 from gaia_bridge.client.transport import Link, Receiver, UpstreamError
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.server.dispatcher import Dispatcher

@@ -18,7 +18,7 @@ included, becomes an `AgentLoadError`: one line that says what happened and wher
 
 from __future__ import annotations
 
-from gaia_bridge.discovery.search import (
+from gaia_bridge.bridge.discovery.search import (
     ENTRY_POINT_GROUP,
     Found,
     LoadedAgent,

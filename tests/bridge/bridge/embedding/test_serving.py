@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from gaia_bridge import Bridge, Client, serve, tool
-from gaia_bridge.discovery import load_agent
+from gaia_bridge.bridge.discovery import load_agent
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.program import program
 from tests.support.waiting import PATIENCE

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from gaia_bridge import Bridge, Client
-from gaia_bridge.chaining.sdk_transport import SdkServerTransport, _SdkLink  # pyright: ignore[reportPrivateUsage]
+from gaia_bridge.bridge.chaining.sdk_transport import SdkServerTransport, _SdkLink  # pyright: ignore[reportPrivateUsage]
 from gaia_bridge.model import AgentServerSpec, SourceState
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from tests.interaction.connecting import ERAS, client_of

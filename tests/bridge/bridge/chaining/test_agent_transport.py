@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.calls.cancellation import Cancellation, cancel_reason
-from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import ConnectionLostError, Link
 from gaia_bridge.contract import ChangeListener, ClientRequest

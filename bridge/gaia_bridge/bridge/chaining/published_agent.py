@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client.transport import Link, Receiver, UpstreamError
 from gaia_bridge.contract import AgentLike, Publishable
 from gaia_bridge.settings import AgentLimits

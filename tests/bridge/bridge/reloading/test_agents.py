@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.bridge.reloading import AgentReloader, agents
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import AgentLoadError, PublishError
-from gaia_bridge.reloading import AgentReloader, agents
 from gaia_bridge.runtime import file_watch
 from gaia_bridge.testing import RecordingClient, connected
 from tests.support.waiting import PATIENCE, until

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge import config_reloader as reloading
+from gaia_bridge.bridge import config_reloader as reloading
+from gaia_bridge.bridge.config_reloader import Reloader, difference
 from gaia_bridge.config import load_servers
 from gaia_bridge.config.file_reader import writable_by_others
-from gaia_bridge.config_reloader import Reloader, difference
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTransform
 from gaia_bridge.runtime import file_watch
