@@ -235,7 +235,7 @@ async def test_half_a_server_is_refused_although_it_is_a_chat_model(method: str)
 
 def test_a_bridge_over_stdio_loads_neither_the_chat_api_nor_the_sdk() -> None:
     source = (
-        "import sys, gaia_bridge.bridge, gaia_bridge.server.transports.stdio as _; "
+        "import sys, gaia_bridge.bridge.bridge, gaia_bridge.server.transports.stdio as _; "
         "chats = [f'gaia_bridge_doors.openai_api.{name}' for name in ('app', 'asked', 'lending')]; "
         "print([name for name in (*chats, 'mcp', 'mcp_types', 'pydantic') if name in sys.modules])"
     )

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 import anyio
 
 from gaia_bridge.bridge.embedding.client import Client, ToolResult
+from gaia_bridge.bridge.testing.doubles import FakeModel, FakeUser
 from gaia_bridge.model import Progress
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.testing.doubles import FakeModel, FakeUser
 from gaia_bridge.text.json_types import JSON
 
 __all__ = ["RecordingClient", "connected"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 if TYPE_CHECKING:
-    from gaia_bridge.testing.recording_client import RecordingClient
+    from gaia_bridge.bridge.testing.recording_client import RecordingClient
 
 __all__ = ["mcp_client", "pytest_pyfunc_call"]
 
@@ -29,7 +29,7 @@ _OTHERS: Final = ("anyio", "asyncio", "trio")
 @pytest.fixture(params=["legacy", "modern"])
 def mcp_client(request: pytest.FixtureRequest) -> Callable[..., RecordingClient]:
     """Makes clients of one era; see `gaia_bridge.testing.connected`."""
-    from gaia_bridge.testing.recording_client import connected
+    from gaia_bridge.bridge.testing.recording_client import connected
 
     return partial(connected, era=request.param)
 

@@ -89,7 +89,7 @@ async def test_changes_are_waited_for(mcp_client: Connect) -> None:
 
 
 async def test_what_never_comes_is_told_in_time(mcp_client: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gaia_bridge.testing.recording_client._PATIENCE", 0.01)
+    monkeypatch.setattr("gaia_bridge.bridge.testing.recording_client._PATIENCE", 0.01)
     async with mcp_client(Desk()) as client:
         with pytest.raises(TimeoutError, match=r"no notifications/gone came within 0\.01 s, but nothing"):
             await client.heard("notifications/gone")
@@ -101,7 +101,7 @@ async def test_three_sources_are_tested_as_one(mcp_client: Connect) -> None:
 
     server: Any = mcp_server.MCPServer("times")
     server.tool()(multiply)
-    file = Path(__file__).parents[2] / "servers" / "stdio_upstream.py"
+    file = Path(__file__).parents[3] / "servers" / "stdio_upstream.py"
     bridge = Bridge(Desk(), server, servers={"child": [sys.executable, str(file)]})
     async with mcp_client(bridge, user=FakeUser(True)) as client:
         assert (await client.call_tool("times__multiply", a=2, b=3)).text == "6"
@@ -153,7 +153,8 @@ async def test_fails(mcp_client):
 
 def test_the_plugin_imports_nothing_of_the_bridge_until_a_test_uses_it() -> None:
     code = (
-        "import sys, gaia_bridge.testing.plugin as p; print([m for m in sys.modules if m.startswith('gaia_bridge.e')])"
+        "import sys, gaia_bridge.bridge.testing.plugin; "
+        "print([m for m in sys.modules if m.startswith(('gaia_bridge.e', 'gaia_bridge.bridge.e'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "[]"
