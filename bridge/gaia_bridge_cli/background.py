@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from gaia_bridge.config.search_path import remember_search_path
+from gaia_bridge.config.launching.search_path import remember_search_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.model import NamingPolicy

@@ -26,7 +26,7 @@ from gaia_bridge.bridge.config_reloader import Reloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE_VARIABLE
 from gaia_bridge.client.transports.guardian import MARK
-from gaia_bridge.config.child_environment import child_environment
+from gaia_bridge.config.launching.child_environment import child_environment
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.app import _PATHS  # pyright: ignore[reportPrivateUsage]

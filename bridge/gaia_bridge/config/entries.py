@@ -22,8 +22,8 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.expansion import Expander, has_reference
+from gaia_bridge.config.launching.command_lines import is_program, split_command
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, kind_of

@@ -214,7 +214,7 @@ class _PublishedTogether:
 
 def _explanation(spec: ServerSpec, error: UpstreamError, lines: Sequence[str]) -> str:
     """Why it went wrong, as far as its error output, which is redacted, says that."""
-    from gaia_bridge.config.failure_causes import cause_for  # most servers do not fail
+    from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail
 
     late = isinstance(error, StartTimeoutError)
     if (cause := cause_for(spec, lines, os.environ, timed_out=late)) is not None:

@@ -19,7 +19,7 @@ from gaia_bridge.client import ClientDelegate, Connection, connect
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.config.failure_causes import cause_for
+from gaia_bridge.config.launching.failure_causes import cause_for
 from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, ServerSpec

@@ -31,7 +31,7 @@ from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_response
 from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
-from gaia_bridge.config.launchers import is_of_launcher
+from gaia_bridge.config.launching.launchers import is_of_launcher
 from gaia_bridge.constants import KIB
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
-from gaia_bridge.config.launchers import program_name
+from gaia_bridge.config.launching.command_lines import launch_words
+from gaia_bridge.config.launching.launchers import program_name
+from gaia_bridge.config.launching.variables import changes_programs, reason_of
 from gaia_bridge.config.oauth_options import PUBLIC_OAUTH_KEYS
-from gaia_bridge.config.variables import changes_programs, reason_of
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import MASK, redacted
 

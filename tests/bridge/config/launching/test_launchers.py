@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.config.launchers import is_of_launcher, launcher_in
+from gaia_bridge.config.launching.launchers import is_of_launcher, launcher_in
 
 
 @pytest.mark.parametrize(

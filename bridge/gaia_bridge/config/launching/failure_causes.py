@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.config.child_environment import OWN_PREFIX, PARTS_OF, child_environment
-from gaia_bridge.config.launchers import DOWNLOADING, launcher_in, program_name
+from gaia_bridge.config.launching.child_environment import OWN_PREFIX, PARTS_OF, child_environment
+from gaia_bridge.config.launching.launchers import DOWNLOADING, launcher_in, program_name
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.text.escaping import one_line
 

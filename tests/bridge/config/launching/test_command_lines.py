@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.config.command_lines import split_command
+from gaia_bridge.config.launching.command_lines import split_command
 
 
 @pytest.mark.requirement("S0-27")

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.file_editor import make_private_folder
+from gaia_bridge.config.launching.command_lines import launch_words
 from gaia_bridge.config.paths import current_folder, default_servers_path, expanded
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.names import file_name

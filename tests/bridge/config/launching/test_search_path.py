@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.config import search_path as module
-from gaia_bridge.config.search_path import REMEMBERED, remember_search_path, search_path, usual_folders
+from gaia_bridge.config.launching import search_path as module
+from gaia_bridge.config.launching.search_path import REMEMBERED, remember_search_path, search_path, usual_folders
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from gaia_bridge.config import LayerKind, ServersConfig
-from gaia_bridge.config.workplaces import in_own_folder, made_folder, needs_current_folder, own_folder, relative_words
+from gaia_bridge.config.launching.workplaces import (
+    in_own_folder,
+    made_folder,
+    needs_current_folder,
+    own_folder,
+    relative_words,
+)
 
 
 def configured(file: Path, entry: dict[str, Any], *, explicit: bool) -> str | None:

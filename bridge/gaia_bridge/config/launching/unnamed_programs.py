@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from gaia_bridge.config.launchers import program_name
+from gaia_bridge.config.launching.launchers import program_name
 
 __all__ = ["reason_for_whole_folder"]
 

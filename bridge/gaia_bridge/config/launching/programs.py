@@ -18,10 +18,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.config.command_lines import launch_words
-from gaia_bridge.config.launchers import program_name
-from gaia_bridge.config.unnamed_programs import reason_for_whole_folder
-from gaia_bridge.config.variables import changes_programs
+from gaia_bridge.config.launching.command_lines import launch_words
+from gaia_bridge.config.launching.launchers import program_name
+from gaia_bridge.config.launching.unnamed_programs import reason_for_whole_folder
+from gaia_bridge.config.launching.variables import changes_programs
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Programs", "program_files", "programs_of", "works_in_folder"]

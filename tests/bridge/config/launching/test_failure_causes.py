@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.config.failure_causes import Cause, Failure, cause_for, cause_of
+from gaia_bridge.config.launching.failure_causes import Cause, Failure, cause_for, cause_of
 from gaia_bridge.model import HttpServerSpec, StdioServerSpec
 
 RECORDED = tomllib.loads(Path(__file__).with_name("recorded_failures.toml").read_text(encoding="utf-8"))["failure"]
