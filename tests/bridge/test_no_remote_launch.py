@@ -33,7 +33,7 @@ from gaia_bridge.server.http.app import _PATHS  # pyright: ignore[reportPrivateU
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge_cli import main
 from tests.interaction.connecting import serving
 from tests.support.agents import one_tool

@@ -32,8 +32,8 @@ MODULES = """
     bridge/client/test_tasks.py bridge/client/transports/test_batches.py bridge/client/transports/test_json_rpc.py
     bridge/client/transports/test_sessions.py bridge/client/transports/test_sse.py
     bridge/client/transports/test_streamable_http.py bridge/sources/test_change_queue.py
-    bridge/sources/upstream/test_feature_cache.py bridge/sources/upstream/test_feature_lists.py
-    bridge/sources/upstream/test_first_look.py bridge/sources/upstream/test_relay.py
+    bridge/sources/upstream/listing/test_feature_cache.py bridge/sources/upstream/listing/test_feature_lists.py
+    bridge/sources/upstream/listing/test_first_look.py bridge/sources/upstream/test_relay.py
     bridge/sources/upstream/test_restart_policy.py bridge/sources/upstream/test_supervisor.py
     conformance/test_fixture_server.py conformance/test_through_runner.py docs/test_architecture_page.py
     docs/test_vscode_config.py

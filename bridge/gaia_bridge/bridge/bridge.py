@@ -44,7 +44,7 @@ from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.composition.composed import RunningSource, innermost
 from gaia_bridge.sources.composition.description import Composition
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.composition.composed import RunningSource, composed
 from gaia_bridge.sources.composition.description import Composition
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, default_cache_folder
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, default_cache_folder
 from gaia_bridge.sources.upstream.source import Upstream
 
 __all__ = ["SourceMaker"]

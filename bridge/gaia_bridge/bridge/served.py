@@ -68,7 +68,9 @@ class ServedBridge(ABC):
             sources = map(innermost, self._everything.sources)
             starting = [source.unseen for source in sources if isinstance(source, Upstream)]
             if unseen := [each for each in starting if each is not None]:
-                from gaia_bridge.sources.upstream.late_listing import list_later  # mostly there is nothing to list
+                from gaia_bridge.sources.upstream.listing.late_listing import (
+                    list_later,  # mostly there is nothing to list
+                )
 
                 list_later(unseen)
 

@@ -14,7 +14,7 @@ from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.model import Change, ChangeKind, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.features import FeatureTracker
+from gaia_bridge.sources.upstream.listing.features import FeatureTracker
 from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio

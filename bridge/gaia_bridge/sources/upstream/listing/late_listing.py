@@ -4,8 +4,8 @@ Some clients start a bridge for each operation: they list, and end it. A server 
 be started and ended with every one of them, and never be seen. The client must not wait either, and ends whoever keeps
 it waiting; so a process of its own starts the server once more, lists it, and ends.
 
-Usage: `python -m gaia_bridge.sources.upstream.late_listing`, with a `_Work` as JSON on standard input. Whoever starts
-it holds a lock and hands it on, so that there is one for each server at a time.
+Usage: `python -m gaia_bridge.sources.upstream.listing.late_listing`, with a `_Work` as JSON on standard input. Whoever
+starts it holds a lock and hands it on, so that there is one for each server at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.fingerprints import fingerprint
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Unseen
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Unseen
 from gaia_bridge.sources.upstream.source import Upstream
 
 __all__ = ["list_later"]

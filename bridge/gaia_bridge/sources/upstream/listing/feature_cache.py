@@ -24,7 +24,7 @@ from gaia_bridge.config.paths import home_folder
 from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.vocabulary import server_info
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_lists import LISTS, introduced, with_list
+from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, introduced, with_list
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.version import __version__
 

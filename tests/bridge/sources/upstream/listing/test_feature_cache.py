@@ -16,8 +16,8 @@ from gaia_bridge.client import Era
 from gaia_bridge.config import fingerprint
 from gaia_bridge.model import HttpServerSpec, ServerFeatures, ServerInfo, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream import feature_cache as catalog_cache
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered, default_cache_folder
+from gaia_bridge.sources.upstream.listing import feature_cache as catalog_cache
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered, default_cache_folder
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, ServerOptions
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY
-from gaia_bridge.sources.upstream.feature_lists import (
+from gaia_bridge.sources.upstream.listing.feature_lists import (
     LISTS,
     changes,
     introduced,

@@ -28,8 +28,8 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import forwarded_meta
 from gaia_bridge.protocol.vocabulary import notification_problem
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
-from gaia_bridge.sources.upstream.feature_lists import (
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered
+from gaia_bridge.sources.upstream.listing.feature_lists import (
     LISTS,
     changes,
     has_list,
@@ -38,7 +38,7 @@ from gaia_bridge.sources.upstream.feature_lists import (
     with_lists_of,
     with_pages,
 )
-from gaia_bridge.sources.upstream.freshness import outdated
+from gaia_bridge.sources.upstream.listing.freshness import outdated
 from gaia_bridge.sources.upstream.tool_transforms import transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from gaia_bridge.model import ChangeKind, ServerFeatures
-from gaia_bridge.sources.upstream.feature_lists import LISTS, has_list
+from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, has_list
 
 __all__ = ["outdated"]
 
