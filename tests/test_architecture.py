@@ -158,6 +158,15 @@ FACES = ("gaia_bridge", "gaia_bridge.__main__")
 FLAT_MODULES = 9
 """Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
 
+ROOMS = 12
+"""Folders directly below `gaia_bridge`, at most."""
+
+FILES = 25
+"""Modules directly in one folder of `gaia_bridge`, at most."""
+
+CHAIN = 10
+"""Rooms of `gaia_bridge` that import one another in a row, at most."""
+
 PURE = ("gaia_bridge.protocol", "gaia_bridge.text")
 """Do no input or output, and wait for nothing: what they say of a message is true wherever the message came from."""
 
@@ -446,6 +455,27 @@ def circles(modules: Iterable[Module], place_of: Callable[[str], str]) -> list[s
     return list(_circle(graph))
 
 
+def longest_chain(modules: Iterable[Module]) -> list[str]:
+    """The most rooms of the core in a row of which each imports the next; rooms import one another in no circle."""
+    modules = tuple(modules)
+    rooms = {room_of(module.name) for module in modules if module.is_package or module.name.count(".") > 1}
+    graph: dict[str, set[str]] = {room: set() for room in rooms if within(room, "gaia_bridge") and room not in FACES}
+    for item in imports(modules):
+        importer, target = room_of(item.importer), room_of(item.target)
+        if importer != target and importer in graph and target in graph:
+            graph[importer].add(target)
+    chains: dict[str, list[str]] = {}
+    for room in TopologicalSorter(graph).static_order():
+        chains[room] = [room, *max((chains[target] for target in graph[room]), key=len, default=())]
+    return max(chains.values(), key=len)
+
+
+def files_in_folders(modules: Iterable[Module]) -> dict[str, int]:
+    """How many modules of the core are directly in each of its folders, `__init__` among them."""
+    folders = [module.name if module.is_package else module.name.rpartition(".")[0] for module in modules]
+    return {name: folders.count(name) for name in set(folders) if within(name, "gaia_bridge")}
+
+
 def misplaced_libraries(modules: Iterable[Module]) -> list[str]:
     found: list[str] = []
     for item in imports(modules):
@@ -596,6 +626,23 @@ def flat_modules(modules: Iterable[Module]) -> list[str]:
 
 def test_what_is_one_subject_has_a_folder() -> None:
     assert len(flat_modules(our_modules())) <= FLAT_MODULES, flat_modules(our_modules())
+
+
+def test_the_core_has_few_rooms_and_no_folder_is_crowded() -> None:
+    folders = files_in_folders(our_modules())
+    assert len([name for name in folders if name.count(".") == 1]) <= ROOMS
+    assert {name: count for name, count in folders.items() if count > FILES} == {}
+
+
+def test_rooms_import_one_another_in_a_short_row() -> None:
+    assert len(chain := longest_chain(our_modules())) <= CHAIN, chain
+
+
+def test_rooms_in_a_row_and_files_in_a_folder_are_counted() -> None:
+    sources = {"a": "import gaia_bridge.b.x", "b": "import gaia_bridge.c.x", "c": "", "d": "import gaia_bridge.c.x"}
+    modules = [Module(f"gaia_bridge.{name}.x", source) for name, source in sources.items()]
+    assert longest_chain(modules) == ["gaia_bridge.a", "gaia_bridge.b", "gaia_bridge.c"]
+    assert files_in_folders([*modules, Module("gaia_bridge.a", "", is_package=True)])["gaia_bridge.a"] == 2
 
 
 def test_a_module_beside_the_packages_is_counted() -> None:
