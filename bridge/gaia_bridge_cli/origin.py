@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 __all__ = ["installed_from"]
@@ -19,7 +20,7 @@ def installed_from() -> Path | None:
     notes = (note for folder in sys.path for note in Path(folder).glob(_NOTE))
     try:
         note = next(notes, None)
-        about = {} if note is None else json.loads(note.read_text("utf-8"))
+        about: dict[str, Any] = {} if note is None else json.loads(note.read_text("utf-8"))
         url = urlsplit(about["url"] if "dir_info" in about else "")
     except (OSError, ValueError, KeyError, TypeError):
         return None

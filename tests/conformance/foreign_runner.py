@@ -37,8 +37,8 @@ from tests.conformance.runner import (
     Outcome,
     install_packages,
     run_all,
-    serving,
 )
+from tests.conformance.through_runner import bridge_of
 
 __all__ = ["EXPECTED_FAILURES", "judged", "passed_in"]
 
@@ -82,17 +82,15 @@ def publishing(folder: Path) -> Generator[Mapping[str, Mapping[str, str]]]:
 def _merged(stack: ExitStack, folder: Path, server: ForeignServer) -> str:
     """The address of a bridge that publishes a server between an agent and a server of the handshake era."""
     neighbour = {"command": sys.executable, "args": ["-S", str(HERE / "neighbours.py")]}
-    servers = {server.name: {"url": server.url}, "neighbour": neighbour}
-    return _serving(stack, folder / f"merged-{server.name}", servers, "--names", "bare")
+    servers = {server.name: {"url": server.url}, "beside": neighbour}
+    return _serving(stack, folder / f"merged-{server.name}", servers, "bare")
 
 
-def _serving(stack: ExitStack, folder: Path, servers: Mapping[str, Any], *options: str) -> str:
+def _serving(stack: ExitStack, folder: Path, servers: Mapping[str, Any], names: str = "default") -> str:
     """The address of a bridge that publishes an agent and some servers, once all of them are ready."""
     folder.mkdir()
-    config = folder / "mcp_servers.json"
-    config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
-    reference = f"{HERE / 'neighbours.py'}:NeighbourAgent"
-    url = stack.enter_context(serving(reference, folder / "bridge.log", "--config", str(config), *options))
+    agent = (str(HERE / "neighbours.py"), "NeighbourAgent")
+    url = stack.enter_context(bridge_of(servers, folder, [agent], names))
     base = url.rpartition("/")[0]
     deadline = time.monotonic() + READY_SECONDS
     while True:

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,6 @@ import click
 
 from tests.conformance.client_runner import KnownFailure, read_known_failures
 from tests.conformance.runner import (
-    FIXTURE,
     HERE,
     HOST,
     RUNS,
@@ -41,7 +40,7 @@ from tests.conformance.runner import (
     shortfalls,
 )
 
-__all__ = ["EXPECTED_FAILURES", "TRANSPORTS", "Way", "judged", "ways"]
+__all__ = ["EXPECTED_FAILURES", "TRANSPORTS", "Way", "bridge_of", "judged", "ways"]
 
 ROOT: Final = HERE.parent.parent
 EXPECTED_FAILURES: Final = HERE / "through_expected_failures.toml"
@@ -51,6 +50,19 @@ ERAS: Final = ("dual", "legacy", "modern")
 MODERN: Final = "2026-07-28"
 JOBS: Final = 4
 """Upstreams at once; the runs of one follow each other. Half of the time is the suite waiting for a stream."""
+_BRIDGE: Final = """
+import runpy
+
+from gaia_bridge import Bridge
+from gaia_bridge.model import NamingPolicy
+from gaia_bridge.settings import Settings, UpstreamLimits
+
+agents = [runpy.run_path(file)[name]() for file, name in {agents!r}]
+limits = Settings(upstream=UpstreamLimits(answered_grace=0))
+bridge = Bridge(*agents, servers={servers!r}, names=NamingPolicy({names!r}), settings=limits)
+"""
+"""What is served. The sessions of the suite follow each other at once: a log message of a server that does not say
+for which call it is could otherwise be a late one for the session before, and reach nobody."""
 READY_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.1
 
@@ -95,12 +107,29 @@ def publishing(chosen: Sequence[Way], folder: Path) -> Generator[Mapping[Way, st
             log = folder / f"upstream-{era}.log"
             stack.enter_context(running([*module, era, "--port", str(port)], port, log, ROOT))
         servers = {way.name: _entry(way, module, ports) for way in chosen}
-        config = folder / "mcp_servers.json"
-        config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
-        url = stack.enter_context(serving(str(FIXTURE), folder / "bridge.log", "--config", str(config)))
+        url = stack.enter_context(bridge_of(servers, folder))
         base = url.rpartition("/")[0]
         _await_ready(base, chosen)
         yield {way: f"{base}/servers/{way.name}/mcp" for way in chosen}
+
+
+def bridge_of(
+    servers: Mapping[str, Any], folder: Path, agents: Sequence[tuple[str, str]] = (), names: str = "default"
+) -> AbstractContextManager[str]:
+    """Run a bridge with some servers while the block runs.
+
+    Args:
+        servers: Their entries.
+        folder: Where its program and its log are written.
+        agents: Files with agents, and the names of their classes.
+        names: How tools are named.
+
+    Returns:
+        A context manager that yields the URL of its Streamable HTTP endpoint, and raises as `serving` does.
+    """
+    program = folder / "bridge.py"
+    program.write_text(_BRIDGE.format(servers=servers, agents=agents, names=names), "utf-8")
+    return serving(str(program), folder / "bridge.log")
 
 
 def _entry(way: Way, module: Sequence[str], ports: Mapping[str, int]) -> dict[str, Any]:

@@ -110,10 +110,10 @@ def configure(editor: str, home: Path, command: list[str], url: str) -> dict[str
             }
         case "opencode":
             model = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": "none"}}
-            provider = {"measuring": {**model, "models": {"measuring": {"name": "measuring"}}}}
+            providers = {"measuring": {**model, "models": {"measuring": {"name": "measuring"}}}}
             local = {"gaia": {"type": "local", "command": command}}
             small = {"small_model": "measuring/measuring", "autoupdate": False}
-            write("opencode.json", {"provider": provider, "mcp": local, **small})
+            write("opencode.json", {"provider": providers, "mcp": local, **small})
             return {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
         case _:
             servers = {"gaia": {"type": "local", **program, "tools": ["*"]}}

@@ -44,7 +44,9 @@ async def main(url: str) -> None:
         for listed in (tools, prompts, resources, templates):
             told[listed.__name__] = await attempt(listed)
         told["calls"] = {}
-        for name in told["tools"] if isinstance(told["tools"], list) else ():
+        listed: Any = told["tools"]
+        names: list[str] = listed if isinstance(listed, list) else []  # pyright: ignore[reportUnknownVariableType]
+        for name in names:
 
             async def called(name: str = name) -> str:
                 [block] = (await session.call_tool(name, {})).content

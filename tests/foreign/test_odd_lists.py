@@ -53,7 +53,12 @@ def collected(kind: str) -> list[JSON]:
     """Odd definitions of a kind, each with a name of its own where that is not what is odd about it."""
     found: list[JSON] = []
 
-    @settings(max_examples=EXAMPLES, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=EXAMPLES,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # a metaclass of theirs
+    )
     @given(odd_definitions[kind], st.none())
     def collect(definition: JSON, _: None) -> None:
         key = KEYS[kind]
@@ -98,13 +103,13 @@ def told(*command: str) -> Any:
     return json.loads(done.stdout)
 
 
-def judged(client: str, said: Any) -> None:
+def judged(client: str, said: dict[str, Any]) -> None:
     """Everything that is good was listed, and every promise was kept."""
-    assert isinstance(said, dict), (client, said)
     for field in FIELDS.values():
         assert isinstance(said[field], list), (client, field, said[field])
-        assert any(name.endswith("good") for name in said[field]), (client, field)
-        assert sum("odd" in name for name in said[field]) > EXAMPLES // 4, (client, field)
+        names: list[str] = said[field]
+        assert any(name.endswith("good") for name in names), (client, field)
+        assert sum("odd" in name for name in names) > EXAMPLES // 4, (client, field)
     expected = [f"odd__promised-{number}" for number in range(len(OUTPUTS))]
     for name in ("good__good", "odd__task", *expected):
         assert json.loads(said["calls"][name]) == {"a": "yes"}, (client, name, said["calls"][name])

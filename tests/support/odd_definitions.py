@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from gaia_bridge.text.json_types import JSON
 
+_EMPTY: Final[JSON] = {}
+
 __all__ = ["GOOD", "KEYS", "LISTS", "odd_definitions", "odd_schemas"]
 
 LISTS: Final = {
@@ -127,7 +129,7 @@ def _schemas_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 odd_schemas: Final[st.SearchStrategy[Any]] = _schemas_of(
-    _schemas_of(st.just({}) | st.booleans() | st.just({"type": "string"}) | _odd)
+    _schemas_of(st.just(_EMPTY) | st.booleans() | st.just({"type": "string"}) | _odd)
 )
 """Schemas of which most are invalid, or compile in some languages only."""
 

@@ -279,9 +279,13 @@ async def test_a_file_that_does_not_stop_changing_is_read_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = count()
+
+    def signature(_: object) -> int:
+        return next(states)
+
     bridge = Recorder()
     reloader = Reloader(bridge, lambda: [server("a")], lambda: [tmp_path / "servers.json"])
-    monkeypatch.setattr(file_watch, "_signature", lambda _: next(states))
+    monkeypatch.setattr(file_watch, "_signature", signature)
     async with anyio.create_task_group() as tasks:
         await tasks.start(reloader.watch)
         await bridge.until(lambda: bridge.steps == ["+a"])

@@ -90,13 +90,14 @@ def test_a_schema_that_cannot_be_put_right_demands_less(schema: JSON, written: J
 
 
 def test_a_schema_that_every_client_compiles_stays_as_it_is() -> None:
-    for schema in (
+    schemas: tuple[JSON, ...] = (
         {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{}], "additionalItems": False},
         {"$ref": "#/$defs/Node", "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}}}}},
         {"if": {"required": ["a"]}, "then": {"minProperties": 2}, "x-vendor": {"a": [None]}, "default": None},
         {"prefixItems": [{"type": "string"}], "items": False, "unevaluatedProperties": False},
         {"type": "string", "nullable": True, "format": "unheard-of", "const": {"$id": "a"}},
-    ):
+    )
+    for schema in schemas:
         assert portable(schema).schema is schema
 
 

@@ -14,6 +14,7 @@ import pytest
 import gaia_bridge
 from gaia_bridge import Bridge, ToolError, tool
 from gaia_bridge.chat_types import ChatRequest, Reply
+from gaia_bridge.constants import BRIDGE_PACKAGES
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.server.http.access_policy import AccessPolicy
@@ -128,7 +129,8 @@ def test_nobody_asks_a_source_beside_what_answers_requests() -> None:
     asked = ("call_tool", "get_prompt", "read_resource")
     found = {
         str(file.relative_to(root).as_posix())
-        for file in root.rglob("*.py")
+        for package in BRIDGE_PACKAGES
+        for file in (root / package).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.Attribute)
         and node.attr in asked
