@@ -44,8 +44,8 @@ async def main(url: str) -> None:
         for listed in (tools, prompts, resources, templates):
             told[listed.__name__] = await attempt(listed)
         told["calls"] = {}
-        listed: Any = told["tools"]
-        names: list[str] = listed if isinstance(listed, list) else []  # pyright: ignore[reportUnknownVariableType]
+        offered: Any = told["tools"]
+        names: list[str] = offered if isinstance(offered, list) else []  # pyright: ignore[reportUnknownVariableType]
         for name in names:
 
             async def called(name: str = name) -> str:

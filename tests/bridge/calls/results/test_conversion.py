@@ -688,5 +688,5 @@ def test_structured_content_alone_is_text_as_well() -> None:
     others: list[JSON] = [{"content": []}, {"content": [], "structuredContent": None}, {"resultType": "input_required"}]
     for result in others:
         assert with_told_content(result) is result
-    told: JSON = {"content": [{"type": "text", "text": "a"}], "structuredContent": {}}
-    assert with_told_content(told) is told
+    both: JSON = {"content": [{"type": "text", "text": "a"}], "structuredContent": {}}
+    assert with_told_content(both) is both
