@@ -319,6 +319,8 @@ class FeatureTracker:
         if change.kind.is_list and self._follows:
             self._in_era[features.modern] = replace(features, other=None)
             self._other_is_new = True
+            if change.is_repeated:  # it is announced although nothing differs there, and perhaps nothing does here
+                self._told.add(change.kind)
             self._stale.add(change.kind)
             self._became_stale.set()
             return

@@ -98,3 +98,16 @@ async def test_a_change_that_is_told_on_the_connections_of_both_eras_is_announce
         ]
         for modern in (True, False):
             assert [tool["name"] for tool in tracker.features.for_era(modern=modern).tools] == ["first", "second"]
+
+
+async def test_what_the_process_of_the_other_era_announces_is_announced_although_no_list_differs() -> None:
+    async with followed(Lists()) as tracker:
+        other = replace(tracker.everything, modern=True)
+        tracker.overheard(Change(ChangeKind.TOOLS), other)
+        await anyio.sleep(60)
+        tracker.heard.clear()
+        tracker.overheard(Change(ChangeKind.TOOLS, is_repeated=True), other)
+        await anyio.sleep(60)
+    assert [change for change, _ in tracker.heard if change.kind.is_list] == [
+        Change(ChangeKind.TOOLS, is_repeated=True)
+    ]
