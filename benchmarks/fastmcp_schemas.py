@@ -3,7 +3,7 @@
     python -m venv /tmp/fastmcp && /tmp/fastmcp/bin/pip install fastmcp==4.2.3 -e .
     /tmp/fastmcp/bin/python benchmarks/fastmcp_schemas.py [--check docs/schemas.md] [--json]
 
-Prints a table with every signature of `tests/bridge/functions/battery.py` whose tool differs, and in what. With
+Prints a table with every signature of `tests/bridge/sources/functions/battery.py` whose tool differs, and in what. With
 `--check`, it fails unless that table is in the document. FastMCP's mark of wrapped results is no difference.
 """
 
@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "bridge" / "functions"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "bridge" / "sources" / "functions"))
 
 from gaia_bridge import tool
-from gaia_bridge.functions.collection import DecoratedFunctions, decorated_members
+from gaia_bridge.sources.functions.collection import DecoratedFunctions, decorated_members
 from gaia_bridge.text.json_types import is_object
 
 _FIELDS = ("description", "inputSchema", "outputSchema")

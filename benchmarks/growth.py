@@ -35,7 +35,7 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 
 FEW: Final = 1_000
 """Calls, and sessions, before the first look."""

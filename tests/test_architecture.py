@@ -38,13 +38,10 @@ LAYERS = {
     "gaia_bridge.calls.cancellation": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
-    "gaia_bridge.loop_guard": 1,
-    "gaia_bridge.names": 1,
-    "gaia_bridge.functions": 2,
-    "gaia_bridge.functions.docstrings": 1,
-    "gaia_bridge.functions.marks": 1,
+    "gaia_bridge.sources.functions": 2,
+    "gaia_bridge.sources.functions.docstrings": 1,
+    "gaia_bridge.sources.functions.marks": 1,
     "gaia_bridge.protocol": 1,
-    "gaia_bridge.results": 1,
     "gaia_bridge.runtime.descriptors": 1,
     "gaia_bridge.runtime.event_loops": 1,
     "gaia_bridge.runtime.exception_groups": 1,
@@ -52,29 +49,26 @@ LAYERS = {
     "gaia_bridge.runtime.peer_credentials": 1,
     "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.settings": 1,
-    "gaia_bridge.skills": 1,
+    "gaia_bridge.sources.skills": 1,
     "gaia_bridge.sources.agent.announcer": 1,
     "gaia_bridge.sources.agent.registry": 1,
-    "gaia_bridge.tool_search": 1,
     # threads, the loop, and calls in flight
     "gaia_bridge.calls": 2,
-    "gaia_bridge.peer": 2,
     "gaia_bridge.runtime": 2,
     # what is published, and how servers are reached
     "gaia_bridge.client": 3,
     "gaia_bridge.middleware": 3,
     "gaia_bridge.sources": 3,
     # finding and serving
-    "gaia_bridge.chaining": 5,
-    "gaia_bridge.composition": 4,
-    "gaia_bridge.discovery": 4,
+    "gaia_bridge.bridge.chaining": 5,
+    "gaia_bridge.sources.composition": 4,
+    "gaia_bridge.bridge.discovery": 4,
     "gaia_bridge.server": 4,
     # joining
     "gaia_bridge.bridge": 6,
-    "gaia_bridge.config_reloader": 6,
-    "gaia_bridge.reloading": 6,
     # for programs that have the bridge inside of them
-    "gaia_bridge.embedding": 7,
+    "gaia_bridge.bridge.embedding": 7,
+    "gaia_bridge.bridge.testing": 7,
     "gaia_bridge.testing": 7,
     "gaia_bridge": 7,
     "gaia_bridge.cli": 8,
@@ -152,17 +146,26 @@ OPENED = {
     ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
     ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
     ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
-    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
-    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
-    ("gaia_bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
+    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
+    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
+    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
 }
 """What the core imports of the packages around it: in a function, or for types, so that it is loaded without them."""
 
 FACES = ("gaia_bridge", "gaia_bridge.__main__")
 """What programs begin with: they lead everywhere, and nothing of ours imports them."""
 
-FLAT_MODULES = 10
+FLAT_MODULES = 9
 """Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
+
+ROOMS = 12
+"""Folders directly below `gaia_bridge`, at most."""
+
+FILES = 25
+"""Modules directly in one folder of `gaia_bridge`, at most."""
+
+CHAIN = 10
+"""Rooms of `gaia_bridge` that import one another in a row, at most."""
 
 PURE = ("gaia_bridge.protocol", "gaia_bridge.text")
 """Do no input or output, and wait for nothing: what they say of a message is true wherever the message came from."""
@@ -177,11 +180,10 @@ OWNERS = {
         "gaia.mcp.aio.*",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
-        "gaia_bridge.chaining.*",
+        "gaia_bridge.calls.*",
+        "gaia_bridge.bridge.chaining.*",
         "gaia_bridge.client.*",
         "gaia_bridge_doors.conversation.*",
-        "gaia_bridge.peer.*",
-        "gaia_bridge.results.conversion",
         "gaia_bridge.runtime.*",
         "gaia_bridge.server.*",
         "gaia_bridge.sources.*",
@@ -191,34 +193,34 @@ OWNERS = {
     "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.variable_files"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
-    "docstring_parser": ("gaia_bridge.functions.docstrings",),
+    "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
-    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
+    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
     "mcp": (
         "gaia_bridge.bridge.*",
-        "gaia_bridge.chaining.sdk_host",
-        "gaia_bridge.chaining.sdk_transport",
+        "gaia_bridge.bridge.chaining.sdk_host",
+        "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.client.oauth.*",
         "gaia_bridge.server.sdk_server",
     ),
     "mcp_types": (
-        "gaia_bridge.chaining.sdk_transport",
+        "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
     "pydantic": (
-        "gaia_bridge.functions.definitions",
-        "gaia_bridge.functions.pydantic_schemas",
-        "gaia_bridge.functions.typed_function",
+        "gaia_bridge.sources.functions.definitions",
+        "gaia_bridge.sources.functions.pydantic_schemas",
+        "gaia_bridge.sources.functions.typed_function",
         "gaia.agents.chat.tool_execution",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge.client.oauth.*",
     ),
-    "pytest": ("gaia_bridge.testing.plugin",),
+    "pytest": ("gaia_bridge.bridge.testing.plugin",),
     "rich": ("gaia.agents.base.console", "gaia_bridge_cli.servers.common"),
-    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
+    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.server.tool_search.ranking"),
     "sse_starlette": (
         "gaia_bridge_doors.openai_api.turn_endpoint",
         "gaia_bridge.server.transports.http_exchange",
@@ -453,6 +455,27 @@ def circles(modules: Iterable[Module], place_of: Callable[[str], str]) -> list[s
     return list(_circle(graph))
 
 
+def longest_chain(modules: Iterable[Module]) -> list[str]:
+    """The most rooms of the core in a row of which each imports the next; rooms import one another in no circle."""
+    modules = tuple(modules)
+    rooms = {room_of(module.name) for module in modules if module.is_package or module.name.count(".") > 1}
+    graph: dict[str, set[str]] = {room: set() for room in rooms if within(room, "gaia_bridge") and room not in FACES}
+    for item in imports(modules):
+        importer, target = room_of(item.importer), room_of(item.target)
+        if importer != target and importer in graph and target in graph:
+            graph[importer].add(target)
+    chains: dict[str, list[str]] = {}
+    for room in TopologicalSorter(graph).static_order():
+        chains[room] = [room, *max((chains[target] for target in graph[room]), key=len, default=())]
+    return max(chains.values(), key=len)
+
+
+def files_in_folders(modules: Iterable[Module]) -> dict[str, int]:
+    """How many modules of the core are directly in each of its folders, `__init__` among them."""
+    folders = [module.name if module.is_package else module.name.rpartition(".")[0] for module in modules]
+    return {name: folders.count(name) for name in set(folders) if within(name, "gaia_bridge")}
+
+
 def misplaced_libraries(modules: Iterable[Module]) -> list[str]:
     found: list[str] = []
     for item in imports(modules):
@@ -605,6 +628,23 @@ def test_what_is_one_subject_has_a_folder() -> None:
     assert len(flat_modules(our_modules())) <= FLAT_MODULES, flat_modules(our_modules())
 
 
+def test_the_core_has_few_rooms_and_no_folder_is_crowded() -> None:
+    folders = files_in_folders(our_modules())
+    assert len([name for name in folders if name.count(".") == 1]) <= ROOMS
+    assert {name: count for name, count in folders.items() if count > FILES} == {}
+
+
+def test_rooms_import_one_another_in_a_short_row() -> None:
+    assert len(chain := longest_chain(our_modules())) <= CHAIN, chain
+
+
+def test_rooms_in_a_row_and_files_in_a_folder_are_counted() -> None:
+    sources = {"a": "import gaia_bridge.b.x", "b": "import gaia_bridge.c.x", "c": "", "d": "import gaia_bridge.c.x"}
+    modules = [Module(f"gaia_bridge.{name}.x", source) for name, source in sources.items()]
+    assert longest_chain(modules) == ["gaia_bridge.a", "gaia_bridge.b", "gaia_bridge.c"]
+    assert files_in_folders([*modules, Module("gaia_bridge.a", "", is_package=True)])["gaia_bridge.a"] == 2
+
+
 def test_a_module_beside_the_packages_is_counted() -> None:
     modules = [Module("gaia_bridge.a", ""), Module("gaia_bridge.b", "", is_package=True), Module("gaia_bridge.b.c", "")]
     assert flat_modules(modules) == ["a"]
@@ -726,7 +766,7 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 ENDLESS = {
     "gaia_bridge_cli.background:_end": "ends at its deadline, and sleeps between two looks",
     "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
-    "gaia_bridge.names:fitting_names": "a hash of a hash: each round costs one of the taken names",
+    "gaia_bridge.protocol.names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",
     "gaia.agents.chat.turn_stream:next": "takes what is in a buffer of bounded size, and stops where it would wait",
 }

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 SURFACES = {
     "gaia_bridge.cli": ["main"],
+    "gaia_bridge.testing": ["FakeModel", "FakeUser", "RecordingClient", "connected"],
     "gaia_bridge.middleware": [
         "CallNext",
         "McpRequest",

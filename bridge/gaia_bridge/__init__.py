@@ -7,11 +7,10 @@ from gaia_bridge.version import __version__
 TYPE_CHECKING = False  # as type checkers know it; `typing` would double the time until Ctrl-C is under control
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
+    from gaia_bridge.bridge.embedding.client import Client, ToolResult
+    from gaia_bridge.bridge.embedding.serving import serve
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
-    from gaia_bridge.composition.description import Composition, source
     from gaia_bridge.contract import AgentLike, Publisher
-    from gaia_bridge.embedding.client import Client, ToolResult
-    from gaia_bridge.embedding.serving import serve
     from gaia_bridge.errors import (
         AgentLoadError,
         BridgeError,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
         SkillChangedError,
         ToolError,
     )
-    from gaia_bridge.functions.marks import completion, prompt, resource, tool
     from gaia_bridge.model import (
         HttpServerSpec,
         NamingPolicy,
@@ -34,10 +32,12 @@ if TYPE_CHECKING:
         ToolSearchPolicy,
     )
     from gaia_bridge.settings import AgentLimits, HttpLimits, Settings, UpstreamLimits
+    from gaia_bridge.sources.composition.description import Composition, source
+    from gaia_bridge.sources.functions.marks import completion, prompt, resource, tool
 
 _PLACES = (
-    "errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge",
-    "composition.description", "embedding.client", "embedding.serving",
+    "errors", "contract", "calls.request_context", "sources.functions.marks", "model", "settings", "bridge",
+    "sources.composition.description", "bridge.embedding.client", "bridge.embedding.serving",
 )  # fmt: skip
 
 __all__ = [

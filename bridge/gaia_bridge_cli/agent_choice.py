@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gaia_bridge.discovery import LoadedAgent, find_agents
+from gaia_bridge.bridge.discovery import LoadedAgent, find_agents
 from gaia_bridge.text.json_types import is_object
 from gaia_bridge_cli.logs import keep_log
 from gaia_bridge_cli.slow_imports import told_of_slow_imports

@@ -18,7 +18,7 @@ from gaia_bridge_cli.options import agents_argument, log_options, set_up_logging
 
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
-    from gaia_bridge.discovery import LoadedAgent
+    from gaia_bridge.bridge.discovery import LoadedAgent
     from gaia_bridge.model import ServerFeatures, ServerInfo
 
 __all__ = ["agents"]
@@ -101,7 +101,7 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
         import anyio
 
         from gaia_bridge.bridge import Bridge
-        from gaia_bridge.discovery import find_agents
+        from gaia_bridge.bridge.discovery import find_agents
 
     with keep_log():
         found = find_agents(references)

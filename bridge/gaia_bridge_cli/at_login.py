@@ -69,7 +69,7 @@ def at_login(scope: Scope, system: str = sys.platform) -> AtLogin:
     name = _LABEL if scope.name == "default" else f"{_LABEL}-{scope.name}"
     up, down = ([sys.executable, "-P", "-m", "gaia_bridge", command, *scope.words] for command in ("up", "down"))
     folder = scope.folder or os.path.expanduser("~")
-    from gaia_bridge.config.child_environment import proxies_without_users  # for this alone
+    from gaia_bridge.config.launching.child_environment import proxies_without_users  # for this alone
 
     kept = {key: os.environ[key] for key in _KEPT if os.environ.get(key)} | proxies_without_users(os.environ)
     for text in (*up, folder, *kept.values()):

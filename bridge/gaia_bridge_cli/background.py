@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from gaia_bridge.config.search_path import remember_search_path
+from gaia_bridge.config.launching.search_path import remember_search_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.model import NamingPolicy
@@ -348,7 +348,7 @@ def _look_at(scope: Scope) -> None:
     from gaia_bridge_cli.output import stdout_to_stderr
 
     with imported_for_good():
-        from gaia_bridge.discovery import find_agents
+        from gaia_bridge.bridge.discovery import find_agents
 
     with stdout_to_stderr(), ended_by_interrupt(), only_shown(), keep_log():
         found = find_agents(scope.agents, root=Path(scope.folder or Path.home()), in_windows=True)

@@ -14,7 +14,7 @@ import click
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
-from gaia_bridge.config.workplaces import own_folder
+from gaia_bridge.config.launching.workplaces import own_folder
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.redaction import Redactor

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.names import file_name
+from gaia_bridge.protocol.names import file_name
 
 if TYPE_CHECKING:
     from gaia_bridge_cli.private_file import PrivateFile

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge import Bridge
-from gaia_bridge.discovery import load_agent
+from gaia_bridge.bridge.discovery import load_agent
+from gaia_bridge.bridge.reloading import AgentReloader
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.reloading import AgentReloader
 from gaia_bridge.runtime.own_loop import OwnLoop, own_loop_of
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge_cli import main

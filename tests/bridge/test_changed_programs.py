@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia_bridge.bridge.config_reloader import Reloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.config import TrustStore
-from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.model import SourceState
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.request_context import get_request_context
-from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import HttpServerSpec, SourceState
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream

@@ -21,19 +21,19 @@ from starlette.routing import Route
 
 from gaia_agents.code_agent import CodeAgent
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.bridge.config_reloader import Reloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
-from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE_VARIABLE
 from gaia_bridge.client.transports.guardian import MARK
-from gaia_bridge.config.child_environment import child_environment
-from gaia_bridge.config_reloader import Reloader
-from gaia_bridge.loop_guard.process_ancestry import LINEAGE_VARIABLE
+from gaia_bridge.config.launching.child_environment import child_environment
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.app import _PATHS  # pyright: ignore[reportPrivateUsage]
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge_cli import main
 from tests.interaction.connecting import serving
 from tests.support.agents import one_tool
@@ -172,7 +172,7 @@ WRITERS = {"ServersConfig", "TrustStore", "edit_json", "writing"}
 def test_nothing_that_clients_and_servers_reach_can_write_the_configuration() -> None:
     core, desk = ROOT / "bridge" / "gaia_bridge", ROOT / "bridge" / "gaia_bridge_desk"
     writing = [ROOT / "bridge" / "gaia_bridge_cli", desk / "doctor", desk / "editors"]
-    writing += [core / name for name in ("config", "config_reloader.py", "bridge/configured_servers.py")]
+    writing += [core / name for name in ("config", "bridge/config_reloader.py", "bridge/configured_servers.py")]
     files = (ROOT / "bridge").rglob("*.py")
     reaching = [file for file in files if not any(file.is_relative_to(place) for place in writing)]
     assert len(reaching) > 150

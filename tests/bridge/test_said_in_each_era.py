@@ -16,9 +16,9 @@ from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceState, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
-from gaia_bridge.sources.upstream.feature_lists import introduced
-from gaia_bridge.sources.upstream.features import FeatureTracker
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.listing.feature_lists import introduced
+from gaia_bridge.sources.upstream.listing.features import FeatureTracker
 from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.conformance.raw_clients import connect_http

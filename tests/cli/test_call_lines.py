@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, tool
-from gaia_bridge.functions.collection import ModuleFunctions
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
+from gaia_bridge.sources.functions.collection import ModuleFunctions
 from gaia_bridge.testing import connected
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_cli.call_lines import CallLines

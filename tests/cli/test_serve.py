@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.discovery import LoadedAgent
+from gaia_bridge.bridge.discovery import LoadedAgent
 from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
 from gaia_bridge.server.http.access_policy import AccessPolicy

@@ -117,7 +117,7 @@ async def list_skills(connection: Connection, _: JSON) -> None:
 
 async def use_skills(connection: Connection, _: JSON) -> None:
     """Read all files of all skills, each skill's `SKILL.md` first, for as long as they are what their entries say."""
-    from gaia_bridge.skills.verification import verified
+    from gaia_bridge.sources.skills.verification import verified
 
     for skill in await connection.list_all("skill"):
         for file in sorted(skill["resources"], key=lambda file: str(file["uri"]) != skill["uri"]):

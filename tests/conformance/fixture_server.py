@@ -63,6 +63,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from gaia.agents.base import ToolError
+from gaia_bridge.calls.results.conversion import resource_result
 from gaia_bridge.content import (
     elicitation_request,
     input_required,
@@ -71,7 +72,6 @@ from gaia_bridge.content import (
     text,
     user_message,
 )
-from gaia_bridge.results.conversion import resource_result
 from gaia_bridge.text.json_types import JSON
 from tests.conformance.fixture_agent import (
     HANG_UP_SECONDS,

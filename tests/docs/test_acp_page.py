@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gaia.agents.base import Agent
-from gaia_bridge.discovery import load_agent
+from gaia_bridge.bridge.discovery import load_agent
 from tests.support.editors import EditorClient, Workbench, editing
 from tests.support.fake_model import FakeModel, call, say
 from tests.test_architecture import ROOT

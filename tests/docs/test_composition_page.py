@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gaia_bridge import Composition
-from gaia_bridge.composition.offer import Offers
 from gaia_bridge.model import ServerFeatures, ServerInfo, SourceKind, StdioServerSpec
+from gaia_bridge.sources.composition.offer import Offers
 from tests.support.agents import tool
 
 PAGE = Path(__file__).parents[2] / "docs" / "composition.md"

@@ -16,8 +16,8 @@ import pytest
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
+from gaia_bridge.bridge.discovery import load_agent
 from gaia_bridge.config import default_servers_path, load_servers
-from gaia_bridge.discovery import load_agent
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.known_clients import known_client, tool_limit
 from gaia_bridge_cli.exit_codes import ExitCode

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gaia_bridge.discovery import load_agent
+from gaia_bridge.bridge.discovery import load_agent
 from gaia_bridge_cli import main
 from tests.docs.pages import DOCS, blocks
 from tests.support.bridges import running_bridge

@@ -11,8 +11,8 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
+from gaia_bridge.bridge.discovery import load_agent
 from gaia_bridge.chat_types import ChatRequest, Reply
-from gaia_bridge.discovery import load_agent
 from gaia_bridge.server.http import error_bodies
 from gaia_bridge_doors.openai_api import app
 from tests.support.chat_endpoint import ChatAgent, chatting

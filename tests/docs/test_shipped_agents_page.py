@@ -10,7 +10,7 @@ import pytest
 
 from gaia_agents.code_agent import CodeAgent
 from gaia_agents.workspace import PathError
-from gaia_bridge.discovery import find_agents
+from gaia_bridge.bridge.discovery import find_agents
 from tests.support.workspaces import call, write_files
 
 PAGE = Path(__file__).parents[2] / "docs" / "shipped-agents.md"

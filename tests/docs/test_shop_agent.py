@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from gaia_bridge.discovery import load_agent
+from gaia_bridge.bridge.discovery import load_agent
 from tests.support.chat_endpoint import chatting
 from tests.support.on_demand import openai
 from tests.support.scripted_model import call, say, scripted_model

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.skills.folders import SkillFolders
+from gaia_bridge.sources.skills.folders import SkillFolders
 
 PAGE = Path(__file__).parents[2] / "docs" / "skills.md"
 

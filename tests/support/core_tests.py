@@ -13,13 +13,13 @@ __all__ = ["FOLDERS", "MODULES", "SLOW", "TESTS", "holds_marks", "is_core"]
 TESTS = Path(__file__).parents[1]
 
 FOLDERS = """
-    agents/chat doors/acp desk/bundles bridge/calls bridge/chaining bridge/config desk/editors bridge/json_schema
-    bridge/loop_guard doors/openai_api bridge/peer bridge/protocol bridge/results bridge/runtime bridge/text
-    bridge/server bridge/sources/agent bridge/tool_search doors/conversation gaia_agents
+    agents/chat doors/acp desk/bundles bridge/calls bridge/bridge/chaining bridge/config desk/editors bridge/json_schema
+    doors/openai_api bridge/protocol bridge/runtime bridge/text
+    bridge/server bridge/sources/agent doors/conversation gaia_agents
 """.split()
 """Whole folders, whose tests need next to no other process."""
 
-DIRECTLY = "agents bridge".split()
+DIRECTLY = "agents bridge bridge/bridge".split()
 """Folders whose own modules are, without the folders below them."""
 
 MODULES = """
@@ -32,8 +32,8 @@ MODULES = """
     bridge/client/test_tasks.py bridge/client/transports/test_batches.py bridge/client/transports/test_json_rpc.py
     bridge/client/transports/test_sessions.py bridge/client/transports/test_sse.py
     bridge/client/transports/test_streamable_http.py bridge/sources/test_change_queue.py
-    bridge/sources/upstream/test_feature_cache.py bridge/sources/upstream/test_feature_lists.py
-    bridge/sources/upstream/test_first_look.py bridge/sources/upstream/test_relay.py
+    bridge/sources/upstream/listing/test_feature_cache.py bridge/sources/upstream/listing/test_feature_lists.py
+    bridge/sources/upstream/listing/test_first_look.py bridge/sources/upstream/test_relay.py
     bridge/sources/upstream/test_restart_policy.py bridge/sources/upstream/test_supervisor.py
     conformance/test_fixture_server.py conformance/test_through_runner.py docs/test_architecture_page.py
     docs/test_vscode_config.py
@@ -43,7 +43,7 @@ MODULES = """
 SLOW = """
     agents/chat/test_as_models.py agents/chat/test_load.py agents/chat/test_over_http.py doors/acp/test_servers.py
     desk/bundles/test_started.py bridge/calls/test_call_log.py bridge/config/test_file_editor.py
-    doors/conversation/test_lent_tools.py doors/openai_api/test_responses.py bridge/results/test_text_pieces.py
+    doors/conversation/test_lent_tools.py doors/openai_api/test_responses.py bridge/calls/results/test_text_pieces.py
     bridge/server/http/test_connection.py bridge/server/test_backlog.py bridge/server/test_garbage.py
     bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
     bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py

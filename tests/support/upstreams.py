@@ -18,7 +18,7 @@ from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.model import Change, ChangeKind, LogMessage, Progress, ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON
 from tests.support.waiting import PATIENCE

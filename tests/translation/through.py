@@ -18,8 +18,8 @@ from gaia_bridge.client import Era
 from gaia_bridge.config import fingerprint, load_servers
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, StdioServerSpec, ToolSearchPolicy
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
-from gaia_bridge.sources.upstream.feature_lists import no_features
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered
+from gaia_bridge.sources.upstream.listing.feature_lists import no_features
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving

@@ -12,7 +12,7 @@ from gaia.agents.base.tools import (
     ToolRegistry,
 )
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names
 
 __all__ = ["RegisteredTools"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_result
+from gaia_bridge.calls.results.rendering import FAILED_SILENTLY, ContentStyle, render_result
 
 __all__ = ["failure_text", "wrapped_failure", "wrapped_success"]
 

@@ -14,19 +14,17 @@ import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.bridge.adding import added_in_order
+from gaia_bridge.bridge.config_reloader import Reloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware, server_specs
 from gaia_bridge.bridge.making import SourceMaker
 from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.bridge.served import ServedBridge
+from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
-from gaia_bridge.composition.composed import RunningSource, innermost
-from gaia_bridge.composition.description import Composition
-from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
-from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import (
     LeftOut,
     NamingPolicy,
@@ -44,7 +42,9 @@ from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.parts import unmet
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.composition.composed import RunningSource, innermost
+from gaia_bridge.sources.composition.description import Composition
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 
 if TYPE_CHECKING:

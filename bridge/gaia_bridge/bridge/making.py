@@ -9,19 +9,19 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from gaia_bridge.bridge.chaining import BridgeTransport, PublishedAgent, agent_named
+from gaia_bridge.bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.bridge.contents import SPECS, agent_of, instead_of
-from gaia_bridge.chaining import BridgeTransport, PublishedAgent, agent_named
-from gaia_bridge.chaining.sdk_transport import SdkServerTransport
+from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server, missing_methods, name_of
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transport_factory import Pace
-from gaia_bridge.composition.composed import RunningSource, composed
-from gaia_bridge.composition.description import Composition
-from gaia_bridge.discovery.classes import is_bridge, is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer, AgentServerSpec, OpenApiServerSpec, ServerSpec
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.source import AgentSource
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, default_cache_folder
+from gaia_bridge.sources.composition.composed import RunningSource, composed
+from gaia_bridge.sources.composition.description import Composition
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, default_cache_folder
 from gaia_bridge.sources.upstream.source import Upstream
 
 __all__ = ["SourceMaker"]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from gaia_bridge.composition.composed import innermost
 from gaia_bridge.contract import JSON
 from gaia_bridge.model import LeftOut, ServerInfo, SourceKind
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.endpoint import Endpoint
+from gaia_bridge.sources.composition.composed import innermost
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.version import __version__
 

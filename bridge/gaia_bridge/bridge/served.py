@@ -13,7 +13,6 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import Report
-from gaia_bridge.composition.composed import innermost
 from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.errors import PublishError
 from gaia_bridge.server.catalog import Catalog
@@ -21,6 +20,7 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
+from gaia_bridge.sources.composition.composed import innermost
 from gaia_bridge.sources.upstream.source import Upstream
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ class ServedBridge(ABC):
             sources = map(innermost, self._everything.sources)
             starting = [source.unseen for source in sources if isinstance(source, Upstream)]
             if unseen := [each for each in starting if each is not None]:
-                from gaia_bridge.sources.upstream.late_listing import list_later  # mostly there is nothing to list
+                from gaia_bridge.sources.upstream.listing.late_listing import (
+                    list_later,  # mostly there is nothing to list
+                )
 
                 list_later(unseen)
 

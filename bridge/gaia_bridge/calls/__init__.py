@@ -1,1 +1,5 @@
-"""What a call has beside its arguments: its context, its questions, its cancellation, its line in the log."""
+"""Calls in flight, in both directions: what each has beside its arguments, and what comes back.
+
+Its context, its questions, its progress, its cancellation and its line in the log; the results of agents are in
+`results`, and in `loop_guard` which bridges a call has passed.
+"""

@@ -21,11 +21,11 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
+from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.content import form_params, sampling_request
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ClientCapabilityError
-from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.text.json_types import JSON
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gaia_bridge.calls.deadlines import Deadline
 from gaia_bridge.client.connection import Connection, connect
 from gaia_bridge.client.negotiation import EraRefusedError
 from gaia_bridge.client.types import (
@@ -11,7 +12,6 @@ from gaia_bridge.client.types import (
     RequestTimeoutError,
     ServerHandshake,
 )
-from gaia_bridge.peer.deadlines import Deadline
 
 __all__ = [
     "ClientDelegate",

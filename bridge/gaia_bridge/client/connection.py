@@ -11,6 +11,8 @@ from typing import Any
 
 import anyio
 
+from gaia_bridge.calls.deadlines import Deadline
+from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
 from gaia_bridge.client.lists import ParameterHeaders, ReadPage, read_pages
 from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
@@ -27,10 +29,8 @@ from gaia_bridge.client.transport import (
     UpstreamError,
 )
 from gaia_bridge.client.types import ClientDelegate, Era, OnProgress, ServerHandshake
-from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
-from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object

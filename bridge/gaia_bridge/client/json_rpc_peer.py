@@ -18,16 +18,16 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline
+from gaia_bridge.calls.loop_guard.bridge_hops import passed
+from gaia_bridge.calls.progress import ProgressReceivers
 from gaia_bridge.client.interruptible import Interruptible
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
 from gaia_bridge.client.transports.json_rpc import error_words
 from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.loop_guard.bridge_hops import passed
 from gaia_bridge.model import Progress
-from gaia_bridge.peer.deadlines import Clock, Clocks, Deadline
-from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.protocol.headers import name_header
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, RELATED_TASK_KEY
 from gaia_bridge.protocol.revisions import Revision

@@ -17,6 +17,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.calls.deadlines import Deadline
+from gaia_bridge.calls.loop_guard.bridge_hops import is_loop
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import (
     AuthorizationError,
@@ -27,8 +29,6 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.client.types import ClientDelegate, Era, ServerHandshake
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
-from gaia_bridge.loop_guard.bridge_hops import is_loop
-from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import (

@@ -12,13 +12,13 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from gaia_bridge.calls.progress import progress_params
 from gaia_bridge.calls.question_progress import reporting
+from gaia_bridge.calls.received import ReceivedRequests, RequestId
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.types import ClientDelegate
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, AnswerError, ProtocolError
 from gaia_bridge.model import Progress
-from gaia_bridge.peer.progress import progress_params
-from gaia_bridge.peer.received import ReceivedRequests, RequestId
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.earlier_revisions import answer_for
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY
@@ -63,7 +63,7 @@ async def answer_of(
 
 
 class _Question:
-    """One open request: implements `gaia_bridge.peer.received.Cancellable`."""
+    """One open request: implements `gaia_bridge.calls.received.Cancellable`."""
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()

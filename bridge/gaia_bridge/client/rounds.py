@@ -7,8 +7,8 @@ from functools import partial
 
 import anyio
 
+from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 

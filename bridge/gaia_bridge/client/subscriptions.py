@@ -15,12 +15,12 @@ import anyio
 from anyio import sleep
 from msgspec import Struct, field
 
+from gaia_bridge.calls.deadlines import Deadline
+from gaia_bridge.calls.sent import own_id
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import UnreachableError, UpstreamError
 from gaia_bridge.client.types import RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.peer.deadlines import Deadline
-from gaia_bridge.peer.sent import own_id
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
 from gaia_bridge.settings import UpstreamLimits

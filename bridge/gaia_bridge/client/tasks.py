@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import anyio
 
+from gaia_bridge.calls.deadlines import Deadline
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
 from gaia_bridge.client.types import OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress
-from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object

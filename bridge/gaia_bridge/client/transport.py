@@ -4,8 +4,8 @@ A `Transport` says how to reach the server; `connect` opens a `Link`, which one 
 task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link knows the envelope of a message and
 nothing of MCP's methods, save what its wire demands.
 
-A transport of one's own is any object with the method of `Transport`; `gaia_bridge.chaining.agent_transport` is an
-example, and `gaia_bridge.peer.sent` does the bookkeeping of a wire that carries everything in one stream.
+A transport of one's own is any object with the method of `Transport`; `gaia_bridge.bridge.chaining.agent_transport` is
+an example, and `gaia_bridge.calls.sent` does the bookkeeping of a wire that carries everything in one stream.
 """
 
 from __future__ import annotations

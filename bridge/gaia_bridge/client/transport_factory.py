@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.client.transport import LaunchError, Link, NotApprovedError, Receiver, Transport, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
-from gaia_bridge.config.launchers import launcher_in
+from gaia_bridge.config.launching.launchers import launcher_in
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import (
     AgentServerSpec,

@@ -22,8 +22,8 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.expansion import Expander, has_reference
+from gaia_bridge.config.launching.command_lines import is_program, split_command
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, kind_of
@@ -41,8 +41,8 @@ from gaia_bridge.model import (
     StdioServerSpec,
     repr_without,
 )
-from gaia_bridge.names import SERVER_NAME_RULE, is_server_name, is_source_name
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.protocol.names import SERVER_NAME_RULE, is_server_name, is_source_name
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["KEYS_OF", "OPTION_KEYS", "RENAMED", "ParsedEntry", "entry_of", "parse_entry"]

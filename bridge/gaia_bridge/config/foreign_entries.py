@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.expansion import HARMLESS, references_in, texts_in
-from gaia_bridge.config.launch_lines import launch_warnings
-from gaia_bridge.config.variables import reason_of
+from gaia_bridge.config.launching.command_lines import launch_words
+from gaia_bridge.config.launching.launch_lines import launch_warnings
+from gaia_bridge.config.launching.variables import reason_of
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
 

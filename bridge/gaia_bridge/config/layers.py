@@ -25,6 +25,12 @@ from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, server
 from gaia_bridge.config.entries import ParsedEntry, parse_entry
 from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_json, writable_by_others
+from gaia_bridge.config.launching.workplaces import (
+    folder_warning,
+    in_own_folder,
+    lies_in_workspace,
+    needs_current_folder,
+)
 from gaia_bridge.config.paths import (
     SERVERS_FILE,
     current_folder,
@@ -37,10 +43,9 @@ from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
 from gaia_bridge.config.showing import is_only_shown
 from gaia_bridge.config.trust import TrustStore
-from gaia_bridge.config.workplaces import folder_warning, in_own_folder, lies_in_workspace, needs_current_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
-from gaia_bridge.names import SERVER_NAME_RULE, is_server_name
+from gaia_bridge.protocol.names import SERVER_NAME_RULE, is_server_name
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig", "is_local"]

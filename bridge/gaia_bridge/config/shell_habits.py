@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.expansion import Expander, without_references
+from gaia_bridge.config.launching.command_lines import is_program, split_command
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 

@@ -22,8 +22,8 @@ from gaia_bridge.config.expansion import MAX_SECRET, referenced_files
 from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_bytes, read_json, writable_by_others
 from gaia_bridge.config.fingerprints import PROGRAM_KEYS, digest, launch_line
+from gaia_bridge.config.launching.programs import programs_of
 from gaia_bridge.config.paths import default_trust_path, expanded
-from gaia_bridge.config.programs import programs_of
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_object
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from gaia_bridge.calls.results.linking import Cut, ResultLinks
 from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
-from gaia_bridge.results.linking import Cut, ResultLinks
 from gaia_bridge.text.json_types import JSON
 
 __all__ = ["ResultSize"]

@@ -17,11 +17,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.calls.loop_guard.bridge_hops import unmarked
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
-from gaia_bridge.loop_guard.bridge_hops import unmarked
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
-from gaia_bridge.names import (
+from gaia_bridge.protocol.definition_repairs import with_named_properties
+from gaia_bridge.protocol.names import (
     MAX_NAME,
     SERVER_NAME_RULE,
     SourceName,
@@ -32,7 +33,6 @@ from gaia_bridge.names import (
     source_prefix,
     source_prefixes,
 )
-from gaia_bridge.protocol.definition_repairs import with_named_properties
 from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.instructions import whole

@@ -14,13 +14,13 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.results.client_shortening import ClientCut, Shortened, shortened_for_client
+from gaia_bridge.calls.results.conversion import error_result
+from gaia_bridge.calls.results.kept_results import RESULT_SCHEME, KeptResults
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.names import SourceName, assign_names
 from gaia_bridge.protocol.client_names import known_name
-from gaia_bridge.results.client_shortening import ClientCut, Shortened, shortened_for_client
-from gaia_bridge.results.conversion import error_result
-from gaia_bridge.results.kept_results import RESULT_SCHEME, KeptResults
+from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits

@@ -9,12 +9,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from typing import Any, Final, Protocol
 
+from gaia_bridge.calls.progress import ProgressReceivers
 from gaia_bridge.calls.question_progress import Reports
+from gaia_bridge.calls.received import ReceivedRequests
+from gaia_bridge.calls.sent import SentRequests
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.model import Progress
-from gaia_bridge.peer.progress import ProgressReceivers
-from gaia_bridge.peer.received import ReceivedRequests
-from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.protocol.encoding import encoded_notification, encoded_request

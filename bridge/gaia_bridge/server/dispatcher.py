@@ -17,10 +17,12 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
+from gaia_bridge.calls.loop_guard.bridge_hops import check_hops, new_id
 from gaia_bridge.calls.own_request import OwnRequest
+from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
+from gaia_bridge.calls.results.earlier_content import content_for
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError, RequestError
-from gaia_bridge.loop_guard.bridge_hops import check_hops, new_id
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import Change
 from gaia_bridge.protocol import codes, meta
@@ -32,8 +34,6 @@ from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, SKILLS_LIST, declares_skills
 from gaia_bridge.protocol.task_ids import TASK_ID, with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
-from gaia_bridge.results.conversion import is_input_required, jsonable, words
-from gaia_bridge.results.earlier_content import content_for
 from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
@@ -53,7 +53,7 @@ from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
-from gaia_bridge.server.tool_search import PublishedSearch
+from gaia_bridge.server.tool_search.published_search import PublishedSearch
 from gaia_bridge.server.tracing import request_span
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable

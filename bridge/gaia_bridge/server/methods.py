@@ -8,6 +8,8 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
+from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY, marked
+from gaia_bridge.calls.results.conversion import error_result, with_told_content
 from gaia_bridge.contract import JSON, FollowsRoots, Source
 from gaia_bridge.errors import (
     INVALID_PARAMS,
@@ -16,12 +18,10 @@ from gaia_bridge.errors import (
     ProtocolError,
     ResourceNotFoundError,
 )
-from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_skills
 from gaia_bridge.protocol.task_ids import made_task, with_public_task
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
-from gaia_bridge.results.conversion import error_result, with_told_content
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
@@ -32,10 +32,10 @@ from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
-from gaia_bridge.server.tool_search import PublishedSearch
+from gaia_bridge.server.tool_search.published_search import PublishedSearch
+from gaia_bridge.server.tool_search.search import SearchError
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import is_object
-from gaia_bridge.tool_search.search import SearchError
 
 __all__ = ["Methods"]
 

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
+from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.errors import ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change
 from gaia_bridge.protocol.parameters import check_parameters
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
-from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.rounds import brought_to_an_end

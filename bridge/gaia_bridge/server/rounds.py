@@ -7,10 +7,10 @@ from typing import Protocol, Self, TypeVar
 
 import anyio
 
+from gaia_bridge.calls.results.conversion import is_input_required
+from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, AnswerError, ProtocolError
-from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
-from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 

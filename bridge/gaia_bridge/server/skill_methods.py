@@ -94,7 +94,7 @@ class SkillMethods:
                     raise
             else:
                 return _outward(source, own, uri, result)
-        from gaia_bridge.skills.media_types import media_type
+        from gaia_bridge.sources.skills.media_types import media_type
 
         skills = source.features.skills_for(modern=call.modern)
         entries = (*skills, *await self._unlisted_above(source, uri, call))

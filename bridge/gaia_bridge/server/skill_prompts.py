@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gaia_bridge.contract import Source
-from gaia_bridge.names import SourceName
+from gaia_bridge.protocol.names import SourceName
 from gaia_bridge.protocol.skills import SKILL_KEY, root_of
 from gaia_bridge.text.json_types import JSON, is_object
 

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-from gaia_bridge.config.launch_lines import is_secret
+from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["with_container_variables"]

@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.names import is_source_name
+from gaia_bridge.protocol.names import is_source_name
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.questions import NobodyToAskError, can_ask

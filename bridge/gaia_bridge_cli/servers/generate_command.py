@@ -92,7 +92,7 @@ def _refuse_foreign(file: Path) -> None:
 
 def _offer(reached: Target, found: Probe) -> Offer:
     """What the server offers, as the configuration wants it."""
-    from gaia_bridge.sources.upstream.feature_lists import is_permitted
+    from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
     from gaia_bridge_cli.servers.server_probe import shown_tools
     from gaia_bridge_desk.client_code import Offer
 

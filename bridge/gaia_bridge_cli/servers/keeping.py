@@ -63,7 +63,7 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
         ServerUnavailableError: It does not work.
     """
     from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
-    from gaia_bridge.config.search_path import remember_search_path
+    from gaia_bridge.config.launching.search_path import remember_search_path
     from gaia_bridge.errors import ConfigError
 
     config, local = place.config, place.local

@@ -9,7 +9,7 @@ from typing import Final
 
 import anyio
 
-from gaia_bridge.config.launchers import is_of_launcher, launcher_in
+from gaia_bridge.config.launching.launchers import is_of_launcher, launcher_in
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge_cli.servers.common import Activity

@@ -137,7 +137,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
 def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
     """Say what to do, if the last that a server wrote says why it does not start."""
     from gaia_bridge.config import EntryError
-    from gaia_bridge.config.failure_causes import cause_for
+    from gaia_bridge.config.launching.failure_causes import cause_for
 
     latest = [match for line in lines[-_LATEST:] if (match := _LOGGED.fullmatch(line))]
     said = [match["said"] for match in latest if match["process"] == latest[-1]["process"]]

@@ -149,7 +149,7 @@ def _print_blob(blob: str, kind: str, *, shown: bool) -> None:
 
 
 def _print_messages(result: JSON) -> None:
-    from gaia_bridge.results.rendering import ContentStyle, render_block
+    from gaia_bridge.calls.results.rendering import ContentStyle, render_block
 
     messages = result.get("messages")
     style = ContentStyle(terminal=sys.stdout.isatty())

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from gaia_bridge.names import MAX_SERVER_NAME, is_server_name
+from gaia_bridge.protocol.names import MAX_SERVER_NAME, is_server_name
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_desk.editors.jsonc import strict

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from gaia_bridge.config.programs import works_in_folder
-from gaia_bridge.config.search_path import active_folders
+from gaia_bridge.config.launching.programs import works_in_folder
+from gaia_bridge.config.launching.search_path import active_folders
 from gaia_bridge.text.json_types import JSON, is_array
 
 __all__ = ["portable"]

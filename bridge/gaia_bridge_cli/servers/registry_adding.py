@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from gaia_bridge.config import LayerKind, ServersConfig, launch_line_text
 from gaia_bridge.config.foreign_entries import doubts
-from gaia_bridge.config.launch_lines import is_secret
+from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import BridgeError, ConfigError
-from gaia_bridge.names import MAX_SERVER_NAME
+from gaia_bridge.protocol.names import MAX_SERVER_NAME
 from gaia_bridge.settings import RegistryLimits
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any, Final
 
+from gaia_bridge.calls.results.rendering import ContentStyle, render_block
 from gaia_bridge.constants import MODEL_CLASS
 from gaia_bridge.errors import ModelError
-from gaia_bridge.results.rendering import ContentStyle, render_block
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.terminal_lines import say

@@ -164,8 +164,8 @@ def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[S
 
 def _published(name: str, agents: Mapping[str, Publishable], limits: UpstreamLimits) -> Transport:
     from gaia_bridge.bridge import Bridge
-    from gaia_bridge.chaining import BridgeTransport, PublishedAgent
-    from gaia_bridge.discovery.classes import is_mcp_server
+    from gaia_bridge.bridge.chaining import BridgeTransport, PublishedAgent
+    from gaia_bridge.bridge.discovery.classes import is_mcp_server
 
     if len(agents) > 1:
         return _PublishedTogether(name if name in agents else None, agents, limits)
@@ -173,7 +173,7 @@ def _published(name: str, agents: Mapping[str, Publishable], limits: UpstreamLim
     if isinstance(agent, Bridge):
         return BridgeTransport(agent)
     if is_mcp_server(agent):
-        from gaia_bridge.chaining.sdk_transport import SdkServerTransport
+        from gaia_bridge.bridge.chaining.sdk_transport import SdkServerTransport
 
         return SdkServerTransport(agent, name)
     return PublishedAgent(name, lambda: agent)
@@ -197,7 +197,7 @@ class _PublishedTogether:
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Publish the agents, and open a link."""
         from gaia_bridge.bridge import Bridge
-        from gaia_bridge.chaining import BridgeTransport
+        from gaia_bridge.bridge.chaining import BridgeTransport
         from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 
         bridge = Bridge()
@@ -214,7 +214,7 @@ class _PublishedTogether:
 
 def _explanation(spec: ServerSpec, error: UpstreamError, lines: Sequence[str]) -> str:
     """Why it went wrong, as far as its error output, which is redacted, says that."""
-    from gaia_bridge.config.failure_causes import cause_for  # most servers do not fail
+    from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail
 
     late = isinstance(error, StartTimeoutError)
     if (cause := cause_for(spec, lines, os.environ, timed_out=late)) is not None:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.names import is_server_name
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.protocol.names import is_server_name
 from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.options import bridge_options, bridge_url
 from gaia_bridge_cli.servers.common import complete_server, config_option, configured, usable_spec
 
 if TYPE_CHECKING:
+    from gaia_bridge.bridge.discovery import LoadedAgent
     from gaia_bridge.config import ServersConfig
     from gaia_bridge.contract import Publishable
-    from gaia_bridge.discovery import LoadedAgent
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.text.json_types import JSON
     from gaia_bridge_cli.servers.server_connection import Ask
@@ -203,9 +203,9 @@ def _of_a_stranger(url: str) -> str:
 def _agent(reference: str) -> Target:
     """An agent, which is run in this process, with the others of its file beside it: they may use each other."""
     with imported_for_good():
+        from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server
         from gaia_bridge.config.showing import only_shown
         from gaia_bridge.contract import AgentLike
-        from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
         from gaia_bridge.model import AgentServerSpec
         from gaia_bridge.sources.agent.parts import parts_of
         from gaia_bridge_cli.logs import keep_log
@@ -236,7 +236,7 @@ def _loaded(reference: str) -> tuple[list[LoadedAgent], list[LoadedAgent]]:
         AgentLoadError: None of those that are meant can be loaded.
     """
     with imported_for_good():
-        from gaia_bridge.discovery import find_agents, load_agent
+        from gaia_bridge.bridge.discovery import find_agents, load_agent
 
     path, colon, attribute = reference.partition(":")
     if not colon or not path.endswith(".py"):

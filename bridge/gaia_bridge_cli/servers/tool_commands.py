@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from gaia_bridge.results.rendering import ContentStyle, render_block
+from gaia_bridge.calls.results.rendering import ContentStyle, render_block
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import is_array
 from gaia_bridge_cli.collection import imported_for_good
@@ -43,7 +43,7 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
     TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
     """
     with imported_for_good():
-        from gaia_bridge.sources.upstream.feature_lists import is_permitted
+        from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
         from gaia_bridge_cli.servers.parameters import parameter_lines, signature
         from gaia_bridge_cli.servers.server_probe import shown_tools
 

@@ -28,7 +28,7 @@ from gaia_bridge_cli.servers.common import (
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.config import Layer, TrustStore
-    from gaia_bridge.config.programs import Programs
+    from gaia_bridge.config.launching.programs import Programs
     from gaia_bridge.text.json_types import JSON
 
 __all__ = ["login", "trust"]
@@ -136,7 +136,7 @@ def _approve(store: TrustStore, file: Layer, waiting: dict[str, JSON], yes: bool
 def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
     """Show what would be started, whole and harmlessly."""
     from gaia_bridge.config import launch_line_text, launch_warnings
-    from gaia_bridge.config.programs import programs_of
+    from gaia_bridge.config.launching.programs import programs_of
 
     click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
     click.echo(launch_line_text(entry), err=err)

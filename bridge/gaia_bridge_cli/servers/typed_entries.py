@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec import Struct
 
-from gaia_bridge.names import is_server_name
+from gaia_bridge.protocol.names import is_server_name
 
 if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
@@ -147,7 +147,7 @@ def _url_entry(url: str, scheme: str, env: dict[str, str], headers: dict[str, st
 def _program_entry(command: Sequence[str], env: dict[str, str], cwd: str | None) -> JSON:
     """The entry of a program; the variables before it are its own, as in a shell."""
     from gaia_bridge.config import entry_of
-    from gaia_bridge.config.command_lines import is_program, split_command
+    from gaia_bridge.config.launching.command_lines import is_program, split_command
 
     words: str | list[str] = command[0] if len(command) == 1 else [*command]
     try:

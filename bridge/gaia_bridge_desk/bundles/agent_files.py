@@ -19,7 +19,7 @@ from gaia_bridge.constants import MIB, OWN_PACKAGES
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.skills import SKILL_FILE
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.skills.frontmatter import FrontmatterError, read_frontmatter
+from gaia_bridge.sources.skills.frontmatter import FrontmatterError, read_frontmatter
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import is_array
 from gaia_bridge.text.likeness import did_you_mean

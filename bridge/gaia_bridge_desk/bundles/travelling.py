@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
-from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.entries import KEYS_OF, OPTION_KEYS
 from gaia_bridge.config.expansion import texts_in, without_references
-from gaia_bridge.config.launch_lines import is_secret
+from gaia_bridge.config.launching.command_lines import launch_words
+from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.errors import ConfigError

@@ -144,7 +144,7 @@ def servers_path(path: str) -> str:
     Args:
         path: The `PATH` that it is started with.
     """
-    from gaia_bridge.config.search_path import search_path as with_remembered
+    from gaia_bridge.config.launching.search_path import search_path as with_remembered
 
     return with_remembered({"PATH": path})
 

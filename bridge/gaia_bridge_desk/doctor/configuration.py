@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from gaia_bridge.config import Layer, LayerKind, LayerState
-from gaia_bridge.config.workplaces import folder_warning
+from gaia_bridge.config.launching.workplaces import folder_warning
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.likeness import did_you_mean
 from gaia_bridge_desk.doctor.checks import Subject

@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from gaia_bridge.config.child_environment import PARTS_OF
+from gaia_bridge.config.launching.child_environment import PARTS_OF
 from gaia_bridge_desk.doctor.checks import (
     Said,
     Subject,

@@ -14,13 +14,13 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
+from gaia_bridge.bridge.discovery import ENTRY_POINT_GROUP
 from gaia_bridge.client import ClientDelegate, Connection, connect
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.config.failure_causes import cause_for
+from gaia_bridge.config.launching.failure_causes import cause_for
 from gaia_bridge.constants import SHIPPED_AGENTS
-from gaia_bridge.discovery import ENTRY_POINT_GROUP
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, ServerSpec
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gaia_bridge.constants import OWN_PACKAGES, SHIPPED_AGENTS
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.names import agent_name, words_of
+from gaia_bridge.protocol.names import agent_name, words_of
 from gaia_bridge.text.escaping import printable
 
 __all__ = ["AgentNames", "names_of", "names_of_file"]

@@ -29,9 +29,9 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel, ValidationError
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.calls.results.conversion import words
 from gaia_bridge.chat_types import AnswersChats, KeepsChats
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.results.conversion import words
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.errors import RESOURCE_NOT_FOUND, busy, failed, invalid, of_validation

@@ -11,10 +11,10 @@ from acp.core import Connection
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.composition.composed import innermost
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, stdio_streams
 from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.sources.composition.composed import innermost
 from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_doors.acp.editor import Editor
 from gaia_bridge_doors.acp.wire import Wire

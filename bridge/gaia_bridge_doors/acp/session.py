@@ -14,11 +14,11 @@ from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.calls.results.conversion import is_input_required, words
 from gaia_bridge.chat_types import AnswersChats, ChatRequest, LentTool
 from gaia_bridge.errors import RequestError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.results.conversion import is_input_required, words
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import JSON

@@ -11,6 +11,7 @@ import math
 import secrets
 from collections.abc import Mapping
 
+from gaia_bridge.calls.results.conversion import words
 from gaia_bridge.errors import (
     BusyError,
     ContextOverflowError,
@@ -23,7 +24,6 @@ from gaia_bridge.errors import (
     RequestError,
     SessionLimitError,
 )
-from gaia_bridge.results.conversion import words
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, chat_error
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON

@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 import anyio
 from msgspec.structs import replace
 
+from gaia_bridge.calls.results.conversion import jsonable
 from gaia_bridge.chat_types import (
     AnswersChats,
     ChatRequest,
@@ -31,7 +32,6 @@ from gaia_bridge.chat_types import (
     TurnEvent,
 )
 from gaia_bridge.errors import BusyError
-from gaia_bridge.results.conversion import jsonable
 from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN
 from gaia_bridge.settings import ChatEndpointLimits

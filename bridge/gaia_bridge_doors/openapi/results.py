@@ -6,9 +6,9 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Final
 
+from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.client.transports.refusals import words_in
-from gaia_bridge.results.conversion import error_result
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_object

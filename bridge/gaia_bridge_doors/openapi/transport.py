@@ -18,6 +18,7 @@ import anyio.to_thread
 import httpx2
 from msgspec.structs import replace
 
+from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client.transport import Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.http_client import HttpClient, Method, Reply
 from gaia_bridge.client.transports.http_values import checked_headers, origin, url_for_log, usable_url
@@ -28,7 +29,6 @@ from gaia_bridge.model import HttpServerSpec, LeftOut, OpenApiServerSpec
 from gaia_bridge.protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
-from gaia_bridge.results.conversion import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, SMALL_BYTES, is_array, is_object

@@ -10,7 +10,7 @@ from typing import Final
 
 import anyio
 
-from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transports.sse import SseTransport

@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 
+from gaia_bridge.calls.sent import SentRequests
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import cancellation
-from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 from tests.support.on_demand import mcp_types, mcp_versions

@@ -118,7 +118,7 @@ def test_a_server_on_the_network_that_asks_for_no_login_does_without_the_import_
 
 
 def test_serving_agents_does_without_the_import_of_oauth() -> None:
-    code = "import sys, gaia_bridge.bridge; print(*sys.modules)"
+    code = "import sys, gaia_bridge.bridge.bridge; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     imported = set(result.stdout.split())
     assert "gaia_bridge.sources.upstream.source" in imported

@@ -20,7 +20,7 @@ from gaia_bridge.model import (
     StdioServerSpec,
     ToolTransform,
 )
-from gaia_bridge.names import SERVER_NAME_RULE
+from gaia_bridge.protocol.names import SERVER_NAME_RULE
 from gaia_bridge.text.json_types import JSON
 
 URL = "https://example.com/mcp"

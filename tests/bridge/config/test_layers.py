@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge.config import LayerKind, LayerState, ServersConfig, TrustStore
 from gaia_bridge.config.documents import to_text
-from gaia_bridge.config.workplaces import own_folder
+from gaia_bridge.config.launching.workplaces import own_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.text.json_types import JSON

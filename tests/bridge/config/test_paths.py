@@ -14,7 +14,7 @@ import pytest
 from gaia_bridge.config.paths import default_servers_path, default_trust_path, home_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.server.http.token import load_or_create_token
-from gaia_bridge.sources.upstream.feature_cache import default_cache_folder
+from gaia_bridge.sources.upstream.listing.feature_cache import default_cache_folder
 
 _PLACES: list[Callable[[], Path | None]] = [home_folder, default_servers_path, default_trust_path, default_cache_folder]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.config import EntryError, ParsedEntry, entry_of, launch_warnings, parse_entry
-from gaia_bridge.config.programs import program_files
+from gaia_bridge.config.launching.programs import program_files
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.text.json_types import JSON
 

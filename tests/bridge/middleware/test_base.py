@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pytest
 
 from gaia_bridge import Bridge, ProtocolError, ToolError, get_request_context, prompt, resource, source, tool
-from gaia_bridge.functions.collection import ModuleFunctions
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, NamingPolicy, ServerInfo
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
+from gaia_bridge.sources.functions.collection import ModuleFunctions
 from gaia_bridge.testing import FakeUser, connected
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, one_tool

@@ -27,7 +27,7 @@ from tests.support.chat_endpoint import QUESTION, ChatAgent
 pytestmark = pytest.mark.anyio
 
 TO_SOURCES: Final = {
-    "gaia_bridge/composition/composed.py": "a source that delegates to the one inside of it",
+    "gaia_bridge/sources/composition/composed.py": "a source that delegates to the one inside of it",
     "gaia_bridge/server/methods.py": "what answers requests, which the middleware is around",
     "gaia_bridge/server/skill_methods.py": "the files of a skill, for those methods",
 }

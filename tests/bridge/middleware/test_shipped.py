@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from gaia_bridge import Bridge, ProtocolError, StdioServerSpec, ToolError, get_request_context, tool
+from gaia_bridge.calls.results import kept_results
 from gaia_bridge.middleware import (
     CallNext,
     McpRequest,
@@ -27,7 +28,6 @@ from gaia_bridge.middleware import (
     result_cache,
 )
 from gaia_bridge.model import Change, ChangeKind
-from gaia_bridge.results import kept_results
 from gaia_bridge.testing import RecordingClient, connected
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.errors import ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus
-from gaia_bridge.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.forwarding import target_of
 from gaia_bridge.text.json_types import JSON

@@ -14,11 +14,11 @@ import httpx2
 import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.calls.results import kept_results
+from gaia_bridge.calls.results.client_shortening import shortened_for_client
+from gaia_bridge.calls.results.kept_results import KeptResults
 from gaia_bridge.model import HttpServerSpec, ServerOptions
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
-from gaia_bridge.results import kept_results
-from gaia_bridge.results.client_shortening import shortened_for_client
-from gaia_bridge.results.kept_results import KeptResults
 from gaia_bridge.server import client_results
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection

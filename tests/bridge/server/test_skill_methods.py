@@ -10,8 +10,6 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.composition.composed import ComposedSource
-from gaia_bridge.composition.steps import Filtered
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerFeatures, ServerInfo, SourceKind
@@ -20,6 +18,8 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.server.skill_methods import SkillMethods
 from gaia_bridge.settings import Settings, UpstreamLimits
+from gaia_bridge.sources.composition.composed import ComposedSource
+from gaia_bridge.sources.composition.steps import Filtered
 from tests.bridge.server.test_skill_uris import named, skill
 from tests.support.fixed_sources import FixedSource
 

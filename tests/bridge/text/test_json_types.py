@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.results.conversion import jsonable
+from gaia_bridge.calls.results.conversion import jsonable
 from gaia_bridge.text.json_types import (
     MAX_NESTING,
     SMALL_BYTES,

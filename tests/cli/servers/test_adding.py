@@ -200,7 +200,7 @@ def test_the_status_says_what_to_do_about_a_server_that_does_not_start(
 
 
 def test_who_has_python3_alone_is_told_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gaia_bridge.config.search_path.usual_folders", lambda: ())
+    monkeypatch.setattr("gaia_bridge.config.launching.search_path.usual_folders", lambda: ())
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "There is a python3" not in run("add", "x", "python -m server")[2]
     (tmp_path / "python3").symlink_to(sys.executable)

@@ -52,7 +52,7 @@ def test_who_lacks_a_program_that_servers_need_is_told_where_it_comes_from(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("gaia_bridge.config.search_path.usual_folders", lambda: ())
+    monkeypatch.setattr("gaia_bridge.config.launching.search_path.usual_folders", lambda: ())
     assert "uvx is a part of uv: https://docs.astral.sh/uv/" in run("add", "x", "uvx server")[2]
 
 

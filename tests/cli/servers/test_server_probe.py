@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.text.json_types import JSON

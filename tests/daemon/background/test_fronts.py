@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import ListenError
-from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.settings import BackgroundLimits, Settings
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_daemon.background import fronts

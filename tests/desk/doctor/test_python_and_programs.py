@@ -10,7 +10,7 @@ import anyio
 import psutil
 import pytest
 
-from gaia_bridge.config import search_path as search_path_module
+from gaia_bridge.config.launching import search_path as search_path_module
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge_desk.doctor import checks
 from gaia_bridge_desk.doctor import python as python_module

@@ -12,7 +12,7 @@ import pytest
 
 import gaia_bridge_desk.projects
 from gaia_bridge import __version__
-from gaia_bridge.discovery import ENTRY_POINT_GROUP
+from gaia_bridge.bridge.discovery import ENTRY_POINT_GROUP
 from gaia_bridge_desk.projects import agent_files, names_of, project_files
 
 TEMPLATES = Path(gaia_bridge_desk.projects.__file__).parent / "templates"

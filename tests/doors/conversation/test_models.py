@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from gaia_bridge.bridge.discovery.classes import MODEL_METHODS
 from gaia_bridge.chat_types import OfferedAsModel
-from gaia_bridge.discovery.classes import MODEL_METHODS
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.support.agents import one_tool
 from tests.support.chat_endpoint import ChatAgent, QueryAgent, chatting, saying

@@ -7,7 +7,7 @@ _PLACES = (
     "gaia_bridge.errors",
     "gaia_bridge.calls.request_context",
     "gaia.agents.base.tools",  # its `tool` before that of the core, which knows no registry
-    "gaia_bridge.functions.marks",
+    "gaia_bridge.sources.functions.marks",
     "gaia_bridge.model",
     "gaia.agents.base.tool_class",
     "gaia.agents.base.mcp_agent",
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gaia.agents.base.tools import tool
     from gaia_bridge.calls.request_context import RequestContext, get_request_context
     from gaia_bridge.errors import ResourceNotFoundError, ToolError
-    from gaia_bridge.functions.marks import completion, prompt, resource
     from gaia_bridge.model import Progress
+    from gaia_bridge.sources.functions.marks import completion, prompt, resource
 
 __all__ = [
     "Agent",

@@ -34,14 +34,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import ref
 
 from gaia.agents.base.tool_schema import flat_parameters
-from gaia_bridge.functions.collection import decorated_functions, has_decorated_members
-from gaia_bridge.functions.marks import ToolMark, add_mark, expect_function
-from gaia_bridge.names import source_prefix
+from gaia_bridge.protocol.names import source_prefix
 from gaia_bridge.runtime.unloading import on_unload
+from gaia_bridge.sources.functions.collection import decorated_functions, has_decorated_members
+from gaia_bridge.sources.functions.marks import ToolMark, add_mark, expect_function
 from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:
-    from gaia_bridge.functions.definitions import FunctionTool
+    from gaia_bridge.sources.functions.definitions import FunctionTool
 
 __all__ = [
     "ToolEntry",
@@ -202,8 +202,8 @@ def tool(
     a model). The entry's `function` raises `pydantic.ValidationError`, a `ValueError`, for those that do not fit.
 
     Args:
-        function: Plain or async function, generator function (`gaia_bridge.functions.generators`), or bound method,
-            callable with named arguments. A parameter annotated with `RequestContext` is given the request.
+        function: Plain or async function, generator function (`gaia_bridge.sources.functions.generators`), or bound
+            method, callable with named arguments. A parameter annotated with `RequestContext` is given the request.
         name: The tool's name; default is the function's.
         title: Its name for people.
         description: What the tool does; default is the docstring without its section of parameters.
@@ -352,7 +352,7 @@ def tool_entry(
     Raises:
         TypeError: No JSON Schema can be derived, or the function has no name.
     """
-    from gaia_bridge.functions.typed_function import TypedFunction
+    from gaia_bridge.sources.functions.typed_function import TypedFunction
 
     expect_function(function)
     name = name or getattr(function, "__name__", "")

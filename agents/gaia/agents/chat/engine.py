@@ -30,9 +30,9 @@ from gaia.agents.chat.tool_execution import ToolExecutor
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.agents.chat.turn import Turn, View
 from gaia.agents.chat.turn_stream import Tell, TurnStream, discard
+from gaia_bridge.calls.results.conversion import words
 from gaia_bridge.chat_types import ChatRequest, Piece, Reply
 from gaia_bridge.errors import BridgeError, ModelError
-from gaia_bridge.results.conversion import words
 from gaia_bridge.runtime.agent_runner import LoopHandle
 
 __all__ = ["ChatEngine"]

@@ -8,9 +8,9 @@ from typing import Any
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
 from gaia.agents.chat.rendering import content_text
+from gaia_bridge.calls.results.rendering import FAILED_SILENTLY
 from gaia_bridge.chat_types import LentTool
 from gaia_bridge.errors import ToolError
-from gaia_bridge.results.rendering import FAILED_SILENTLY
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.text.json_types import JSON
 

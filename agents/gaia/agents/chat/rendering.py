@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gaia_bridge.calls.results.conversion import jsonable
+from gaia_bridge.calls.results.rendering import (
+    FAILED_SILENTLY,
+    ContentStyle,
+    render_content,
+    render_result,
+    without_base64,
+)
 from gaia_bridge.errors import ToolError
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
-from gaia_bridge.results.conversion import jsonable
-from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_content, render_result, without_base64
 from gaia_bridge.text.json_types import is_array, is_object
 
 __all__ = ["HEAVY", "as_text", "content_text", "cut"]

@@ -22,9 +22,8 @@ from typing import Any, Final
 
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
-from gaia_bridge.text.json_types import JSON, is_object
-from gaia_bridge.tool_search.ranking import ToolRanking
-from gaia_bridge.tool_search.search import (
+from gaia_bridge.server.tool_search.ranking import ToolRanking
+from gaia_bridge.server.tool_search.search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     Found,
@@ -37,6 +36,7 @@ from gaia_bridge.tool_search.search import (
     search_text,
     summary,
 )
+from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["MAX_LOADED", "ToolSearch"]
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Container, Mapping
 
 from gaia.agents.base.tools import ToolEntry, matching_tools, parameters_of, tool_summary
-from gaia_bridge.names import fitting_names
+from gaia_bridge.protocol.names import fitting_names
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Toolbox", "function_schema"]

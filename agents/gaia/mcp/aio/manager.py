@@ -24,7 +24,7 @@ from gaia.mcp.aio.results import failure, outcome
 from gaia.mcp.client.server_config import client_spec
 from gaia_bridge.config import EntryError, read_json_file
 from gaia_bridge.config.documents import servers_of
-from gaia_bridge.config.workplaces import in_own_folder, lies_in_workspace
+from gaia_bridge.config.launching.workplaces import in_own_folder, lies_in_workspace
 from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.mcp_apps import is_model_visible

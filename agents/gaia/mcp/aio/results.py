@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gaia_bridge.calls.results.conversion import is_input_required
+from gaia_bridge.calls.results.rendering import FAILED_SILENTLY, ContentStyle, render_result
 from gaia_bridge.errors import ToolError
-from gaia_bridge.results.conversion import is_input_required
-from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_result
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["answered", "failure", "outcome"]

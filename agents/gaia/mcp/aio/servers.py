@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia.mcp.aio.limits import ManagerLimits
+from gaia_bridge.bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.calls.own_request import OwnRequest
-from gaia_bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.errors import AnswerError
 from gaia_bridge.model import (
     AgentServerSpec,
@@ -32,7 +32,7 @@ from gaia_bridge.model import (
     SourceKind,
     SourceState,
 )
-from gaia_bridge.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON

@@ -18,7 +18,7 @@ from gaia.mcp.aio.results import answered
 from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.text.json_types import JSON, is_object
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from gaia.mcp.client.config_report import ConfigReport
 from gaia_bridge.config import Layer, ServersConfig, TrustStore, default_servers_path
 from gaia_bridge.config.approvals import approvals_are_needed
+from gaia_bridge.config.launching.workplaces import relative_words
 from gaia_bridge.config.layers import is_local
 from gaia_bridge.config.paths import is_current_folder
-from gaia_bridge.config.workplaces import relative_words
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import is_object
 

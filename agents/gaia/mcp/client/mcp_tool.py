@@ -9,7 +9,7 @@ from typing import Any, Final
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.names import SourceName, qualified_name
+from gaia_bridge.protocol.names import SourceName, qualified_name
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["MCPTool", "MCPToolError", "registry_name"]

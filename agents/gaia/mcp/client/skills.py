@@ -46,7 +46,7 @@ def read_skill_file(ask: Ask, skill: Mapping[str, Any], path: str) -> bytes:
     Raises:
         SkillChangedError: It is not what the entry says.
     """
-    from gaia_bridge.skills.verification import uri_of, verified
+    from gaia_bridge.sources.skills.verification import uri_of, verified
 
     uri = uri_of(skill, path)
     contents = ask("resources/read", {"uri": uri}).get("contents")

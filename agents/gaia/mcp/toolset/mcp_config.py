@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from gaia.environment import setting
-from gaia_bridge.config.command_lines import is_program, split_command
-from gaia_bridge.names import SERVER_NAME_RULE, is_server_name
+from gaia_bridge.config.launching.command_lines import is_program, split_command
+from gaia_bridge.protocol.names import SERVER_NAME_RULE, is_server_name
 from gaia_bridge.text.json_types import is_array
 
 __all__ = ["ALL_SERVERS", "FETCH_SERVER", "TRANSPORTS", "MCPServerConfig", "get_enabled_mcp_servers"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gaia.llm.dialects import DIALECTS, converted, normalised
-from gaia_bridge.results.rendering import ContentStyle, render_block, render_json
+from gaia_bridge.calls.results.rendering import ContentStyle, render_block, render_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["MCPSchemaConverter"]

@@ -21,16 +21,16 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
+from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.guardian import MARK, marked
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
-from gaia_bridge.config.child_environment import PARTS_OF, child_environment
-from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.fingerprints import digest, fingerprint
-from gaia_bridge.config.launchers import launcher_in
-from gaia_bridge.config.search_path import search_path
-from gaia_bridge.config.workplaces import made_folder
-from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
+from gaia_bridge.config.launching.child_environment import PARTS_OF, child_environment
+from gaia_bridge.config.launching.command_lines import is_program, split_command
+from gaia_bridge.config.launching.launchers import launcher_in
+from gaia_bridge.config.launching.search_path import search_path
+from gaia_bridge.config.launching.workplaces import made_folder
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.pipe_end import PipeEnd

@@ -16,6 +16,7 @@ from typing import Final, cast
 
 import anyio
 
+from gaia_bridge.calls.sent import SentRequests
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,
@@ -30,10 +31,9 @@ from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_response
 from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
-from gaia_bridge.config.launchers import is_of_launcher
+from gaia_bridge.config.launching.launchers import is_of_launcher
 from gaia_bridge.constants import KIB
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object

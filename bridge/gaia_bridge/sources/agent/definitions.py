@@ -16,6 +16,7 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gaia_bridge.calls.results.conversion import failure_text, jsonable
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ListsSkills, ReadsResources
 from gaia_bridge.errors import AgentLoadError, BusyError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
@@ -23,7 +24,6 @@ from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
 from gaia_bridge.protocol.vocabulary import definition_problem, info_problem
-from gaia_bridge.results.conversion import failure_text, jsonable
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.skill_part import SkillPart

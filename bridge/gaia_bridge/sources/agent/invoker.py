@@ -11,6 +11,7 @@ from typing import Any
 
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.request_context import RequestContext, request_scope
+from gaia_bridge.calls.results.conversion import as_protocol_error, failure_text, is_input_required
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.errors import (
     ClientCapabilityError,
@@ -19,7 +20,6 @@ from gaia_bridge.errors import (
     ToolError,
 )
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
-from gaia_bridge.results.conversion import as_protocol_error, failure_text, is_input_required
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.runtime.tracebacks import traceback_of_agent
 from gaia_bridge.settings import AgentLimits

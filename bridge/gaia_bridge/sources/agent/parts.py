@@ -10,11 +10,11 @@ from typing import Any, Final, NoReturn, Protocol, cast
 from msgspec.structs import replace
 
 from gaia_bridge.contract import AgentLike, HasParts, Republishes
-from gaia_bridge.functions.collection import decorated_functions
-from gaia_bridge.functions.signatures import place_of
 from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer
 from gaia_bridge.sources.agent.ask_tool import AskTool
 from gaia_bridge.sources.agent.registry_tools import Chosen, RegistryTools
+from gaia_bridge.sources.functions.collection import decorated_functions
+from gaia_bridge.sources.functions.signatures import place_of
 
 __all__ = ["GAIA_METHODS", "ToolChoice", "is_of_gaia", "parts_of", "refuse_unbuilt", "unmet"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeGuard
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.functions.collection import NOT_CONFIRMED
-from gaia_bridge.functions.typed_function import TypedFunction
+from gaia_bridge.sources.functions.collection import NOT_CONFIRMED
+from gaia_bridge.sources.functions.typed_function import TypedFunction
 from gaia_bridge.text.json_types import JSON, is_object
 
 __all__ = ["Chosen", "RegistryTools"]

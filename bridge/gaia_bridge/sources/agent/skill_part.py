@@ -75,7 +75,7 @@ class SkillPart:
     """
 
     def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
-        from gaia_bridge.skills.folders import SkillFolders
+        from gaia_bridge.sources.skills.folders import SkillFolders
 
         self._folders = SkillFolders(folders, limits)
         self._lock = threading.Lock()
@@ -122,7 +122,7 @@ class SkillPart:
         """
         from urllib.parse import unquote
 
-        from gaia_bridge.skills.media_types import contents_of
+        from gaia_bridge.sources.skills.media_types import contents_of
 
         with self._lock:
             content = self._folders.content(uri)

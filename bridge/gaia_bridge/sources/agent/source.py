@@ -19,6 +19,14 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from gaia_bridge.calls.results.conversion import (
+    completion_result,
+    error_result,
+    is_input_required,
+    prompt_result,
+    resource_result,
+    tool_result,
+)
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsItsEnd, KnowsPublisher, Publishable
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
@@ -44,14 +52,6 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.skills import changed_files, skill_labels
-from gaia_bridge.results.conversion import (
-    completion_result,
-    error_result,
-    is_input_required,
-    prompt_result,
-    resource_result,
-    tool_result,
-)
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
 from gaia_bridge.runtime.own_loop import own_loop_of
 from gaia_bridge.settings import AgentLimits

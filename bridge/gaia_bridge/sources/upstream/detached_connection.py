@@ -19,6 +19,7 @@ from typing import Any, Final
 import anyio
 from msgspec.structs import replace
 
+from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
     ConnectionLostError,
@@ -30,7 +31,6 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
-from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relay import Relays

@@ -48,7 +48,7 @@ class ErrorLines:
             error: How it failed.
             last: The last line of its connection, if it had one.
         """
-        from gaia_bridge.config.failure_causes import cause_for  # most servers do not fail
+        from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail
 
         late = isinstance(error, StartTimeoutError)
         cause = cause_for(spec, self.last, os.environ, timed_out=late)

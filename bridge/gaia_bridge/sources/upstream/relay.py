@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 import anyio
 
 from gaia_bridge.calls.parked_calls import Waiting
+from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
@@ -49,7 +50,6 @@ from gaia_bridge.protocol.vocabulary import (
     missing_capability,
     question_problem,
 )
-from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task

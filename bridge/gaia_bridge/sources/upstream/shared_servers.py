@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from gaia_bridge.config.fingerprints import digest, fingerprint
-from gaia_bridge.config.workplaces import own_folder
+from gaia_bridge.config.launching.workplaces import own_folder
 from gaia_bridge.contract import Source
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.runtime.background_loop import Lease

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import note_failure
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
+from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client import Connection, Deadline, Era, EraRefusedError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
     ConnectionLostError,
@@ -43,18 +44,17 @@ from gaia_bridge.model import (
     StdioServerSpec,
 )
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
-from gaia_bridge.results.conversion import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Unseen
-from gaia_bridge.sources.upstream.feature_lists import summary
-from gaia_bridge.sources.upstream.features import FeatureTracker
-from gaia_bridge.sources.upstream.first_look import FirstLook
 from gaia_bridge.sources.upstream.isolation import PrivateConnections
 from gaia_bridge.sources.upstream.lending import Lending
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Unseen
+from gaia_bridge.sources.upstream.listing.feature_lists import summary
+from gaia_bridge.sources.upstream.listing.features import FeatureTracker
+from gaia_bridge.sources.upstream.listing.first_look import FirstLook
 from gaia_bridge.sources.upstream.missing import understood
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
 from gaia_bridge.sources.upstream.relay import FOR_CLIENTS, Relays

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from gaia_bridge.client.transport import Link, Receiver, SessionExpiredError, UpstreamError
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered
 from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import ScriptedTransport, Wire, initialized
 

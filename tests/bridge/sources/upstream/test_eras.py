@@ -16,7 +16,7 @@ from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.upstream.eras import KnownEras
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON
 from tests.bridge.sources.agent.people import opened, thought_of

@@ -65,7 +65,7 @@ class AgentTransport(ConnectionTransport):
         super().disconnect()
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
-        from gaia_bridge.chaining import PublishedAgent
+        from gaia_bridge.bridge.chaining import PublishedAgent
 
         agent = self._found
         return PublishedAgent(self.name, lambda: agent)

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia.mcp.client.transports.open_connection import AskedMeanwhile, BorrowedServer, OpenConnection
+from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.constants import LENT_LOOP_PATIENCE
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError
-from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import ServerSpec
 from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
@@ -252,7 +252,7 @@ class ConnectionTransport(MCPTransport):
         Raises:
             TimeoutError: It is too slow.
         """
-        from gaia_bridge.chaining import AgentTransport as InProcess
+        from gaia_bridge.bridge.chaining import AgentTransport as InProcess
 
         limits = self._limits()
         # Both speak the handshake, whatever the server does: its questions can come while a call stands.

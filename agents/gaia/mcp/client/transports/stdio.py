@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from msgspec.structs import replace
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
-from gaia_bridge.config.command_lines import is_program, split_command
-from gaia_bridge.config.launchers import launcher_in
+from gaia_bridge.config.launching.command_lines import is_program, split_command
+from gaia_bridge.config.launching.launchers import launcher_in
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 

@@ -1,0 +1,502 @@
+"""Follow a reference to agents. What the kinds of references are, is said in the package's description."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge.bridge.discovery.classes import (
+    AGENT_METHODS,
+    MODEL_METHODS,
+    abstract_methods,
+    agent_classes,
+    agent_instances,
+    bridges,
+    clean_name,
+    construct,
+    is_bridge,
+    is_mcp_server,
+    kind_of,
+    mcp_servers,
+    missing_methods,
+    name_of,
+    no_agent_made,
+    own_classes,
+    required_arguments,
+)
+from gaia_bridge.bridge.discovery.faults import describe_fault, short_path
+from gaia_bridge.bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
+from gaia_bridge.config import current_folder
+from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
+from gaia_bridge.contract import Publishable
+from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.protocol.names import MAX_NAME
+from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.agent.parts import parts_of
+from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
+from gaia_bridge.sources.functions.marks import is_marked
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.likeness import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
+__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent", "place_of"]
+
+ENTRY_POINT_GROUP = "gaia.agents"
+"""Where a distribution announces the agents that it brings."""
+
+_DISTRIBUTION = "gaia-mcp-bridge"
+_FILE_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<attribute>.*))?", re.DOTALL)
+_MISSING = object()
+_LIMITS = AgentLimits()
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class LoadedAgent(Struct, frozen=True):
+    """An agent that is ready to be published.
+
+    Args:
+        name: What it is published as: `[a-z0-9][a-z0-9_.-]{0,63}`.
+        agent: The agent itself.
+        reference: Where it came from, made precise: `path/file.py:Class`, `module:Class`, or the installed name.
+    """
+
+    name: str
+    agent: Publishable
+    reference: str
+
+
+class Found(Struct, frozen=True):
+    """What one reference led to: at least one agent or one failure, and both where only a part could be loaded."""
+
+    reference: str
+    agents: tuple[LoadedAgent, ...] = ()
+    failures: tuple[AgentLoadError, ...] = ()
+
+
+def find_agents(
+    references: Iterable[str] = (),
+    *,
+    root: Path | None = None,
+    limits: AgentLimits = _LIMITS,
+    in_windows: bool = False,
+) -> list[Found]:
+    """Load every agent that the references lead to. One that fails does not keep the others from loading.
+
+    Args:
+        references: See the package's description. None at all means the agents that ship with the bridge.
+        root: What relative references are relative to; the current folder if not given.
+        limits: How long an `async` factory may take.
+        in_windows: Whether those that ship work in the folders of the windows that ask, not in the current one.
+
+    Returns:
+        One entry for each reference, in order. No two agents in it have the same name.
+
+    Raises:
+        ConfigError: The current folder is gone.
+    """
+    folder = root.absolute() if root else current_folder()
+    shipped = _InWindows if in_windows else _Shipped
+    searches = [
+        shipped(reference, folder) if in_windows and reference in WINDOW_AGENTS else _Search(reference, folder, limits)
+        for reference in references
+    ] or [shipped(name, folder) for name in SHIPPED_AGENTS]
+    taken: set[str] = set()
+    return [_with_unique_names(search.find(), taken) for search in searches]
+
+
+def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits = _LIMITS) -> list[LoadedAgent]:
+    """Load the agents that one reference leads to.
+
+    Args:
+        reference: See the package's description.
+        root: What a relative reference is relative to; the current folder if not given.
+        limits: How long an `async` factory may take.
+
+    Returns:
+        At least one agent. Where others beside it could not be loaded, the log says so.
+
+    Raises:
+        AgentLoadError: It leads to no agent at all. Its cause is what the agent's own code raised.
+    """
+    return _agents(find_agents([reference], root=root, limits=limits))
+
+
+def place_of(reference: str, *, root: Path | None = None) -> Path | None:
+    """The file or folder that a reference names, which may be missing; `None` for modules and installed agents.
+
+    Args:
+        reference: See the package's description.
+        root: What a relative reference is relative to; the current folder if not given.
+
+    Raises:
+        AgentLoadError: It names the folder of a user that does not exist.
+        ConfigError: The current folder is gone.
+    """
+    search = _Search(reference, root.absolute() if root else current_folder())
+    if match := _FILE_REFERENCE.fullmatch(reference):
+        return search.path(match["path"])
+    if _is_folder(reference):
+        return search.path(reference)
+    is_name = not reference or ":" in reference or not os.path.isdir(search.path(reference))
+    return None if is_name or search.installed(reference) else search.path(reference)
+
+
+def discover_default() -> list[LoadedAgent]:
+    """Load the agents that ship with the bridge.
+
+    Raises:
+        AgentLoadError: One of them cannot be loaded.
+    """
+    return _agents(find_agents())
+
+
+def _agents(finds: list[Found]) -> list[LoadedAgent]:
+    for found in finds:
+        if not found.agents:
+            raise found.failures[0]
+        for failure in found.failures:
+            logger.warning("left out: %s", failure)
+    return [agent for found in finds for agent in found.agents]
+
+
+def _entry_points(group: str, **query: Any) -> EntryPoints:
+    """What installed distributions announce; `importlib.metadata` is slow to load, and files need none of it."""
+    from importlib import metadata
+
+    return metadata.entry_points(group=group, **query)
+
+
+class _Search:
+    """The search for what one reference leads to."""
+
+    takes_instances = True
+    """Whether agents that a module has built already are meant, where it defines no class of its own."""
+
+    def __init__(self, reference: str, root: Path, limits: AgentLimits = _LIMITS) -> None:
+        self.reference = reference
+        self.root = root
+        self.limits = limits
+        self.agents: list[LoadedAgent] = []
+        self.failures: list[AgentLoadError] = []
+
+    def find(self) -> Found:
+        try:
+            self.follow()
+        except AgentLoadError as error:
+            self.failures.append(error)
+        return Found(self.reference, tuple(self.agents), tuple(self.failures))
+
+    def follow(self) -> None:
+        """Decide what kind of reference it is, and load that."""
+        reference = self.reference
+        if match := _FILE_REFERENCE.fullmatch(reference):
+            self.load_file(self.path(match["path"]), match["attribute"])
+        elif _is_folder(reference):
+            self.load_folder(self.path(reference))
+        elif ":" in reference:
+            module, _, attribute = reference.partition(":")
+            self.load_module(module, attribute)
+        elif entry := self.installed(reference):
+            self.load_entry_point(entry)
+        elif reference and os.path.isdir(self.path(reference)):
+            self.load_folder(self.path(reference))
+        else:
+            self.load_module(reference, None)
+
+    def path(self, text: str) -> Path:
+        try:
+            return self.root / Path(text).expanduser()
+        except RuntimeError as error:  # ~nobody
+            raise self.error(str(error)) from error
+
+    def load_file(self, path: Path, attribute: str | None) -> None:
+        if not os.path.isfile(path):
+            raise self.error(f"there is no file {short_path(path)}", did_you_mean(path.name, _files_beside(path)))
+        self.load_from(self.import_file(path.resolve()), short_path(path), attribute)
+
+    def load_folder(self, folder: Path) -> None:
+        if not os.path.isdir(folder):
+            raise self.error(f"there is no folder {short_path(folder)}", "an agent's file ends in .py")
+        files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_") and path.is_file()]
+        for file in files:
+            found = _FileInFolder(short_path(file), self.root, file.resolve()).find()
+            known = [loaded.agent for loaded in self.agents]
+            # A server object that another file imports is one and the same.
+            self.agents.extend(new for new in found.agents if not any(new.agent is agent for agent in known))
+            self.failures.extend(found.failures)
+        if not self.agents and not self.failures:
+            problem = f"there is no agent in any of its {len(files)} .py files" if files else "it has no .py files"
+            raise self.error(problem, "`gaia-bridge new agent NAME` writes an agent into the current folder")
+
+    def load_module(self, name: str, attribute: str | None) -> None:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise self.error("it is neither module:Class, nor a file, a folder or an installed agent")
+        put_first_on_path(self.root)
+        self.load_from(self.import_module(name), name, attribute)
+
+    def load_entry_point(self, entry: EntryPoint) -> None:
+        module = self.import_module(entry.module)
+        self.add(self.attribute(module, entry.attr), entry.name, clean_name(entry.name))
+
+    def load_from(self, module: ModuleType, place: str, attribute: str | None) -> None:
+        """Load one attribute of a module, or all its agent classes."""
+        if attribute is not None:
+            self.add(self.attribute(module, attribute), f"{place}:{attribute}")
+            return
+        self.load_all(module, place)
+        if not self.agents and not self.failures:
+            raise self.error(f"{place} defines no agent class", _hint_without_classes(module, place))
+
+    def load_all(self, module: ModuleType, place: str) -> None:
+        """Load the bridges of a module; else its agent classes, its agents, its servers, or its decorated functions."""
+        if names := self.contain("looking through it", lambda: bridges(module)):
+            for name in names:
+                self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
+        elif classes := self.contain("looking through it", lambda: agent_classes(module)):
+            self.load_classes(classes, place)
+        elif self.takes_instances and (names := self.contain("looking through it", lambda: agent_instances(module))):
+            for name in names:
+                self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
+        elif servers := self.contain("looking through it", lambda: mcp_servers(module)):
+            for name in servers:
+                self.add(vars(module)[name], f"{place}:{name}")
+        elif self.contain("looking through it", lambda: has_decorated_members(module)):
+            self.add(self.contain("reading its functions", lambda: ModuleFunctions(module)), place)
+
+    def load_classes(self, classes: list[type], place: str) -> None:
+        for cls in classes:
+            try:
+                self.add(cls, f"{place}:{cls.__qualname__}")
+            except AgentLoadError as error:
+                self.failures.append(error)
+
+    def add(self, target: Any, reference: str, name: str | None = None) -> None:
+        """Build the agent that `target` is, or makes, and keep it."""
+        agent = self.build(target)
+        self.agents.append(LoadedAgent(name or name_of(agent), agent, reference))
+
+    def build(self, target: Any) -> Publishable:
+        if inspect.isclass(target):
+            agent: Any = self.build_class(target)
+        elif is_marked(target):
+            agent = self.contain("reading it", lambda: ModuleFunctions(target))
+        elif callable(target) and self.missing(target):
+            agent = self.made_by(target)
+        else:
+            agent = target
+        self.check_methods(agent)
+        if not (is_mcp_server(agent) or is_bridge(agent)):
+            self.contain("reading it", lambda: parts_of(agent))
+        return agent
+
+    def made_by(self, factory: Callable[[], Any]) -> Any:
+        """What a factory makes; what it makes by a coroutine is made on the event loop that the agent will run on."""
+        made = self.contain("calling it", factory)
+        name = getattr(factory, "__qualname__", type(factory).__qualname__)
+        if inspect.isawaitable(made) and self.missing(made):
+            made = self.awaited(made, name)
+        if problem := no_agent_made(made):
+            raise self.error(f"{name}() returned {problem[0]}", problem[1])
+        return made
+
+    def awaited(self, coming: Awaitable[Any], name: str) -> Any:
+        loop, seconds = OwnLoop(name), self.limits.factory_timeout
+        try:
+            made = loop.run(coming, seconds, self.limits.farewell)
+        except FactoryTimeout:
+            problem = f"{name}() has not returned within {seconds:g} s"
+            raise self.error(problem, "it may connect to something later, when a tool first needs it") from None
+        except BaseException as error:  # noqa: B036 - the boundary: see the package's description
+            raise self.failure("awaiting it", error) from error
+        if is_marked(function := made):
+            made = self.contain("reading it", lambda: ModuleFunctions(function))
+        if not no_agent_made(made) and not self.missing(made) and not is_bridge(made) and not loop.keep_with(made):
+            problem = f"{kind_of(made)} takes no attributes, so that it cannot be known which event loop it was made on"
+            raise self.error(problem, "make it in a function that is not async, or give its class no __slots__")
+        return made
+
+    def build_class(self, cls: type) -> object:
+        self.check_methods(cls)
+        if abstract_methods(cls):
+            raise self.error(f"class {_abstract(cls)}")
+        if arguments := required_arguments(cls):
+            problem = f"the constructor of {cls.__qualname__} needs arguments: {', '.join(arguments)}"
+            raise self.error(problem, "name an instance, or a function without arguments that makes one")
+        return self.contain(f"building {cls.__qualname__}", lambda: construct(cls))
+
+    def check_methods(self, target: object) -> None:
+        if inspect.iscoroutine(target):
+            target.close()
+        if missing := self.missing(target):
+            raise self.error(f"{kind_of(target)} is not an agent: it has no {' and no '.join(missing)}")
+
+    def missing(self, target: object) -> list[str]:
+        return self.contain("looking at it", lambda: missing_methods(target))
+
+    def attribute(self, module: ModuleType, dotted: str) -> object:
+        """Look up `Class` or `Outer.Inner`."""
+        if not all(part.isidentifier() for part in dotted.split(".")):
+            raise self.error(f"{dotted!r} is no name", "write module:Class or file.py:Class")
+        value: object = module
+        for part in dotted.split("."):
+            found = self.contain(f"looking up {part}", _getter(value, part))
+            if found is _MISSING:
+                raise self.error(f"{kind_of(value)} has no attribute {part!r}", _hint_for_attribute(value, part))
+            value = found
+        return value
+
+    def import_module(self, name: str) -> ModuleType:
+        importlib.invalidate_caches()
+        try:
+            return importlib.import_module(name)
+        except BaseException as error:  # noqa: B036 - the boundary: see the package's description
+            if isinstance(error, ModuleNotFoundError) and is_about(error, name):
+                raise self.error(f"there is no module {error.name!r}", self.hint_for_module()) from error
+            raise self.failure("importing it", error) from error
+
+    def import_file(self, path: Path) -> ModuleType:
+        """Import a file: as the module that it is where it lies in a package, else by itself."""
+        folder, name = split_package(path)
+        put_first_on_path(folder)
+        if folder == path.parent:
+            return self.contain("importing it", lambda: import_single_file(path))
+        module = self.import_module(name)
+        if module.__file__ is None or not os.path.samefile(module.__file__, path):
+            problem = f"it imports as {module.__name__!r}, and that is already {module.__file__}"
+            raise self.error(problem, "give its package another name")
+        return module
+
+    def installed(self, name: str) -> EntryPoint | None:
+        """The installed agent of that name, if there is one."""
+        offered = {entry.value: entry for entry in _entry_points(group=ENTRY_POINT_GROUP, name=name)}
+        if len(offered) > 1:
+            raise self.error("several installed agents have this name", f"choose one of {', '.join(sorted(offered))}")
+        return next(iter(offered.values()), None)
+
+    def hint_for_module(self) -> str:
+        if os.path.isfile(self.path(self.reference)):
+            return "an agent's file ends in .py"
+        files = (file.removesuffix(".py") for file in _files_beside(self.root / self.reference))
+        known = (*_entry_points(group=ENTRY_POINT_GROUP).names, *files)
+        return did_you_mean(self.reference, known) or f"looked in {self.root}, then where Python looks"
+
+    def contain(self, doing: str, call: Callable[[], T]) -> T:
+        """Run code of the agent's author."""
+        try:
+            return call()
+        except BaseException as error:  # noqa: B036 - the boundary: see the package's description
+            raise self.failure(doing, error) from error
+
+    def failure(self, doing: str, error: BaseException) -> AgentLoadError:
+        return self.error(*describe_fault(doing, error))
+
+    def error(self, problem: str, hint: str = "") -> AgentLoadError:
+        return AgentLoadError(self.reference, one_line(problem), one_line(hint))
+
+
+class _Shipped(_Search):
+    """The search for an agent that ships with the bridge, also where its entry point is not installed."""
+
+    def follow(self) -> None:
+        for entry in _entry_points(group=ENTRY_POINT_GROUP, name=self.reference):
+            if entry.dist is not None and entry.dist.name == _DISTRIBUTION:
+                return self.load_entry_point(entry)
+        from importlib.metadata import EntryPoint
+
+        return self.load_entry_point(EntryPoint(self.reference, SHIPPED_AGENTS[self.reference], ENTRY_POINT_GROUP))
+
+
+class _InWindows(_Search):
+    """The search for one that ships with the bridge, and works in the folder of whoever asks."""
+
+    def follow(self) -> None:
+        from importlib.metadata import EntryPoint
+
+        self.load_entry_point(EntryPoint(self.reference, WINDOW_AGENTS[self.reference], ENTRY_POINT_GROUP))
+
+
+class _FileInFolder(_Search):
+    """The search in one file of a folder, where it is no error to have no agent.
+
+    What such a file has built is mostly of a class that another one defines, which is published by itself.
+    """
+
+    takes_instances = False
+
+    def __init__(self, reference: str, root: Path, file: Path) -> None:
+        super().__init__(reference, root)  # which calls no factory
+        self.file = file
+
+    def follow(self) -> None:
+        self.load_all(self.import_file(self.file), self.reference)
+        if not self.agents and not self.failures:
+            logger.info("%s: skipped, it defines no agent", self.reference)
+
+
+def _is_folder(reference: str) -> bool:
+    return os.sep in reference or reference in {".", ".."} or reference.startswith("~")
+
+
+def _files_beside(path: Path) -> list[str]:
+    """The Python files in the folder of a path, by their names."""
+    return sorted(file.name for file in path.parent.glob("*.py"))
+
+
+def _getter(owner: object, name: str) -> Callable[[], object]:
+    return lambda: getattr(owner, name, _MISSING)
+
+
+def _abstract(cls: type) -> str:
+    """Says of a class what keeps it from being built."""
+    methods = abstract_methods(cls)
+    text = f"{cls.__qualname__} is abstract: it does not implement {', '.join(methods)}"
+    inherits = {*methods} == {*AGENT_METHODS} and vars(cls).keys().isdisjoint(methods)
+    return f"{text}; decorate its methods with @tool, or implement these" if inherits else text
+
+
+def _hint_without_classes(module: ModuleType, place: str) -> str:
+    if abstract := next(own_classes(module), None):
+        return _abstract(abstract)
+    expected = ", or ".join(" and ".join(methods) for methods in (AGENT_METHODS, MODEL_METHODS))
+    return (
+        f"decorate a function or a method with @tool (from gaia_bridge), or write a class with the methods {expected}"
+    )
+
+
+def _hint_for_attribute(owner: object, name: str) -> str:
+    public = [known for known in dir(owner) if not known.startswith("_")]
+    if hint := did_you_mean(name, public):
+        return hint
+    classes = [cls.__name__ for cls in agent_classes(owner)] if isinstance(owner, ModuleType) else []
+    return f"it defines {', '.join(classes)}" if classes else ""
+
+
+def _with_unique_names(found: Found, taken: set[str]) -> Found:
+    return replace(found, agents=tuple(_with_unique_name(agent, taken) for agent in found.agents))
+
+
+def _with_unique_name(agent: LoadedAgent, taken: set[str]) -> LoadedAgent:
+    name, number = agent.name, 1
+    while name in taken:
+        number += 1
+        name = f"{agent.name[: MAX_NAME - len(str(number)) - 1]}-{number}"
+    taken.add(name)
+    if number == 1:
+        return agent
+    logger.warning("%s: an agent named %r is there already, published as %r", agent.reference, agent.name, name)
+    return replace(agent, name=name)

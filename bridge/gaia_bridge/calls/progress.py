@@ -1,0 +1,68 @@
+"""Who hears how far the other side is with our requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gaia_bridge.calls.sent import own_id
+from gaia_bridge.model import Progress
+from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
+from gaia_bridge.text.json_types import JSON
+
+__all__ = ["ProgressReceivers", "Receive", "progress_params"]
+
+Receive = Callable[[Progress], None]
+"""Takes one report."""
+
+
+class ProgressReceivers:
+    """By the progress tokens of one connection, which are numbers."""
+
+    def __init__(self) -> None:
+        self._receivers: dict[int, Receive] = {}
+
+    def add(self, token: int, receive: Receive) -> None:
+        """Have the progress of a request reported, until it is forgotten."""
+        self._receivers[token] = receive
+
+    def forget(self, token: int) -> None:
+        """Nobody wants to know any longer."""
+        self._receivers.pop(token, None)
+
+    def tell(self, token: object, params: Mapping[str, Any]) -> None:
+        """A progress notification came. What is none, or about nothing of ours, is dropped.
+
+        Args:
+            token: What it is about, as it says.
+            params: Its parameters.
+        """
+        number = own_id(token)
+        receive = None if number is None else self._receivers.get(number)
+        progress = _number(params.get("progress"))
+        if receive is None or progress is None:
+            return
+        message = params.get("message")
+        text = message if isinstance(message, str) else None
+        receive(Progress(progress, _number(params.get("total")), text, forwarded_meta(params)))
+
+
+def progress_params(token: object, report: Progress) -> JSON:
+    """The parameters of a progress notification.
+
+    Args:
+        token: What it is about, as the side that made the request says.
+        report: What is reported.
+    """
+    params: JSON = {PROGRESS_TOKEN_KEY: token, "progress": report.progress}
+    if report.total is not None:
+        params["total"] = report.total
+    if report.message is not None:
+        params["message"] = report.message
+    if report.meta is not None:
+        params["_meta"] = report.meta
+    return params
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

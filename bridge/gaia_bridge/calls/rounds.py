@@ -1,0 +1,84 @@
+"""The rounds of a request whose result asks for something: it is made again until there is one that asks for nothing.
+
+MCP 2026-07-28, SEP-2322. Who is asked differs, and how; how the rounds go does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import anyio
+
+from gaia_bridge.calls.results.conversion import is_input_required
+from gaia_bridge.text.json_types import JSON, is_object
+
+__all__ = ["Question", "RoundsError", "play_rounds"]
+
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.25
+"""Seconds before a request is made again whose result asked nothing: it says "not yet", and must not become a storm."""
+
+
+class RoundsError(Exception):
+    """The questions of a server lead nowhere. The text continues a sentence that begins with its name."""
+
+
+class Question(NamedTuple):
+    """One thing that a result asks for."""
+
+    method: str
+    params: JSON
+
+
+Again = Callable[[JSON], Awaitable[JSON]]
+"""Makes the request again, with further parameters: `inputResponses` and `requestState`, where there are any."""
+
+Answer = Callable[[Mapping[str, Question]], Awaitable[JSON]]
+"""Answers the questions of one result, by their keys."""
+
+
+async def play_rounds(method: str, result: JSON, again: Again, answer: Answer, *, rounds: int, questions: int) -> JSON:
+    """Answer what a result asks, and make the request again, until there is a result that asks for nothing.
+
+    Args:
+        method: The request, for errors.
+        result: Its first result.
+        again: Makes it again.
+        answer: Answers the questions of one round.
+        rounds: How many there may be.
+        questions: How many there may be in one.
+
+    Raises:
+        RoundsError: There is no end to it, or what is asked makes no sense.
+    """
+    pause = _FIRST_PAUSE
+    for _ in range(rounds):
+        if not is_input_required(result):
+            return result
+        more: JSON = {}
+        if asked := _questions(method, result, questions):
+            more["inputResponses"] = await answer(asked)
+        else:
+            await anyio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        if "requestState" in result:
+            more["requestState"] = result["requestState"]
+        result = await again(more)
+    if is_input_required(result):
+        raise RoundsError(f"asked for input {rounds} times without coming to an end of {method}")
+    return result
+
+
+def _questions(method: str, result: JSON, most: int) -> dict[str, Question]:
+    asked: Any = result.get("inputRequests") or {}
+    if not is_object(asked) or len(asked) > most:
+        raise RoundsError(f"answered {method} with input requests that are no object, or more than {most}")
+    return {key: _question(method, item) for key, item in asked.items()}
+
+
+def _question(method: str, item: Any) -> Question:
+    asked, params = (item.get("method"), item.get("params")) if is_object(item) else (None, None)
+    if not isinstance(asked, str) or not (params is None or is_object(params)):
+        raise RoundsError(f"answered {method} with an input request that is none")
+    return Question(asked, params or {})

@@ -1,7 +1,0 @@
-"""Agents of this process as servers: reached like any other, without a socket."""
-
-from gaia_bridge.chaining.agent_transport import AgentTransport, DispatcherTransport
-from gaia_bridge.chaining.bridge_transport import BridgeTransport
-from gaia_bridge.chaining.published_agent import PublishedAgent, agent_named
-
-__all__ = ["AgentTransport", "BridgeTransport", "DispatcherTransport", "PublishedAgent", "agent_named"]

@@ -1,0 +1,245 @@
+"""A launch line as it is shown to the one who approves it: whole, exact, harmless to the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
+from gaia_bridge.config.launching.command_lines import launch_words
+from gaia_bridge.config.launching.launchers import program_name
+from gaia_bridge.config.launching.variables import changes_programs, reason_of
+from gaia_bridge.config.oauth_options import PUBLIC_OAUTH_KEYS
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.redaction import MASK, redacted
+
+__all__ = ["is_secret", "launch_line_text", "launch_warnings"]
+
+_TABLES: Final = (("env", "variable"), ("headers", "header"), ("oauth", "login"))
+"""The objects of an entry, and what one of their values is called."""
+
+_SECRET_NAME: Final = re.compile(
+    r"(?i)auth|cookie|credential|passw|passphrase|secret|session|token|(?:^|[_-])(?:key|pass|pat|pw|pwd|sig)s?(?:$|[_-])|key$"
+)
+"""Names of values that are secrets."""
+
+_SECRET_SHAPE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=-]{20,}")
+"""What nobody types, and what names no file: letters and digits without a dot, a blank or a colon."""
+
+_SCHEMES: Final = frozenset({"", "basic", "bearer", "token"})
+"""What may stand before a reference to a secret."""
+
+_PROGRAMS: Final = {
+    **dict.fromkeys(("sudo", "doas", "su", "pkexec", "runas"), "runs as another user"),
+    **dict.fromkeys(("rm", "rmdir", "shred", "dd", "mkfs", "del"), "deletes or overwrites files"),
+    **dict.fromkeys(("ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "telnet"), "connects to another machine"),
+    **dict.fromkeys(("curl", "wget"), "fetches from another machine"),
+    **dict.fromkeys(
+        ("sh", "bash", "dash", "zsh", "fish", "cmd", "powershell", "pwsh"),
+        "is a shell: it runs whatever its arguments say",
+    ),
+}
+_KEYS_AND_PASSWORDS: Final = re.compile(
+    r"(?:^|[/\\=:~])(?:\.ssh|\.aws|\.gnupg|\.netrc|\.kube|etc[/\\]shadow)(?:[/\\]|$)"
+)
+
+_WITH_VALUE: Final = frozenset(
+    {"--extra-index-url", "--index", "--index-url", "--python", "--registry", "--with", "-c", "-i", "-w"}
+)
+"""Options of package runners that are followed by a value."""
+
+_PINNED: Final = {
+    "npm": re.compile(r"@?[^@]+@v?\d+\.\d+\.\d+[\w.+-]*"),
+    "python": re.compile(r"[^=@]+(?:===?|@)v?\d+(?:\.\d+)*[\w.+!-]*|.+@[0-9a-f]{40}"),
+}
+"""One version of a package, and no other."""
+
+_RUNNERS: Final = {
+    ("npx",): ("npm", ("-p", "--package")),
+    ("bunx",): ("npm", ("-p", "--package")),
+    ("pnpx",): ("npm", ("--package",)),
+    ("pnpm", "dlx"): ("npm", ("--package",)),
+    ("yarn", "dlx"): ("npm", ("-p", "--package")),
+    ("npm", "exec"): ("npm", ("--package",)),
+    ("bun", "x"): ("npm", ("-p", "--package")),
+    ("uvx",): ("python", ("--from",)),
+    ("uv", "tool", "run"): ("python", ("--from",)),
+    ("pipx", "run"): ("python", ("--spec",)),
+}
+"""Programs that fetch a package and run it: what kind, and the options that name the package."""
+
+
+def launch_line_text(entry: JSON) -> str:
+    """What an entry would start or speak to: nothing is cut, and every character can be told.
+
+    Args:
+        entry: The entry as decoded; references not filled in, wrong types shown as JSON.
+
+    Returns:
+        One line or more. Values are masked where they are secrets by their name or shape; never those of variables that
+        decide what is run.
+    """
+    return "\n".join(_lines(entry))
+
+
+def is_secret(name: str, value: object) -> bool:
+    """Whether a value of an entry is a secret, by its name or its shape, and written there itself.
+
+    Args:
+        name: Its name: of a variable, a header, or an option.
+        value: The value; a reference is no secret.
+    """
+    return not changes_programs(name) and _masked(name, value) == MASK
+
+
+def launch_warnings(entry: JSON) -> list[str]:
+    """What to look at twice before approving an entry."""
+    found = [
+        f"{_exact(name)} is a file that is filled in; look at it as well: it is approved as it is now"
+        for name in referenced_files(entry, ("command", "args", "cwd", "url", "openapi", "proxy"))
+    ]
+    if isinstance(entry.get("proxy"), str):
+        found.append("'proxy' sees whom the server's requests go to, and all of them where the URL is plain http")
+    command = entry.get("command")
+    if not isinstance(command, str):
+        return found
+    words = launch_words(entry)
+    env = entry.get("env")
+    names = sorted(env) if is_object(env) else []
+    found += [
+        *_program_warnings(words),
+        *(f"{_exact(name)} {reason}" for name in names if (reason := reason_of(name))),
+        *(f"{_exact(word)} is where keys and passwords are" for word in words if _KEYS_AND_PASSWORDS.search(word)),
+        *_runner_warnings(words),
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _without_password(value: object) -> object:
+    """An address as it is, but for a password that is written there itself."""
+    if not isinstance(value, str):
+        return value
+    before, at, host = value.rpartition("@")
+    user, colon, password = before.partition("://")[2].partition(":") if "://" in before else before.partition(":")
+    if not at or not colon or not without_references(password).strip():
+        return value
+    return f"{value.partition('://')[0]}://{user}:{MASK}@{host}" if "://" in before else f"{user}:{MASK}@{host}"
+
+
+def _lines(entry: JSON) -> Iterator[str]:
+    if (document := entry.get("openapi")) is not None:
+        yield f"OpenAPI: {_exact(document)}"
+    if (url := entry.get("url")) is not None:
+        yield _exact(url)
+    if (proxy := entry.get("proxy")) is not None:
+        yield f"proxy: {_exact(_without_password(proxy))}"
+    if (agent := entry.get("agent")) is not None:
+        yield f"agent: {_exact(agent)}"
+    if (command := entry.get("command")) is not None:
+        args = entry.get("args")
+        words: list[Any] = [command, *args] if is_array(args) else [command] if args is None else [command, args]
+        yield " ".join(map(_exact, words))
+    if (kind := entry.get("type")) is not None:
+        yield f"type: {_exact(kind)}"
+    if (cwd := entry.get("cwd")) is not None:
+        yield f"in folder: {_exact(cwd)}"
+    yield from _table_lines(entry)
+    yield from _tool_lines(entry.get("tools"))
+    if (inherited := entry.get("inherit_env")) not in (None, False):
+        names: list[Any] = inherited if is_array(inherited) else ["all of yours" if inherited is True else inherited]
+        yield f"sees variables: {', '.join(map(_exact, names))}"
+
+
+def _table_lines(entry: JSON) -> Iterator[str]:
+    """The objects of an entry, a line for each value."""
+    for key, label in _TABLES:
+        table = entry.get(key)
+        if is_object(table):
+            for name, value in table.items():
+                known = (key == "oauth" and name in PUBLIC_OAUTH_KEYS) or (key == "env" and changes_programs(name))
+                yield f"{label}: {_exact(name)}={_exact(value) if known else _masked(name, value)}"
+        elif table is not None:
+            yield f"{key}: {_exact(table)}"
+
+
+def _tool_lines(part: object, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """What is made of tools and, four words down, of their arguments."""
+    if is_object(part) and len(path) < 4:
+        for key, inner in part.items():
+            yield from _tool_lines(inner, (*path, key))
+    elif part is not None:
+        shown = _masked_json(path[2], part) if path[3:] == ("default",) else _exact(part)
+        yield f"{' '.join(('tool:', *map(_exact, path)))}={shown}"
+
+
+def _masked_json(name: str, value: object) -> str:
+    """A JSON value without the texts in it that are secrets."""
+
+    def masked(part: object) -> Any:
+        if is_object(part):
+            return {key: masked(item) for key, item in part.items()}
+        if is_array(part):
+            return [masked(item) for item in part]
+        return MASK if isinstance(part, str) and _masked(name, part) == MASK else part
+
+    return MASK if (text := masked(value)) == MASK else _exact(text)
+
+
+def _exact(value: object) -> str:
+    """A word as a POSIX shell would read it; a character that is not printable is spelled out."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    if text.isprintable():
+        return shlex.quote(text)
+    return "$'" + text.encode("unicode_escape").decode("ascii").replace("'", "\\'") + "'"
+
+
+def _masked(name: str, value: object) -> str:
+    """A value as it is, unless it is a secret by its name or shape. A reference is none: it only says where one is."""
+    if not isinstance(value, str) or is_plain_reference(value):
+        return _exact(value)
+    rest = without_references(value).strip()
+    if rest.lower() in _SCHEMES:
+        return _exact(value)
+    secret = _SECRET_NAME.search(name) or _SECRET_SHAPE.fullmatch(rest) or redacted(line := f"{name}: {rest}") != line
+    return MASK if secret else _exact(value)
+
+
+def _program_warnings(words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        # `env sudo ...` and `sh -c "sudo ..."` count as well.
+        for part in re.split(r"[\s;|&]+", word):
+            program = program_name(part) if word is words[0] or "bin/" in part else part
+            if (meaning := _PROGRAMS.get(program)) and (word is words[0] or "shell" not in meaning):
+                yield f"{program} {meaning}"
+
+
+def _runner_warnings(words: Sequence[str]) -> Iterator[str]:
+    programs = (program_name(words[0]), *words[1:])
+    for runner, (kind, options) in _RUNNERS.items():
+        if programs[: len(runner)] != runner:
+            continue
+        for package in _packages(words[len(runner) :], options):
+            if not (package.startswith((".", "/", "~")) or _PINNED[kind].fullmatch(package)):
+                yield (
+                    f"{_exact(package)} is not pinned: {' '.join(runner)} fetches and runs whatever is the latest; "
+                    f"expected {_exact(package.rpartition('@')[0] or package)}{'@' if kind == 'npm' else '=='}VERSION"
+                )
+
+
+def _packages(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The packages that a runner is told to fetch: those its options name, or else its first argument."""
+    named = [value for option, value in pairwise(words) if option in options]
+    named += [word.partition("=")[2] for word in words if word.startswith(tuple(f"{option}=" for option in options))]
+    if named:
+        return named
+    skip = False
+    for word in words:
+        if skip or word.startswith("-"):
+            skip = not skip and word in _WITH_VALUE
+        else:
+            return [word]
+    return []

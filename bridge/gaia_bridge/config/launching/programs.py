@@ -1,0 +1,227 @@
+"""Which files of a project a launch line runs: the program, what is run by it, and what tells a runner what to run.
+
+Every word of the line is taken for a name, and every folder of the project that a word names for one that the program
+may change to: so `uv --directory sub run server.py`, `env -C sub ...` and `sh -c "cd sub && ..."` need no rule of their
+own. Where a line can run what none of its words names (`sh -c "$X"`, `python -c CODE`), nothing less than the whole
+folder is what was approved. What programs load in turn is beyond any look at a line, but for the modules that Python
+would find beside a script before all others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from gaia_bridge.config.launching.command_lines import launch_words
+from gaia_bridge.config.launching.launchers import program_name
+from gaia_bridge.config.launching.unnamed_programs import reason_for_whole_folder
+from gaia_bridge.config.launching.variables import changes_programs
+from gaia_bridge.text.json_types import JSON, is_object
+
+__all__ = ["Programs", "program_files", "programs_of", "works_in_folder"]
+
+_MANIFESTS: Final = {
+    **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), ("package.json",)),
+    **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),
+    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    **dict.fromkeys(("just",), ("justfile", "Justfile", ".justfile")),
+    "cargo": ("Cargo.toml",),
+    "deno": ("deno.json", "deno.jsonc"),
+    "docker": ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"),
+    "go": ("go.mod",),
+}
+"""Where runners look up what to run."""
+
+_FETCHERS: Final = frozenset({"bunx", "node", "npx", "pipx", "pnpx", "uvx"})
+"""Of these, those that run packages of a registry, or files that are named, wherever they are started."""
+
+_IN_FOLDERS: Final = ("__main__.py", "package.json", "index.js")
+"""What is run of a folder that is named."""
+
+_CHOOSING: Final = frozenset({"--directory", "--project", "--prefix", "--cwd", "-C", "--manifest-path", "--dir"})
+"""Options that name the folder that a runner works in."""
+
+_BETWEEN: Final = re.compile(r"[\s;|&=,:'\"()<>`]+")
+"""What stands between the names of files in one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
+
+_GLUED: Final = range(2, 6)
+"""How many characters an option of one dash may have before its value: `-Csub`, `-m` in `-Bmsub.server`."""
+
+_ENDINGS: Final = ("", ".py", ".js", ".mjs", ".cjs", ".ts")
+"""What programs add to a name."""
+
+_MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+"""A Python module: `sub.server`."""
+
+_REFERENCE: Final = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+
+_MOST_FOLDERS: Final = 32
+"""Folders that the words of one line may name; a line that names more is not looked into."""
+
+
+class Programs(Struct, frozen=True):
+    """What of a project an approval holds, beside the launch line.
+
+    Args:
+        files: The files that the line runs.
+        module_folders: Folders in which Python looks for modules first, so that a new one there would be run.
+        whole: The folder of which everything is held, if the line can run what it does not name.
+        reason: Why.
+    """
+
+    files: tuple[Path, ...] = ()
+    module_folders: tuple[Path, ...] = ()
+    whole: Path | None = None
+    reason: str = ""
+
+
+def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = None) -> Programs:
+    """What of a folder an entry's launch line runs: what lies in it or below, and links there.
+
+    The document of an API counts: it says what is sent where.
+
+    Args:
+        entry: An entry of a configuration file; its references are not filled in.
+        folder: The folder, in which relative paths of the line begin.
+        environ: Where variables that the line refers to are looked up; the process environment if not given.
+    """
+    if isinstance(document := entry.get("openapi"), str) and "://" not in document:
+        path = Path(os.path.normpath(folder / os.path.expanduser(document)))
+        return Programs((path,) if _lies_in(folder, path) and os.path.isfile(path) else ())
+    command, env, cwd = (entry.get(key) for key in ("command", "env", "cwd"))
+    if not isinstance(command, str):
+        return Programs()
+    texts = {name: text for name, text in env.items() if isinstance(text, str)} if is_object(env) else {}
+    known = {**(os.environ if environ is None else environ), **texts}
+    base = folder / os.path.expanduser(_filled(cwd, known)) if isinstance(cwd, str) else folder
+    words = [_filled(word, known) for word in launch_words(entry)]
+    deciding = [_filled(text, known) for name, text in texts.items() if changes_programs(name)]
+    names = dict.fromkeys(_names([_filled(command, known), *words, *deciding]))
+    bases, are_all = _bases(names, base, folder)
+    reason = reason_for_whole_folder(words) or ("" if are_all else f"it names more than {_MOST_FOLDERS} folders")
+    candidates = {path for inner in bases for path in _candidates(names, inner, words)}
+    candidates.update(path for name in {command, words[0]} for path in _looked_up(name, texts.get("PATH"), base))
+    files = sorted(path for path in candidates if os.path.isfile(path) and _lies_in(folder, path))
+    modules = {path.parent for path in files if path.suffix == ".py"}
+    if any(program_name(word).startswith(("python", "pypy")) for word in words):
+        modules.update(bases)
+    modules = {path for path in modules if _lies_in(folder, path)}
+    whole = (base if _lies_in(folder, base) else folder) if reason else None
+    return Programs(tuple(files), tuple(sorted(modules)), whole, reason)
+
+
+def program_files(entry: JSON, folder: Path) -> list[Path]:
+    """The files that an entry's launch line runs and that lie in a folder or below; see `programs_of`."""
+    return list(programs_of(entry, folder).files)
+
+
+def works_in_folder(entry: JSON, folder: Path) -> bool:
+    """Whether what an entry runs depends on the folder that it is started in, beside the paths that it names.
+
+    Args:
+        entry: An entry of a configuration file.
+        folder: The folder.
+    """
+    words = launch_words(entry)
+    if not words:
+        return False
+    program, args = program_name(words[0]), words[1:]
+    if "-m" in args[:-1] and program.startswith("python"):
+        module = os.path.join(folder, args[args.index("-m") + 1].replace(".", "/"))
+        return os.path.isdir(module) or os.path.isfile(f"{module}.py")
+    if program in _FETCHERS or not _CHOOSING.isdisjoint(word.partition("=")[0] for word in args):
+        return False
+    if (program == "uv" and "run" not in args) or (program == "docker" and "compose" not in args):
+        return False
+    return any((folder / name).is_file() for name in _MANIFESTS.get(program, ()))
+
+
+def _filled(text: str, known: Mapping[str, str]) -> str:
+    """A text with the variables in it filled in; other references stay, and so do those that lead nowhere."""
+    return _REFERENCE.sub(lambda found: known.get(found["name"]) or found["default"] or found[0], text)
+
+
+def _names(words: Sequence[str]) -> Iterator[str]:
+    """All that may be the name of a file, of a folder or of a module."""
+    for word in words:
+        pieces = [word, *_BETWEEN.split(word), *_shell_words(word)]
+        for piece in pieces:
+            yield piece
+            if re.match(r"-[^-]", piece):
+                yield from (piece[length:] for length in _GLUED if piece[length:])
+
+
+def _shell_words(word: str) -> Sequence[str]:
+    """The words of a line inside of a word: a name in quotes may have blanks."""
+    try:
+        return shlex.split(word) if re.search(r"\s", word) else ()
+    except ValueError:
+        return ()
+
+
+def _bases(names: Mapping[str, object], base: Path, folder: Path) -> tuple[list[Path], bool]:
+    """The folders in which a program may look for what it is given, and whether these are all."""
+    bases = [base]
+    for inner in bases:  # which grows meanwhile: `cd a && cd b`
+        for name in names:
+            path = _path(inner, name)
+            if path is not None and path not in bases and os.path.isdir(path) and _lies_in(folder, path):
+                if len(bases) == _MOST_FOLDERS:
+                    return bases, False
+                bases.append(path)
+    return bases, True
+
+
+def _path(base: Path, name: str) -> Path | None:
+    return Path(os.path.normpath(base / os.path.expanduser(name))) if name and "\0" not in name else None
+
+
+def _candidates(names: Mapping[str, object], base: Path, words: Sequence[str]) -> Iterator[Path]:
+    """What may be run below a folder."""
+    for program in set(map(program_name, words)) & _MANIFESTS.keys():
+        yield from (base / manifest for manifest in _MANIFESTS[program])
+    for name in names:
+        if (path := _path(base, name)) is None:
+            continue
+        if path.name:
+            yield from (path.with_name(path.name + ending) for ending in _ENDINGS)
+        yield from (path / inner for inner in _IN_FOLDERS)
+        yield from _installed(base, name)
+        if _MODULE.fullmatch(name):
+            yield from _of_module(base, name)
+
+
+def _of_module(base: Path, name: str) -> Iterator[Path]:
+    """What runs when a Python module is imported, or run: its packages, too."""
+    place = base
+    for part in name.split("."):
+        place /= part
+        yield from (place / "__init__.py", place.with_name(f"{part}.py"))
+    yield place / "__main__.py"
+
+
+def _installed(base: Path, name: str) -> Iterator[Path]:
+    """What `npx NAME` and its like run of a project before they fetch anything."""
+    package = name[:1] + name[1:].partition("@")[0]
+    yield from (base / "node_modules" / ".bin" / package, base / "node_modules" / package / "package.json")
+
+
+def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:
+    """What a bare name leads to where the entry says itself where programs are looked for."""
+    import shutil
+
+    if search is None or os.sep in command:
+        return
+    folders = os.pathsep.join(str(base / part) for part in search.split(os.pathsep))
+    if found := shutil.which(command, path=folders):
+        yield Path(os.path.normpath(found))
+
+
+def _lies_in(folder: Path, path: Path) -> bool:
+    return path.is_relative_to(folder) or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

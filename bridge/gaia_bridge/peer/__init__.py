@@ -1,1 +1,0 @@
-"""What both ends of a connection need, whichever is ours: the requests that are in flight, in both directions."""

@@ -1,0 +1,177 @@
+"""What a search for tools answers, whoever serves it. A search never raises: what is wrong with it is data, too.
+
+Tools are looked up by name in a mapping whose order is kept. Their definitions are MCP's, or have its fields:
+`name`, `description`, `inputSchema`, `annotations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from gaia_bridge.server.tool_search.patterns import Pattern, PatternError
+from gaia_bridge.text.json_types import JSON, is_object
+
+__all__ = [
+    "DEFAULT_LIMIT",
+    "MAX_LIMIT",
+    "Definition",
+    "Found",
+    "SearchError",
+    "as_limit",
+    "found",
+    "is_destructive",
+    "nothing_found",
+    "refused",
+    "search_by_pattern",
+    "search_text",
+    "summary",
+]
+
+Definition = Mapping[str, Any]
+
+DEFAULT_LIMIT: Final = 10
+"""Tools of one answer. More is more to read than a model needs to choose one."""
+
+MAX_LIMIT: Final = 50
+"""Tools of one answer, at most."""
+
+_ANYTHING: Final = ".*"
+
+_SUMMARY: Final = 150
+"""Characters of a description that say enough to choose a tool."""
+
+_SEARCHED: Final = 10_000
+"""Characters of a description that are searched; no tool says what it does in more."""
+
+
+class SearchError(ValueError):
+    """A search that cannot be done.
+
+    Args:
+        problem: What came, and what was expected.
+        suggestion: What to write instead.
+    """
+
+    def __init__(self, problem: str, suggestion: str) -> None:
+        super().__init__(problem)
+        self.suggestion = suggestion
+
+
+class Found(Struct, frozen=True):
+    """What a search found."""
+
+    by: str
+    """`pattern` or `query`."""
+    text: str
+    """What was looked for."""
+    total: int
+    """How many tools match."""
+    names: Sequence[str]
+    """Those among them that are told, in the order of the tools or the best first."""
+
+
+def as_limit(value: object) -> int:
+    """How many tools somebody wants who said `value`: at least 1, at most `MAX_LIMIT`, `DEFAULT_LIMIT` if unclear.
+
+    Models write `"3"`, `3.0`, `0` and `null` as well.
+    """
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return DEFAULT_LIMIT
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 1:  # nor is NaN
+        return DEFAULT_LIMIT
+    return int(min(value, MAX_LIMIT))
+
+
+def search_text(arguments: Mapping[str, Any], key: str) -> str | None:
+    """What is looked for, by an argument's name; `None` if it is not given.
+
+    Raises:
+        SearchError: It is no text.
+    """
+    value = arguments.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    raise SearchError(
+        f"{key} has to be text, got {type(value).__name__}", f'Write it as text, like {{"{key}": "file"}}'
+    )
+
+
+def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limit: object) -> Found:
+    """The tools with names or descriptions that a regular expression is found in, in their order.
+
+    Args:
+        tools: The tools by name.
+        pattern: The regular expression; anything matches if there is none.
+        limit: How many are told, as `as_limit` understands it.
+
+    Raises:
+        SearchError: The pattern is none.
+    """
+    pattern = pattern or _ANYTHING
+    try:
+        compiled = Pattern(pattern)
+    except PatternError as error:
+        raise SearchError(
+            str(error), "Use a simple pattern, such as 'file', 'read|write' or '^git_'; '.*' finds every tool"
+        ) from None
+    names = [
+        name
+        for name, definition in tools.items()
+        if compiled.matches(name) or compiled.matches(str(definition.get("description") or "")[:_SEARCHED])
+    ]
+    return Found("pattern", pattern, len(names), names[: as_limit(limit)])
+
+
+def is_destructive(definition: Definition) -> bool:
+    """Whether a tool says of itself that it may destroy something (MCP `annotations.destructiveHint`)."""
+    annotations = definition.get("annotations")
+    return is_object(annotations) and annotations.get("destructiveHint") is True
+
+
+def summary(name: str, definition: Definition) -> JSON:
+    """A tool in an answer: its name, the beginning of its description, and whether it is dangerous."""
+    description = " ".join(str(definition.get("description") or "").split())
+    shown = description if len(description) <= _SUMMARY else f"{description[:_SUMMARY]}..."
+    return {"name": name, "description": shown, "dangerous": is_destructive(definition)}
+
+
+def found(what: Found, tools: Iterable[JSON], message: str, **more: Any) -> JSON:
+    """The answer to a search that found something.
+
+    Args:
+        what: What it found.
+        tools: The tools that are told.
+        message: What to do with them.
+        **more: Further fields.
+    """
+    told = list(tools)
+    if len(told) < what.total:
+        message += f" {what.total - len(told):,} more match: search for something narrower, or with a higher limit."
+    return {
+        "status": "success",
+        what.by: what.text,
+        "total_matches": what.total,
+        "tools": told,
+        **more,
+        "message": message,
+    }
+
+
+def nothing_found(what: Found) -> JSON:
+    """The answer to a search that found nothing."""
+    return {
+        "status": "no_matches",
+        "message": f"No tool matches the {what.by} {what.text!r}",
+        "suggestion": "Try something broader: a single word such as 'file', 'read' or 'web', or the pattern '.*'",
+    }
+
+
+def refused(error: SearchError) -> JSON:
+    """The answer to a search that cannot be done."""
+    return {"status": "error", "error": str(error), "suggestion": error.suggestion}

@@ -1,0 +1,274 @@
+"""A source that offers what another one does, rewritten by the steps of a composition."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gaia_bridge.calls.results.conversion import error_result
+from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, FollowsRoots, Introducible, Source, Starts
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
+from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceKind, SourceStatus
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.sources.composition.offer import Offer, Offers
+from gaia_bridge.sources.composition.steps import KINDS, Kind, Step
+from gaia_bridge.text.escaping import printable
+
+__all__ = ["ComposedServer", "ComposedSource", "RunningSource", "composed", "innermost"]
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_LISTED_BY: Final[Mapping[str, Kind]] = {LIST_FIELDS[kind][0]: kind for kind in KINDS}
+"""What each method that lists something lists."""
+
+
+class RunningSource(Source, Protocol):
+    """A source that lives in a task of its own."""
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Live until cancelled."""
+        ...
+
+
+class _RunningServer(RunningSource, FollowsRoots, Introducible, Starts, Protocol):
+    """A source with all that a source may have beside."""
+
+
+class ComposedSource:
+    """Offers what a source does, rewritten. Implements `gaia_bridge.contract.Source`.
+
+    Args:
+        wrapped: The source.
+        steps: How its offer is rewritten, in this order.
+    """
+
+    def __init__(self, wrapped: RunningSource, steps: Sequence[Step]) -> None:
+        self.wrapped = wrapped
+        self._steps = tuple(steps)
+        self._composed: ServerFeatures | None = None
+        self._offers = Offers(wrapped.features, (), wrapped.kind)
+        self._reported: frozenset[tuple[str, str, str]] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """That of the source."""
+        return self.wrapped.name
+
+    @property
+    def kind(self) -> SourceKind:
+        """That of the source."""
+        return self.wrapped.kind
+
+    @property
+    def agent(self) -> object:
+        """The agent, if the source is one: it is known by this wherever it is not to be given to itself."""
+        return getattr(self.wrapped, "agent", None)
+
+    @property
+    def features(self) -> ServerFeatures:
+        """What the source offers now, rewritten."""
+        return self._current().features
+
+    @property
+    def status(self) -> SourceStatus:
+        """That of the source."""
+        return self.wrapped.status
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change, but for updates of resources that are not offered."""
+
+        def heard(change: Change) -> None:
+            if change.kind is not ChangeKind.RESOURCE_UPDATED or self._current().reads(change.uri):
+                listener(change)
+
+        return self.wrapped.listen(heard)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run the source until cancelled."""
+        await self.wrapped.run(task_status=task_status)
+
+    async def settle(self, *, listed_once: bool = False) -> None:
+        """Wait as the source does."""
+        await self.wrapped.settle(listed_once=listed_once)
+
+    async def learn(self) -> None:
+        """Wait as the source does."""
+        await self.wrapped.learn()
+
+    async def refresh(self) -> None:
+        """Have the source look again."""
+        await self.wrapped.refresh()
+
+    async def seek(self) -> None:
+        """Have the source look again."""
+        await self.wrapped.seek()
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        """Run a tool of the source.
+
+        Raises:
+            ProtocolError: No such tool is offered, or as the source raises it.
+        """
+        try:
+            own, arguments = await self._found(lambda: self._offer(request).tool(name, arguments))
+        except ToolError as error:
+            return error_result(str(error))
+        return await self.wrapped.call_tool(own, arguments, request)
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        """Fill in a prompt of the source.
+
+        Raises:
+            ProtocolError: No such prompt is offered, or as the source raises it.
+        """
+        own = await self._found(lambda: self._offer(request).prompt(name))
+        return await self.wrapped.get_prompt(own, arguments, request)
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        """Read a resource of the source.
+
+        Raises:
+            ResourceNotFoundError: It is not offered, or the source has nothing there.
+            ProtocolError: As the source raises it.
+        """
+        own = await self._found(lambda: self._offer(request).resource(uri))
+        return await self.wrapped.read_resource(own, request)
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        """Ask the source for suggestions.
+
+        Raises:
+            ProtocolError: What they are for is not offered, or as the source raises it.
+        """
+        if ref["type"] == "ref/prompt":
+            name: str = ref["name"]
+            ref = {**ref, "name": await self._found(lambda: self._offer(request).prompt(name))}
+        else:
+            uri: str = ref["uri"]
+            ref = {**ref, "uri": await self._found(lambda: self._offer(request).template(uri))}
+        return await self.wrapped.complete(ref, argument, context, request)
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Have the source serve a request whose method the bridge does not know.
+
+        What there is to be listed or read stays what is offered; what the method means beyond that, nobody here knows.
+
+        Raises:
+            ProtocolError: It is about a resource that is not offered, or as the source raises it.
+        """
+        if method == DIRECTORY_READ and self._offer(request).filters_resources:
+            raise ProtocolError(METHOD_NOT_FOUND, "of what is left of it, its lists tell")
+        if method == SKILLS_GET and not self._offer(request).has_skill(str(params.get("uri"))):
+            raise ProtocolError(INVALID_PARAMS, f"No skill is served at {params.get('uri')}")
+        if method != DIRECTORY_READ and method.startswith("resources/") and isinstance(uri := params.get("uri"), str):
+            await self._found(lambda: self._offer(request).resource(uri))
+        result = await self.wrapped.forward(method, params, request)
+        kind = _LISTED_BY.get(method)
+        return result if kind is None else self._offer(request).page(kind, result)
+
+    async def subscribe(self, uri: str) -> None:
+        """Subscribe to updates of a resource.
+
+        Raises:
+            ResourceNotFoundError: It is not offered.
+            RequestError: As the source raises it.
+        """
+        if not self._current().reads(uri):
+            raise ResourceNotFoundError(uri)
+        await self.wrapped.subscribe(uri)
+
+    async def unsubscribe(self, uri: str) -> None:
+        """End a subscription."""
+        await self.wrapped.unsubscribe(uri)
+
+    def _offer(self, request: ClientRequest) -> Offer:
+        """What is offered to the client of a request."""
+        return self._current().of_era(modern=request.modern)
+
+    def _current(self) -> Offers:
+        """What is offered now; made anew only when the source offers something else."""
+        features = self.wrapped.features
+        if features is not self._composed:
+            self._offers, self._composed = Offers(features, self._steps, self.kind), features
+            self._report(features)
+        return self._offers
+
+    def _report(self, features: ServerFeatures) -> None:
+        """Log what the composition leaves out, once."""
+        own = frozenset(features.left_out)
+        left_out = [item for item in self._offers.features.left_out if item not in own]
+        for item in left_out:
+            if (item.kind, item.name, item.reason) not in self._reported:
+                logger.warning("%s: %s", self.name, printable(f"{item.kind} {item.name!r} is left out: {item.reason}"))
+        self._reported = frozenset((item.kind, item.name, item.reason) for item in left_out)
+
+    async def _found(self, find: Callable[[], _T]) -> _T:
+        """What `find` finds; if it finds nothing, what it finds when the source has looked again.
+
+        Raises:
+            ProtocolError: As `find` does.
+        """
+        try:
+            return find()
+        except ProtocolError:
+            await self.wrapped.seek()
+            if not self.wrapped.features.settled:
+                await self.wrapped.learn()
+            return find()
+
+
+class ComposedServer(ComposedSource):
+    """Offers what a server does, rewritten, and is all else that a server is to its clients.
+
+    Args:
+        wrapped: The server.
+        steps: How its offer is rewritten, in this order.
+    """
+
+    def __init__(self, wrapped: _RunningServer, steps: Sequence[Step]) -> None:
+        super().__init__(wrapped, steps)
+        self._server = wrapped
+
+    def roots_changed(self, request: ClientRequest) -> None:
+        """Tell the server."""
+        self._server.roots_changed(request)
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Find out what the server says about itself in the era of this client."""
+        await self._server.meet(request)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a request is waiting for the server to start."""
+        return self._server.awaited
+
+    async def started(self) -> None:
+        """Wait until the server has started or failed to start."""
+        await self._server.started()
+
+
+def composed(source: RunningSource, steps: Sequence[Step]) -> RunningSource:
+    """The source as a composition has it; the same if there are no steps.
+
+    Args:
+        source: What is composed.
+        steps: How its offer is rewritten, in this order.
+    """
+    if not steps:
+        return source
+    if isinstance(source, FollowsRoots) and isinstance(source, Introducible) and isinstance(source, Starts):
+        return ComposedServer(source, steps)
+    return ComposedSource(source, steps)
+
+
+def innermost(source: Source) -> Source:
+    """The source itself, where one may be composed."""
+    return source.wrapped if isinstance(source, ComposedSource) else source

@@ -1,0 +1,264 @@
+"""What a source offers after all steps of its composition, and what the source itself calls what clients name. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
+from gaia_bridge.model import LeftOut, ServerFeatures, SourceKind
+from gaia_bridge.protocol.skills import files_of
+from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.sources.agent.envelope import without_envelope
+from gaia_bridge.sources.composition.steps import KINDS, Filtered, Kind, Layer, Step
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+
+__all__ = ["Offer", "Offers"]
+
+
+class Offers:
+    """What a source offers at one moment, composed, to clients of both eras.
+
+    Args:
+        features: What the source offers itself.
+        steps: The steps of the composition, in their order.
+        kind: What the source is.
+    """
+
+    def __init__(self, features: ServerFeatures, steps: Sequence[Step], kind: SourceKind) -> None:
+        own = [features] if features.other is None else [replace(features, other=None), features.other]
+        layers: list[list[Layer]] = [[] for _ in own]
+        offered = list(own)
+        for step in steps:
+            # What one era lacks may be there in the other.
+            unknown = tuple(step.unknown(_names(offered))) if _is_known(own) else ()
+            for era, of_era in enumerate(layers):
+                layer = step.applied(offered[era])
+                of_era.append(layer)
+                offered[era] = _without(layer.features, unknown)
+        self._offers = [
+            Offer(before, after, steps, of_era, in_envelopes=kind is SourceKind.AGENT)
+            for before, after, of_era in zip(own, offered, layers, strict=True)
+        ]
+        self._modern = [before.modern for before in own]
+        self.features = offered[0] if len(offered) == 1 else replace(offered[0], other=offered[1])
+        """All of it."""
+
+    def of_era(self, *, modern: bool) -> Offer:
+        """What is offered to clients of one era; see `ServerFeatures.for_era`.
+
+        Args:
+            modern: Whether they speak 2026-07-28 or later.
+        """
+        return self._offers[-1] if self._modern[-1] is modern else self._offers[0]
+
+    def reads(self, uri: str) -> bool:
+        """Whether clients of one of the eras can read a resource."""
+        return any(offer.reads(uri) for offer in self._offers)
+
+
+class Offer:
+    """What a source offers to clients of one era, composed.
+
+    Args:
+        own: What it offers itself.
+        features: What it offers after all steps.
+        steps: The steps.
+        layers: What each made of what was there before it.
+        in_envelopes: Whether the arguments of calls may come in envelopes, as those of agents' tools.
+    """
+
+    def __init__(
+        self,
+        own: ServerFeatures,
+        features: ServerFeatures,
+        steps: Sequence[Step],
+        layers: Sequence[Layer],
+        *,
+        in_envelopes: bool,
+    ) -> None:
+        self._in_envelopes = in_envelopes
+        self._own = own
+        self._features = features
+        self._layers = tuple(reversed(layers))
+        self._tools = {tool["name"]: tool for tool in features.tools}
+        self._prompts = frozenset(prompt["name"] for prompt in features.prompts)
+        self._filters = [
+            step for step in steps if isinstance(step, Filtered) and not step.kinds.isdisjoint(_READ_BY_URI)
+        ]
+        self._reading = _Reading(own, features) if self._filters else None
+
+    def tool(self, name: str, arguments: JSON) -> tuple[str, JSON]:
+        """What the source calls a tool, and the arguments for it.
+
+        Args:
+            name: What clients call it.
+            arguments: What the client gives.
+
+        Raises:
+            ProtocolError: No such tool is offered.
+            ToolError: The tool is offered without one of the arguments.
+        """
+        if name not in self._tools:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
+        own = name
+        if self._in_envelopes and "kwargs" in arguments:
+            properties = self._tools[name]["inputSchema"].get("properties")
+            takes_kwargs = is_object(properties) and "kwargs" in properties
+            arguments = without_envelope(arguments, takes_kwargs=takes_kwargs)
+        for layer in self._layers:
+            if (call := layer.calls.get(own)) is not None:
+                own, arguments = call.name, call.arguments(name, arguments)
+        return own, arguments
+
+    def prompt(self, name: str) -> str:
+        """What the source calls a prompt.
+
+        Raises:
+            ProtocolError: No such prompt is offered.
+        """
+        if name not in self._prompts:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
+        for layer in self._layers:
+            name = layer.prompts.get(name, name)
+        return name
+
+    @property
+    def filters_resources(self) -> bool:
+        """Whether some of what can be read may have been taken away."""
+        return self._reading is not None
+
+    def has_skill(self, uri: str) -> bool:
+        """Whether a skill may be asked for: it is offered, or in no list of a source without filters."""
+        if any(entry["uri"] == uri for entry in self._features.skills):
+            return True
+        return self._reading is None and all(entry["uri"] != uri for entry in self._own.skills)
+
+    def reads(self, uri: str) -> bool:
+        """Whether clients can read a resource.
+
+        Without a filter of resources, the source decides. Otherwise what it lists is read if it is still listed, and
+        what it does not list if a template that is still listed describes it and no filter is against its URI.
+        """
+        if self._reading is None or uri in self._reading.resources:
+            return True
+        if uri in self._reading.gone or not all(step.permits("resource", uri) for step in self._filters):
+            return False
+        return uri in self._reading.of_skills or self._reading.describes(uri)
+
+    def resource(self, uri: str) -> str:
+        """The same URI.
+
+        Raises:
+            ResourceNotFoundError: Clients cannot read it.
+        """
+        if not self.reads(uri):
+            raise ResourceNotFoundError(uri)
+        return uri
+
+    def template(self, uri: str) -> str:
+        """The same template, or resource, as it was listed.
+
+        Raises:
+            ResourceNotFoundError: It is not offered.
+        """
+        if self._reading is None or uri in self._reading.templates or uri in self._reading.resources:
+            return uri
+        raise ResourceNotFoundError(uri)
+
+    def page(self, kind: Kind, page: JSON) -> JSON:
+        """A page that the source was asked for, with what of it is offered.
+
+        Args:
+            kind: What it lists.
+            page: The page, as it came.
+        """
+        listed, (_, field) = KINDS[kind], LIST_FIELDS[kind]
+        if not is_array(items := page.get(field)):
+            return page
+        offered = self._by_own_names(kind)
+        keys = [key for item in items if is_object(item) and isinstance(key := item.get(listed.key), str)]
+        return {**page, field: [offered[key] for key in keys if key in offered]}
+
+    def _by_own_names(self, kind: Kind) -> Mapping[str, Mapping[str, Any]]:
+        """What is offered of a kind, by what the source calls it."""
+        listed = KINDS[kind]
+        found: dict[str, Mapping[str, Any]] = {}
+        for item in getattr(self._features, listed.field):
+            name: str = item[listed.key]
+            for layer in self._layers:
+                if kind == "tool":
+                    name = layer.calls[name].name if name in layer.calls else name
+                elif kind == "prompt":
+                    name = layer.prompts.get(name, name)
+            found[name] = item
+        return found
+
+
+_READ_BY_URI: frozenset[Kind] = frozenset({"resource", "resource template", "skill"})
+
+
+class _Template(Struct, frozen=True):
+    pattern: UriTemplate
+    literal: int
+    """Characters that are no expressions: of templates that describe a URI, the most particular has most."""
+    is_offered: bool
+
+
+class _Reading:
+    """The URIs that a source lists, and what filters left of them."""
+
+    def __init__(self, own: ServerFeatures, features: ServerFeatures) -> None:
+        self.resources = frozenset(item["uri"] for item in features.resources)
+        self.of_skills = _files(features)
+        """The files of skills that are offered."""
+        listed = frozenset(item["uri"] for item in own.resources)
+        self.gone = (listed - self.resources) | (_files(own) - self.of_skills - self.resources)
+        self.templates = frozenset(item["uriTemplate"] for item in features.templates)
+        self._parsed = [
+            _Template(pattern, _literal(text), text in self.templates)
+            for text in dict.fromkeys(item["uriTemplate"] for item in own.templates)
+            if (pattern := _parsed(text)) is not None
+        ]
+
+    def describes(self, uri: str) -> bool:
+        """Whether the template that describes a URI is offered: the most particular one, where several do."""
+        found = [template for template in self._parsed if template.pattern.matches(uri)]
+        most = max((template.literal for template in found), default=0)
+        return bool(found) and all(template.is_offered for template in found if template.literal == most)
+
+
+def _files(features: ServerFeatures) -> frozenset[str]:
+    return frozenset(file["uri"] for entry in features.skills for file in files_of(entry))
+
+
+def _parsed(text: str) -> UriTemplate | None:
+    try:
+        return UriTemplate(text)
+    except UriTemplateError:
+        return None
+
+
+def _literal(text: str) -> int:
+    """How many characters of a template are in no expression."""
+    return sum(len(part.partition("}")[2] if number else part) for number, part in enumerate(text.split("{")))
+
+
+def _names(offered: Iterable[ServerFeatures]) -> dict[Kind, Collection[str]]:
+    return {
+        kind: {item[listed.key] for features in offered for item in getattr(features, listed.field)}
+        for kind, listed in KINDS.items()
+    }
+
+
+def _is_known(own: Iterable[ServerFeatures]) -> bool:
+    """Whether it is known what there is: a server that was not reached yet, or failed, declares nothing."""
+    return all(features.settled and (features.declared is None or bool(features.declared)) for features in own)
+
+
+def _without(features: ServerFeatures, unknown: tuple[LeftOut, ...]) -> ServerFeatures:
+    return replace(features, left_out=(*features.left_out, *unknown)) if unknown else features

@@ -1,0 +1,253 @@
+"""A function whose signature is understood: what arguments it takes, as JSON Schema, and what it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
+
+from gaia_bridge.calls.request_context import RequestContext, get_request_context
+from gaia_bridge.errors import ToolError
+from gaia_bridge.sources.functions.docstrings import Docstring
+from gaia_bridge.sources.functions.generators import Gathering, as_drained, drained, is_generator_function
+from gaia_bridge.sources.functions.signatures import (
+    called_function,
+    described_function,
+    is_context,
+    may_be_none,
+    name_of,
+    no_schema,
+    parameters_of,
+    type_hints,
+)
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_object
+
+if TYPE_CHECKING:
+    from gaia_bridge.sources.functions.pydantic_schemas import ArgumentReader, ResultWriter
+
+__all__ = ["RESULT", "TypedFunction", "then"]
+
+RESULT: Final = "result"
+"""The one property of the structured content of what is no object, since MCP wants one. FastMCP names it so, too."""
+
+_TAKEN_FOR_CONTENT: Final = frozenset({"content", "resultType", "type"})
+"""What MCP's results and blocks of content have, and an author's own type may have, too."""
+_WRAPPERS: Final = (Awaitable, Coroutine)
+
+
+class TypedFunction:
+    """A function or bound method that is called with a JSON object of named arguments.
+
+    Args:
+        function: The function: plain, a coroutine function or a generator function; a `functools.partial`, or an
+            object with `__call__`.
+        what: What it is published as, for messages: `tool 'greet'`.
+
+    Raises:
+        TypeError: It cannot be called with named arguments, or its types have no JSON Schema.
+    """
+
+    def __init__(self, function: Callable[..., Any], what: str) -> None:
+        self.function = function
+        self.what = what
+        self.docstring = Docstring.of(described_function(function))
+        parameters = parameters_of(function, what)
+        hints = type_hints(function, what)
+        self._contexts = tuple(name for name, hint in hints.items() if name in parameters and is_context(hint))
+        self._needs_request = not all(may_be_none(hints[name]) for name in self._contexts)
+        self._parameters = {
+            name: parameter.replace(annotation=hints.get(name, parameter.empty))
+            for name, parameter in parameters.items()
+            if name not in self._contexts
+        }
+        self._returns: Any = hints.get("return", Any)
+
+    def calling(self, function: Callable[..., Any]) -> TypedFunction:
+        """The same for the method of another object; what is known of its types is shared."""
+        other = copy(self)
+        other.function = function
+        return other
+
+    @property
+    def _annotated_texts(self) -> Mapping[str, str]:
+        """Descriptions by `Annotated[int, "how many"]`."""
+        found: dict[str, str] = {}
+        for name, parameter in self._parameters.items():
+            texts = [item for item in getattr(parameter.annotation, "__metadata__", ()) if isinstance(item, str)]
+            if texts:
+                found[name] = texts[0]
+        return found
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.function)
+
+    @property
+    def raw_function(self) -> Callable[..., Any]:
+        """The function itself, as pydantic's `validate_call` names it."""
+        return self.function
+
+    def __call__(self, /, **arguments: Any) -> Any:
+        """Call the function with named arguments, which are checked and converted; returns as `call` does.
+
+        Raises:
+            ValidationError: They do not fit; pydantic's, a `ValueError`.
+        """
+        return self.invoke(self.arguments(arguments))
+
+    def published(self, given: Mapping[str, Any]) -> Any:
+        """Call the function with JSON arguments; returns its `result`, or an awaitable of it.
+
+        Raises:
+            ToolError: The arguments do not fit.
+        """
+        return then(self.call(given), self.result)
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters that come from the client, with resolved annotations."""
+        return self._parameters
+
+    @cached_property
+    def input_schema(self) -> JSON:
+        """The JSON Schema of the arguments.
+
+        Raises:
+            TypeError: One of the types has none.
+        """
+        schema = self._reader.schema
+        for name, facts in schema.setdefault("properties", {}).items():
+            said = self._annotated_texts.get(name) or self.docstring.parameters.get(name)
+            if said is not None:
+                facts.setdefault("description", said)
+        return schema
+
+    @cached_property
+    def output_schema(self) -> JSON | None:
+        """The JSON Schema of structured content; `None` where the return type does not say what it is."""
+        schema = self._writer.schema
+        if schema is None:
+            return None
+        if self._wraps:
+            definitions = schema.pop("$defs", None)
+            wrapped: JSON = {"type": "object", "properties": {RESULT: schema}, "required": [RESULT]}
+            return wrapped if definitions is None else {**wrapped, "$defs": definitions}
+        # Not by a reference: many a client looks for the properties here.
+        return {"type": "object", **{key: item for key, item in schema.items() if key != "$ref"}, **_referred(schema)}
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert arguments to what the parameters are annotated with.
+
+        Raises:
+            ValidationError: They do not fit; pydantic's, a `ValueError`.
+        """
+        return self._reader(given)
+
+    def call(self, given: Mapping[str, Any]) -> Any:
+        """Call the function with JSON arguments.
+
+        Args:
+            given: The arguments.
+
+        Returns:
+            What the function returned, an awaitable of it, or what its generator came to.
+
+        Raises:
+            ToolError: The arguments do not fit; says which, what came and what was expected.
+        """
+        from pydantic import ValidationError
+
+        try:
+            arguments = self.arguments(given)
+        except ValidationError as error:
+            from gaia_bridge.sources.functions.pydantic_schemas import problems_of
+
+            raise ToolError(f"The arguments do not fit {self.what}:\n{problems_of(error, given)}") from None
+        return self.invoke(arguments)
+
+    def invoke(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the function with converted arguments; returns as `call` does."""
+        if self._contexts:
+            arguments = {**arguments, **dict.fromkeys(self._contexts, self._context())}
+        value: Any = self.function(**arguments)
+        if inspect.isgenerator(value):
+            return drained(cast("Generator[Any, None, Any]", value), self._gathering)
+        if inspect.isasyncgen(value):
+            return as_drained(cast("AsyncGenerator[Any, None]", value), self._gathering)
+        return value
+
+    def _context(self) -> RequestContext | None:
+        """The request; `None` outside of one, where all parameters that want it may be without."""
+        try:
+            return get_request_context()
+        except LookupError:
+            if self._needs_request:
+                raise
+            return None
+
+    def result(self, value: Any) -> Any:
+        """What the function returned, as JSON: with structured content where its return type promises some."""
+        plain = self._writer(value)
+        if self._writer.schema is None:
+            return plain
+        if is_object(value) and (self._wraps or not _TAKEN_FOR_CONTENT.isdisjoint(value)):
+            if not self._writer.accepts(value):  # a result of MCP, say, which the type does not know of
+                return plain
+        elif not self._wraps and (not is_object(plain) or _TAKEN_FOR_CONTENT.isdisjoint(plain)):
+            return plain
+        text = plain if isinstance(plain, str) else to_json(plain).decode()
+        content: list[JSON] = [] if plain is None else [{"type": "text", "text": text}]
+        return {"content": content, "structuredContent": {RESULT: plain} if self._wraps else plain}
+
+    def plain(self, value: Any) -> Any:
+        """What the function returned, as JSON."""
+        return self._writer(value)
+
+    @cached_property
+    def _reader(self) -> ArgumentReader:
+        from gaia_bridge.sources.functions.pydantic_schemas import SCHEMA_ERRORS, ArgumentReader
+
+        try:
+            return ArgumentReader(self.__name__, self._parameters)
+        except SCHEMA_ERRORS as problem:
+            raise no_schema(self.function, self.what, problem) from problem
+
+    @cached_property
+    def _gathering(self) -> Gathering:
+        return Gathering.of(self._returns)
+
+    @cached_property
+    def _writer(self) -> ResultWriter:
+        from gaia_bridge.sources.functions.pydantic_schemas import ResultWriter
+
+        returns = self._returns
+        if get_origin(returns) in _WRAPPERS:
+            returns = get_args(returns)[-1]
+        if is_generator_function(called_function(self.function)):
+            returns = self._gathering.type
+        return ResultWriter(Any if returns in (None, type(None)) else returns)
+
+    @cached_property
+    def _wraps(self) -> bool:
+        """Whether what the function returns is no object."""
+        schema = self._writer.schema or {}
+        return bool((_referred(schema) or schema).get("type") != "object")
+
+
+def _referred(schema: JSON) -> JSON:
+    """What a schema refers to; empty if it does not."""
+    reference: str | None = schema.get("$ref")
+    found: JSON = {} if reference is None else schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
+    return found
+
+
+def then(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """`convert` applied to a value, or to what an awaitable comes to."""
+    return _converted(value, convert) if inspect.isawaitable(value) else convert(value)
+
+
+async def _converted(value: Awaitable[Any], convert: Callable[[Any], Any]) -> Any:
+    return convert(await value)

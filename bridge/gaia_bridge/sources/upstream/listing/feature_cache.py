@@ -1,0 +1,235 @@
+"""What upstream servers offered last time, on disk, so that a bridge can list it before any of them has been started.
+
+One file for each launch line, named by its fingerprint, readable by its owner alone. It is a cache: whatever is wrong
+with a file or the folder means that nothing is known. What comes from it is checked again as if the server had sent it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge.calls.loop_guard.bridge_hops import came_through
+from gaia_bridge.client import Era, ServerHandshake
+from gaia_bridge.config.file_editor import make_private_folder
+from gaia_bridge.config.paths import home_folder
+from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
+from gaia_bridge.protocol.vocabulary import server_info
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, introduced, with_list
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.version import __version__
+
+__all__ = ["FeatureCache", "Remembered", "Unseen", "default_cache_folder"]
+
+logger = logging.getLogger(__name__)
+
+Unseen = tuple[ServerSpec, int | None, Path | None]
+"""A server that starts for the first time: its entry, its process, and the folder where its lists go."""
+
+_SUFFIX: Final = ".json"
+
+
+def default_cache_folder() -> Path | None:
+    """Where it lies: `~/.gaia/cache`; nowhere if this user has no home folder."""
+    try:
+        return home_folder() / ".gaia" / "cache"
+    except RuntimeError:
+        return None
+
+
+class Remembered(Struct, frozen=True):
+    """What is known of a server from last time."""
+
+    features: ServerFeatures
+    """What it offered, all of it, whatever the configuration permits."""
+    era: Era
+    """Which family of revisions it spoke."""
+    both: bool | None = None
+    """Whether it speaks the other one too, as far as that was tried."""
+
+
+class FeatureCache:
+    """The offers of all servers.
+
+    Args:
+        folder: Where they are kept; made when the first is stored. Nothing is kept if `None`.
+        limits: How large one may be, and how many are kept.
+    """
+
+    def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
+        self.folder = folder
+        """Where they are kept."""
+        self._limits = limits or UpstreamLimits()
+
+    async def load(self, fingerprint: str, name: str) -> Remembered | None:
+        """What is remembered of a launch line.
+
+        Args:
+            fingerprint: Of the launch line; letters and digits.
+            name: What the server is called here.
+        """
+        if self.folder is None:
+            return None
+        document = await anyio.to_thread.run_sync(self._read, self.folder / (fingerprint + _SUFFIX))
+        return None if document is None else _remembered(name, document)
+
+    async def store(self, fingerprint: str, remembered: Remembered, secrets: tuple[str, ...] = ()) -> None:
+        """Remember what a launch line led to; instead of what was known of it before. Never raises.
+
+        Args:
+            fingerprint: Of the launch line.
+            remembered: What to remember.
+            secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept, and neither is
+                that of another bridge, of which only this run knows what came through whom.
+        """
+        if self.folder is None:
+            return
+        features = remembered.features
+        if _of_bridge(features) or (
+            features.other is not None and _of_bridge(features.other)
+        ):  # the ids of bridges are those of this run
+            await self.forget(fingerprint)
+            return
+        content = json.dumps(_document(remembered), ensure_ascii=False)
+        # A server may say in a description what it was given in its environment.
+        if len(content) > self._limits.cache_bytes or any(_quoted(secret) in content for secret in secrets):
+            await self.forget(fingerprint)
+            return
+        data = content.encode(errors="surrogatepass")
+        await anyio.to_thread.run_sync(self._write, self.folder / (fingerprint + _SUFFIX), data)
+
+    async def forget(self, fingerprint: str) -> None:
+        """Remember nothing of a launch line."""
+        if self.folder is not None:
+            await anyio.to_thread.run_sync(_remove, self.folder / (fingerprint + _SUFFIX))
+
+    def _read(self, path: Path) -> JSON | None:
+        try:
+            with path.open("rb") as file:
+                data = file.read(4 * self._limits.cache_bytes + 1)
+            if len(data) > 4 * self._limits.cache_bytes:
+                return None
+            document: object = json.loads(data)
+            os.utime(path)  # used now: it is not among those that make room for others
+        except (OSError, ValueError, RecursionError) as error:
+            if not isinstance(error, FileNotFoundError):
+                logger.debug("%s is no use: %s", path, error)
+            return None
+        return document if is_object(document) and document.get("version") == __version__ else None
+
+    def _write(self, path: Path, data: bytes) -> None:
+        import tempfile
+
+        try:
+            make_private_folder(path.parent)
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                os.replace(temporary, path)
+            except BaseException:
+                _remove(Path(temporary))
+                raise
+            self._make_room(path.parent)
+        except OSError as error:
+            logger.debug("%s cannot be written: %s", path, error)
+
+    def _make_room(self, folder: Path) -> None:
+        """Keep what was used last. Also clears away what a process left behind that was killed while it wrote."""
+        found: list[tuple[float, Path]] = []
+        for entry in os.scandir(folder):
+            with suppress(OSError):  # another process may be faster
+                found.append((entry.stat().st_mtime, Path(entry.path)))
+        for _, path in sorted(found)[: -self._limits.cache_entries]:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _quoted(text: str) -> str:
+    """Text as it looks inside of a file."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _of_bridge(features: ServerFeatures) -> bool:
+    return any(came_through(definition) for listed in LISTS for definition in getattr(features, listed.field))
+
+
+def _document(remembered: Remembered) -> JSON:
+    other = remembered.features.other
+    return {
+        "version": __version__,
+        "era": remembered.era.value,
+        "both": remembered.both,
+        **_document_of(remembered.features),
+        "other": None if other is None else _document_of(other),
+    }
+
+
+def _document_of(features: ServerFeatures) -> JSON:
+    return {
+        "modern": features.modern,
+        "serverInfo": features.implementation or server_info(features.info),
+        "instructions": features.info.instructions,
+        "capabilities": features.declared or {},
+        **{listed.field: list(getattr(features, listed.field)) for listed in LISTS},
+        "pages": {
+            kind: [[page.cursor, page.keys, page.more] for page in pages] for kind, pages in features.pages.items()
+        },
+    }
+
+
+def _remembered(name: str, document: JSON) -> Remembered | None:
+    try:
+        era = Era(document.get("era"))
+    except ValueError:
+        return None
+    told = document.get("modern")
+    modern = told if isinstance(told, bool) else era is Era.MODERN
+    if (features := _features(name, document, modern=modern)) is None:
+        return None
+    other = document.get("other")
+    if is_object(other):
+        features = replace(features, other=_features(name, other, modern=not modern))
+    both = document.get("both")
+    return Remembered(features, era, both if isinstance(both, bool) else None)
+
+
+def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | None:
+    """What was offered in one era; `None` if that cannot be read."""
+    info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
+    lists: list[Any] = [document.get(listed.field) for listed in LISTS]
+    if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
+        return None
+    handshake = ServerHandshake(
+        revision="",
+        modern=modern,
+        info=info,
+        capabilities=capabilities,
+        instructions=instructions if isinstance(instructions, str) else None,
+    )
+    features = introduced(name, handshake)
+    for listed, items in zip(LISTS, lists, strict=True):
+        features = with_list(features, listed, items)
+    return replace(features, pages=_pages(document.get("pages")))
+
+
+def _pages(document: object) -> dict[str, tuple[ListPage, ...]]:
+    """How the lists were cut into pages; of a list where that cannot be read, the server is asked."""
+    found: dict[str, tuple[ListPage, ...]] = {}
+    for kind, pages in document.items() if is_object(document) else ():
+        with suppress(TypeError, ValueError):
+            found[kind] = tuple(ListPage(cursor, tuple(keys), dict(more)) for cursor, keys, more in pages)
+    return found

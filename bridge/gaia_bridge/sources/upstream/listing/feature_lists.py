@@ -1,0 +1,341 @@
+"""Builds `ServerFeatures` from what an upstream declares and lists. Pure.
+
+An invalid definition is left out, with a reason; the others are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gaia_bridge.calls.loop_guard.bridge_hops import came_through
+from gaia_bridge.client import ServerHandshake
+from gaia_bridge.client.lists import ReadPage
+from gaia_bridge.json_schema.validation import reference_problem, shape_problem
+from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo, ServerOptions
+from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
+from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
+from gaia_bridge.protocol.skills import SKILLS_EXTENSION, skill_labels
+from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
+from gaia_bridge.text.escaping import one_line, without_hidden
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+
+__all__ = [
+    "CAPABILITIES",
+    "EXTRAS",
+    "LISTS",
+    "ListedKind",
+    "changes",
+    "has_list",
+    "introduced",
+    "is_permitted",
+    "no_features",
+    "permitted",
+    "summary",
+    "with_list",
+    "with_lists_of",
+    "with_pages",
+]
+
+
+class ListedKind(Struct, frozen=True):
+    """One kind of definition."""
+
+    kind: str
+    """A key of `vocabulary.LIST_FIELDS`."""
+    capability: str
+    """The capability, or the extension, that a server with this list declares."""
+    field: str
+    """The field of `ServerFeatures` that holds the list."""
+    key: str
+    """The field that identifies a definition."""
+    change: ChangeKind
+
+
+LISTS: Final = (
+    ListedKind("tool", "tools", "tools", "name", ChangeKind.TOOLS),
+    ListedKind("prompt", "prompts", "prompts", "name", ChangeKind.PROMPTS),
+    ListedKind("resource", "resources", "resources", "uri", ChangeKind.RESOURCES),
+    ListedKind("resource template", "resources", "templates", "uriTemplate", ChangeKind.RESOURCES),
+    ListedKind("skill", SKILLS_EXTENSION, "skills", "uri", ChangeKind.RESOURCES),
+)
+"""Every list that a server may have."""
+
+_TEXTS: Final = ("title", "description")
+"""Fields of definitions and schemas that models and people read."""
+
+_DEFINITION_BYTES: Final = 256 * 1024
+"""The largest definition that is published."""
+
+_SKILL_BYTES: Final = 1024 * 1024
+"""The same for a skill, which lists up to 512 files."""
+
+_REASON: Final = 500
+"""Characters of a reason that a server gives."""
+
+CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
+"""The capabilities that `ServerFeatures.capabilities` may contain."""
+
+EXTRAS: Final = ("tasks", "extensions", "experimental")
+"""The capabilities that `ServerFeatures.extras` may contain."""
+
+
+def has_list(features: ServerFeatures, listed: ListedKind) -> bool:
+    """Whether a server declares that it has a list.
+
+    Args:
+        features: What it offers.
+        listed: Which list.
+    """
+    return listed.capability in features.capabilities or listed.capability in features.extras.get("extensions", {})
+
+
+def no_features(name: str) -> ServerFeatures:
+    """The features of a server that nothing is known of.
+
+    Args:
+        name: What the server is called here.
+    """
+    return ServerFeatures(info=ServerInfo(name=name, version=""), declared={})
+
+
+def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
+    """The features of a server whose lists were not read yet.
+
+    Args:
+        name: The configured name, used if the server does not send its own.
+        handshake: What the server sent, unchecked.
+    """
+    told, declared = handshake.info, _declared(handshake)
+
+    def text(key: str) -> str | None:
+        value = told.get(key)
+        return value if isinstance(value, str) else None
+
+    icons = told.get("icons")
+    info = ServerInfo(
+        name=text("name") or name,
+        version=text("version") or "",
+        title=text("title"),
+        description=text("description"),
+        instructions=None if handshake.instructions is None else without_hidden(handshake.instructions),
+        website_url=text("websiteUrl"),
+        icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
+    )
+    if info_problem(info) is not None:
+        info = replace(info, icons=(), website_url=None)
+    return ServerFeatures(
+        info=info,
+        capabilities=frozenset(item for item in CAPABILITIES if item in declared),
+        extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
+        declared=declared,
+        modern=handshake.modern,
+        implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
+    )
+
+
+def _declared(handshake: ServerHandshake) -> JSON:
+    """The valid capabilities that a server declares."""
+    declared: JSON = {}
+    for name, told in handshake.capabilities.items():
+        if told is not None and capability_problem(name, told) is None:
+            declared[name] = told
+        elif told is not None and name in CAPABILITIES:  # the server has the capability, although its value is invalid
+            declared[name] = {}
+    if handshake.modern:
+        declared.pop("tasks", None)  # an extension since 2026-07-28
+    return declared
+
+
+def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatures:
+    """The features with the lists of older features, as far as the server still declares them.
+
+    Args:
+        features: The new features.
+        old: The features that the lists are taken from.
+    """
+    kept: dict[str, Any] = {listed.field: getattr(old, listed.field) for listed in LISTS if has_list(features, listed)}
+    pages = {
+        listed.kind: old.pages[listed.kind]
+        for listed in LISTS
+        if listed.kind in old.pages and has_list(features, listed)
+    }
+    return replace(features, left_out=old.left_out, pages=pages, **kept)
+
+
+def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
+    """The features with those tools only that the configuration allows (`allowed_tools`, `disabled_tools`).
+
+    Args:
+        features: Everything that the server offers.
+        options: The server's own options.
+    """
+    if options.allowed_tools is None and not options.disabled_tools:
+        return features
+    return replace(features, tools=tuple(tool for tool in features.tools if is_permitted(tool["name"], options)))
+
+
+def is_permitted(tool: str, options: ServerOptions) -> bool:
+    """Whether the configuration allows a tool, named as the server names it."""
+    allowed = options.allowed_tools
+    return (allowed is None or tool in allowed) and tool not in options.disabled_tools
+
+
+def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[object], own: str = "") -> ServerFeatures:
+    """The features with one list replaced.
+
+    Args:
+        features: The features so far.
+        listed: Which list.
+        items: What the server listed, unchecked.
+        own: Our id: what came through ourselves is left out.
+    """
+    found: dict[str, JSON] = {}
+    kinds = (listed.kind, OUTPUT_PART) if listed.kind == "tool" else (listed.kind,)
+    left_out = [other for other in features.left_out if other.kind not in kinds]
+    for number, item in enumerate(items, 1):
+        if not is_object(item):
+            left_out.append(LeftOut(listed.kind, f"#{number}", "it is not an object"))
+            continue
+        definition = repaired(listed.kind, item)
+        key = str(item.get(listed.key, f"#{number}"))
+        ours = bool(own) and own in came_through(definition)
+        problem = "it came from this bridge itself" if ours else _refused(item) or _problem(listed.kind, definition)
+        if problem is None and key in found:
+            problem = f"another {listed.kind} has the same {listed.key}"
+        if problem is None and listed.kind == "tool":
+            definition, fault = with_portable_output(definition)
+            problem = _schema_problem(definition)
+            if problem is None and fault is not None:
+                left_out.append(LeftOut(OUTPUT_PART, key, fault))
+        if problem is None:
+            # What a skill says of itself is compared with its file, to the last character.
+            found[key] = definition if listed.kind == "skill" else _described_openly(definition)
+        else:
+            left_out.append(LeftOut(listed.kind, key, problem))
+    lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
+    return replace(features, left_out=tuple(left_out), **lists)
+
+
+def with_pages(
+    features: ServerFeatures, listed: ListedKind, pages: Sequence[ReadPage], own: str = ""
+) -> ServerFeatures:
+    """The features with one list replaced, and its division into pages.
+
+    Args:
+        features: The features so far.
+        listed: Which list.
+        pages: What the server listed, unchecked.
+        own: Our id: what came through ourselves is left out.
+    """
+    features = with_list(features, listed, [item for page in pages for item in page.items], own)
+    told: set[str] = set()
+    cut: list[ListPage] = []
+    for page in pages:
+        keys = [key for item in page.items if is_object(item) and isinstance(key := item.get(listed.key), str)]
+        new = tuple(key for key in dict.fromkeys(keys) if key not in told)
+        cut.append(ListPage(page.cursor, new, _sound(page.more)))
+        told.update(new)
+    return replace(features, pages={**features.pages, listed.kind: tuple(cut)})
+
+
+def _sound(more: JSON) -> JSON:
+    """The valid fields of a page other than its items."""
+    sound = {
+        name: value
+        for name, value in more.items()
+        if not (name in _SOUND and not _SOUND[name](value)) and name != "resultType"
+    }
+    meta = {key: value for key, value in sound.pop("_meta", {}).items() if key != SERVER_INFO_KEY}
+    return {**sound, "_meta": meta} if meta else sound
+
+
+_MAX_INTEGER: Final = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly (RFC 8259, section 6)."""
+
+_SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "nextCursor": lambda value: isinstance(value, str),
+    "ttlMs": lambda value: type(value) is int and 0 <= value <= _MAX_INTEGER,
+    "cacheScope": lambda value: value in ("public", "private"),
+    "_meta": is_object,
+}
+"""Checks of the fields of a list result."""
+
+
+def _described_openly(value: Any) -> Any:
+    """The definition without hidden characters in titles and descriptions. Names and URIs are not changed."""
+    if is_array(value):
+        return [_described_openly(item) for item in value]
+    if not is_object(value):
+        return value
+    return {
+        key: without_hidden(item) if key in _TEXTS and isinstance(item, str) else _described_openly(item)
+        for key, item in value.items()
+    }
+
+
+def _refused(item: JSON) -> str | None:
+    """Why whoever lists a definition does not offer it; `None` if it does."""
+    meta = item.get("_meta")
+    reason = meta.get(LEFT_OUT_KEY) if is_object(meta) else None
+    return one_line(reason, _REASON) if isinstance(reason, str) else None
+
+
+def _problem(kind: str, definition: JSON) -> str | None:
+    """Why a definition is left out, or `None`. The shape is checked first: it keeps the other checks cheap."""
+    problem = shape_problem(definition) or definition_problem(kind, definition)
+    most = _SKILL_BYTES if kind == "skill" else _DEFINITION_BYTES
+    if problem is None and (size := len(to_json(definition))) > most:
+        problem = f"it has {size:,} bytes; at most {most:,} are published"
+    return problem
+
+
+def _schema_problem(tool: JSON) -> str | None:
+    """Why the schemas of a tool cannot be published, or `None`."""
+    schemas = ((field, tool.get(field)) for field in ("inputSchema", "outputSchema"))
+    found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
+    return next((f"{field}: {text}" for field, text in found if text is not None), None)
+
+
+def summary(features: ServerFeatures) -> str:
+    """The number of definitions of each kind, in words."""
+    counts = {listed.kind: len(getattr(features, listed.field)) for listed in LISTS}
+    return (
+        ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count) or "no tools"
+    )
+
+
+def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
+    """The changes between two features, which listeners are told."""
+    kinds: dict[ChangeKind, None] = {}
+    for modern in (True, False):
+        kinds |= _changes(old.for_era(modern=modern), new.for_era(modern=modern))
+    return tuple(Change(kind) for kind in sorted(kinds, key=list(ChangeKind).index))
+
+
+def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]:
+    """The changes for clients of one era."""
+    kinds = {
+        listed.change: None
+        for listed in LISTS
+        if getattr(old, listed.field) != getattr(new, listed.field) or has_list(old, listed) != has_list(new, listed)
+    }
+    if skill_labels(old.skills) != skill_labels(new.skills):  # of which clients that know no skills have prompts
+        kinds[ChangeKind.PROMPTS] = None
+    return kinds if _introduction(old) == _introduction(new) else {**kinds, ChangeKind.INTRODUCTION: None}
+
+
+def _introduction(features: ServerFeatures) -> object:
+    """Everything about a server except its lists, to be compared."""
+    return (
+        features.info,
+        features.implementation,
+        features.capabilities,
+        features.extras,
+        features.declared,
+        features.settled,
+    )

@@ -1,0 +1,376 @@
+"""What one upstream server offers, from the cache and from its lists, and announcements of every change.
+
+The lists are read on every connection, and when the server announces changes. Clients are notified at a bounded rate,
+however often that happens.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection, Hashable
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio
+from msgspec.structs import replace
+
+from gaia_bridge.client import ServerHandshake
+from gaia_bridge.client.lists import ReadPage
+from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.client.transport_factory import secrets_of
+from gaia_bridge.config import fingerprint
+from gaia_bridge.contract import ChangeListener
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.json_schema.output_schemas import OutputSchemas
+from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, ServerSpec
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.meta import forwarded_meta
+from gaia_bridge.protocol.vocabulary import notification_problem
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered
+from gaia_bridge.sources.upstream.listing.feature_lists import (
+    LISTS,
+    changes,
+    has_list,
+    introduced,
+    no_features,
+    with_lists_of,
+    with_pages,
+)
+from gaia_bridge.sources.upstream.listing.freshness import outdated
+from gaia_bridge.sources.upstream.tool_transforms import transformed
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON
+
+__all__ = ["FeatureTracker", "HasLists"]
+
+logger = logging.getLogger(__name__)
+
+_ANNOUNCED: Final = {
+    "notifications/tools/list_changed": ChangeKind.TOOLS,
+    "notifications/prompts/list_changed": ChangeKind.PROMPTS,
+    "notifications/resources/list_changed": ChangeKind.RESOURCES,
+}
+
+
+class HasLists(Protocol):
+    """What is needed of a connection."""
+
+    handshake: ServerHandshake
+
+    async def list_pages(self, kind: str) -> list[ReadPage]:
+        """Read a list to its end."""
+        ...
+
+
+class FeatureTracker:
+    """The lists of one server, and the listeners for their changes.
+
+    Each list is read again as soon as it has to be, and not more often than every `refresh_interval`.
+
+    Args:
+        spec: Its entry in the configuration.
+        limits: How often lists are read and changes announced.
+        cache: Remembers the lists for the next run; `None` for no cache.
+        own: The id of this bridge; what came through the bridge itself is not offered.
+    """
+
+    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: FeatureCache | None, own: str = "") -> None:
+        self._spec = spec
+        self._limits = limits
+        self._cache = cache
+        self._own = own
+        self._fingerprint = fingerprint(spec)
+        self._everything = replace(no_features(spec.name), settled=False)  # whatever the configuration permits
+        self.outputs = OutputSchemas(f"upstream {spec.name!r}")
+        """The output schemas of its tools."""
+        self.published = transformed(self._everything, spec.options)
+        """What is offered now, and under which names."""
+        self._learnt = self._everything  # read last
+        self._in_era: dict[
+            bool | None, ServerFeatures
+        ] = {}  # what was read last in each era, by whether it is the modern one
+        self._fetched: ServerFeatures | None = None  # read, but not published yet
+        self._announced_at = -math.inf
+        self._remembered: Remembered | None = None
+        self.both: bool | None = None
+        """Whether the server speaks both eras, as far as both were tried."""
+        self._stale: set[ChangeKind] = set()
+        self._told: set[ChangeKind] = set()  # those of them that the server announced itself
+        self._read_at: dict[ChangeKind, float] = {}
+        self._looked_at: dict[ChangeKind, float] = {}  # when each was read because it was stale
+        self._news_at: dict[ChangeKind, float] = {}  # when a change of each was announced
+        self._other_is_new = False  # the other era told of its lists since those of this one were read
+        self._follows = False
+        self._caught_up = anyio.Event()
+        self._became_stale = anyio.Event()
+        self._listeners: dict[object, ChangeListener] = {}
+
+    @property
+    def features(self) -> ServerFeatures:
+        """What is offered right now."""
+        return self.published.features
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """Where the lists are kept for the next run; `None` if they are not."""
+        return None if self._cache is None else self._cache.folder
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change; returns an idempotent function that stops it."""
+        token = object()
+        self._listeners[token] = listener
+
+        def stop() -> None:
+            self._listeners.pop(token, None)
+
+        return stop
+
+    def announce(self, change: Change) -> None:
+        """Notify the listeners."""
+        for listener in tuple(self._listeners.values()):
+            listener(change)
+
+    def tell(self, method: str, params: JSON, client: Hashable = None) -> None:
+        """Pass a notification of the server that belongs to no request on to all clients, or to one alone."""
+        if "_meta" in params:
+            kept = forwarded_meta(params)
+            others = {key: value for key, value in params.items() if key != "_meta"}
+            params = others if kept is None else {**others, "_meta": kept}
+        if (problem := notification_problem(method, params)) is None:
+            self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params), client=client))
+        else:
+            logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
+
+    def adjust(self, spec: ServerSpec) -> None:
+        """Apply a new entry that leads to the same server."""
+        self._spec = spec
+        self._publish(self._everything)
+
+    async def recall(self) -> Remembered | None:
+        """Offer what the cache has of the last run. Returns the cached entry, if there is one."""
+        if self._cache is None:
+            return None
+        self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
+        if self._remembered is None:
+            return None
+        self._learnt = self._remembered.features
+        for told in filter(None, (self._learnt, self._learnt.other)):
+            self._in_era[told.modern] = replace(told, other=None)
+        self._publish(self._learnt)
+        return self._remembered
+
+    async def read(self, connection: HasLists) -> None:
+        """Read everything from a new connection, to be published once the server is ready.
+
+        Raises:
+            ConnectionLostError: The connection ended.
+        """
+        self._stale.clear()
+        self._told.clear()
+        known = with_lists_of(introduced(self._spec.name, connection.handshake), self._everything)
+        everything = frozenset(kind for kind in ChangeKind if kind.is_list)
+        self._fetched = await self._read_lists(connection, known, everything)
+        await self.remember(connection)
+
+    def connected(self) -> None:
+        """The server is ready: publish what was read, unless that would be too often."""
+        if self._fetched is not None and anyio.current_time() >= self._announced_at + self._limits.announce_interval:
+            self._publish_fetched()
+
+    async def follow(self, connection: HasLists) -> None:
+        """Publish what could not be published yet, and every change from then on; however many announcements of the
+        server come meanwhile, its lists are read once. Returns when the connection is lost.
+        """
+        if self._fetched is not None:
+            await anyio.sleep_until(self._announced_at + self._limits.announce_interval)
+            self._publish_fetched()
+        self._follows = True
+        try:
+            while await self._caught_up_with(connection):
+                pass
+        finally:
+            self._follows = False
+
+    async def _caught_up_with(self, connection: HasLists) -> bool:
+        """Read what is stale as soon as it may be read again; whether the connection still stands."""
+        while not (stale := self._due()):
+            self._became_stale = anyio.Event()
+            pause = min(map(self._due_at, self._stale), default=math.inf) - anyio.current_time()
+            with anyio.move_on_after(pause):
+                await self._became_stale.wait()
+        self._stale -= stale
+        told = self._told & stale
+        self._told -= stale
+        try:
+            features = await self._read_lists(connection, self._everything, stale)
+        except ConnectionLostError:
+            return False
+        self._looked_at |= dict.fromkeys(stale, anyio.current_time())
+        self._publish(features, announced=told)
+        self._caught_up.set()
+        self._caught_up = anyio.Event()
+        await self.remember(connection)
+        return True
+
+    def _due_at(self, kind: ChangeKind) -> float:
+        return self._looked_at.get(kind, -math.inf) + self._limits.refresh_interval
+
+    def _due(self) -> set[ChangeKind]:
+        """What is stale, and was not read just now."""
+        now = anyio.current_time()
+        return {kind for kind in self._stale if self._due_at(kind) <= now}
+
+    async def renew(self, usual: float, patience: float) -> None:
+        """Read old lists again.
+
+        Args:
+            usual: Seconds that they are trusted, if the server does not say; 0 where it is asked for what they lack.
+            patience: Seconds to wait for them; what comes later is announced.
+        """
+        if not self._follows:
+            return
+        now, at_least = anyio.current_time(), self._limits.refresh_interval
+        if found := outdated(self._learnt, self._read_at, now, usual, at_least=at_least):
+            caught_up = self._caught_up
+            self._stale |= found
+            self._became_stale.set()
+            with anyio.move_on_after(patience):
+                await caught_up.wait()
+
+    def notified(self, method: str, params: JSON) -> None:
+        """Handle a notification of the server that belongs to no request; it may be about its lists."""
+        if method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
+            self.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
+        elif (kind := _ANNOUNCED.get(method)) is not None:
+            self.look_again(kind)
+
+    def look_again(self, kind: ChangeKind) -> None:
+        """Mark a list as stale."""
+        self._stale.add(kind)
+        self._told.add(kind)
+        self._became_stale.set()
+
+    def hurry(self) -> None:
+        """Publish the next change at once, without the limit on the rate: its cause is no unstable server."""
+        self._announced_at = -math.inf
+
+    def withdraw(self) -> None:
+        """Offer nothing."""
+        self._fetched = None
+        self._publish(no_features(self._spec.name))
+        self._announced_at = -math.inf  # it only works again if somebody asks for that
+
+    def end(self) -> None:
+        """Offer nothing, and notify no listener: the caller knows, and the process may be ending."""
+        self._everything = no_features(self._spec.name)
+        self.published = transformed(self._everything, self._spec.options)
+
+    async def _read_lists(
+        self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
+    ) -> ServerFeatures:
+        """The offer with the stale lists read again; a list that cannot be read stays as it was.
+
+        Raises:
+            ConnectionLostError: The connection ended.
+        """
+        for listed in LISTS:
+            if listed.change not in stale or not has_list(features, listed):
+                continue
+            try:
+                features = with_pages(features, listed, await connection.list_pages(listed.kind), self._own)
+            except ConnectionLostError:
+                raise
+            except (ProtocolError, UpstreamError) as error:
+                # Many servers have resources but no list of templates.
+                expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
+                level = logging.DEBUG if expected else logging.WARNING
+                logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
+        self._learnt = features = self._beside(features)
+        self._read_at |= dict.fromkeys(stale, anyio.current_time())
+        self.outputs.replace(features.tools)  # valid at once, even if clients are notified of the new lists later
+        return features
+
+    def _beside(self, features: ServerFeatures) -> ServerFeatures:
+        """What was read in one era, joined with what is known of the other."""
+        features = replace(features, other=None)
+        before, other = self._in_era.get(features.modern), self._in_era.get(not features.modern)
+        self._in_era[features.modern] = features
+        is_older, self._other_is_new = not self._other_is_new, False
+        if other is not None and before is not None and before != features and is_older:
+            # That is older than what is known now: whoever it was may be another, and have other lists.
+            other = with_lists_of(other, features) if other.info.version == features.info.version else None
+            self._in_era.pop(not features.modern)
+        if other is not None:
+            self._in_era[other.modern] = other
+        return replace(features, other=other)
+
+    def overheard(self, change: Change, features: ServerFeatures) -> None:
+        """Handle a change on the connection of the other era.
+
+        A list that changed there has mostly changed here as well, and the server tells of it on both connections: it is
+        read here too, and both are announced together.
+
+        Args:
+            change: What.
+            features: What the server offers there.
+        """
+        if change.kind.is_list and self._follows:
+            self._in_era[features.modern] = replace(features, other=None)
+            self._other_is_new = True
+            if change.is_repeated:  # it is announced although nothing differs there, and perhaps nothing does here
+                self._told.add(change.kind)
+            self._stale.add(change.kind)
+            self._became_stale.set()
+            return
+        if change.kind.is_offer:
+            self._update_other_era(features)
+        if not change.kind.is_list:
+            self.announce(change)
+
+    def _update_other_era(self, features: ServerFeatures) -> None:
+        self._in_era[features.modern] = features = replace(features, other=None)
+        if self._learnt.modern is (not features.modern):
+            self._learnt = replace(self._learnt, other=features)
+        if self._fetched is not None:
+            self._fetched = replace(self._fetched, other=features)
+        if self._everything.modern is (not features.modern):
+            self._publish(replace(self._everything, other=features))
+
+    @property
+    def everything(self) -> ServerFeatures:
+        """What the server offers, including what the configuration does not permit."""
+        return self._everything
+
+    async def remember(self, connection: HasLists) -> None:
+        """Store what was just learnt. Whoever it was learnt for may have gone, and the process end at any moment."""
+        remembered = Remembered(self._learnt, connection.handshake.next_era, self.both)
+        if self._cache is not None and remembered != self._remembered:
+            self._remembered = remembered
+            await self._cache.store(self._fingerprint, remembered, secrets_of(self._spec))
+
+    def _publish_fetched(self) -> None:
+        assert self._fetched is not None
+        features, self._fetched = self._fetched, None
+        if self._publish(features):
+            self._announced_at = anyio.current_time()
+
+    def _publish(self, everything: ServerFeatures, announced: Collection[ChangeKind] = ()) -> bool:
+        """Offer this from now on. Returns whether it is a change. Announcements of the server are passed on, too."""
+        old, self._everything = self.features, everything
+        self.published = transformed(everything, self._spec.options)
+        for left_out in self.features.left_out:
+            if left_out not in old.left_out:
+                text = printable(f"{left_out.kind} {left_out.name!r} is left out: {left_out.reason}")
+                logger.warning("upstream %r: %s", self._spec.name, text)
+        news = changes(old, self.features)
+        now = anyio.current_time()
+        for change in news:
+            if self._follows:
+                self._news_at[change.kind] = now
+            self.announce(change)
+        for kind in announced:  # once, though a server tells of one change on the connections of both eras
+            if now - self._news_at.get(kind, -math.inf) > 2 * self._limits.refresh_interval:
+                self.announce(Change(kind, is_repeated=True))
+        return bool(news)
