@@ -1,4 +1,4 @@
-"""What goes out: large results at once hold nobody else up, an answer is written once for all, and errors say enough."""
+"""What goes out: large results hold nobody else up, an answer is written once for all, and errors say enough."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_an_unknown_resource_is_told_with_its_uri_and_with_the_data_of_its
     asked = request("resources/read", {"uri": "x://here"}, MODERN)
     error = (await answer_to(dispatching(fail), asked))["error"]
     assert (error["code"], error["data"]) == (codes.INVALID_PARAMS, told)
-    earlier = (await answer_to(dispatching(fail), request("resources/read", {"uri": "x://here"}, LATEST_HANDSHAKE)))
+    earlier = await answer_to(dispatching(fail), request("resources/read", {"uri": "x://here"}, LATEST_HANDSHAKE))
     assert (earlier["error"]["code"], earlier["error"].get("data")) == (codes.LEGACY_RESOURCE_NOT_FOUND, data)
 
 
