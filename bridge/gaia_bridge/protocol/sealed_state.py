@@ -1,7 +1,7 @@
 """Encrypts the `requestState` that a client returns in the next round of a request (MCP 2026-07-28, SEP-2322).
 
-The client can neither read nor change it, and can use it only for the same method, target and arguments, at the endpoint
-that created it, and within its lifetime.
+The client can neither read nor change it, and can use it only for the same method, target and arguments, at the
+endpoint that created it, and within its lifetime.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class StateSeal:
         from cryptography.exceptions import InvalidTag
 
         text = sealed.removeprefix(_FORMAT)
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) if text != sealed and text.isascii() else b""
-        if base64.urlsafe_b64encode(raw).decode().rstrip("=") != text or len(raw) <= _NONCE:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        if text == sealed or base64.urlsafe_b64encode(raw).decode().rstrip("=") != text:
             raise ValueError("it is none")
         try:
             content = json.loads(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], binding))
