@@ -1,7 +1,7 @@
 """Applies each mutation to a copy of the project and runs the tests that have to notice: `python -m tests.mutants`.
 
     python -m tests.mutants               all of them, which takes a quarter of an hour on two cores
-    python -m tests.mutants guard oauth   those of files whose path has one of these words
+    python -m tests.mutants guard oauth   those with one of these words in the path of the file, or in the original text
     python -m tests.mutants --jobs 1      one at a time
 
 The exit code is 1 if less than 92 % of the mutations are noticed, if an original text does not occur exactly once, or
@@ -182,11 +182,13 @@ def _try_all(chosen: Sequence[Mutation], jobs: int) -> list[Mutation] | None:
 def main() -> int:
     """Try the mutations that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Show that tests notice mutations.")
-    parser.add_argument("words", nargs="*", help="parts of the paths of the files to mutate")
+    parser.add_argument("words", nargs="*", help="parts of the path of the file, or of the original text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="copies that are used at once")
     parser.add_argument("--list", action="store_true", help="only look whether each mutation can be applied")
     given = parser.parse_args()
-    chosen = [each for each in TABLE if not given.words or any(word in each.file for word in given.words)]
+    chosen = [
+        each for each in TABLE if not given.words or any(map(f"{each.file} {each.original}".__contains__, given.words))
+    ]
     if problems := [problem for each in chosen if (problem := misplaced(each))]:
         say("\n".join(problems))
         return 1

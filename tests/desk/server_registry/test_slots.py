@@ -33,6 +33,11 @@ def test_a_value_is_what_stands_there_and_its_variables_are_asked_for() -> None:
     assert slot.values({}, kept) == []
 
 
+def test_a_place_of_which_one_part_has_no_value_is_left_out() -> None:
+    about = Input(value="{a}{b}", variables={"a": Input(), "b": Input()})
+    assert slot_of("x", about).values({"a": ["1"]}, kept) == []
+
+
 def test_a_name_that_is_not_described_is_asked_for_where_names_are_open() -> None:
     slot = slot_of("url", Input(value="https://{host}/{not a name}/{2}"), open_names=True)
     assert names(slot) == ["host"]
