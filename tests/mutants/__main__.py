@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -129,7 +129,7 @@ class Copy:
 
 
 @contextmanager
-def copied() -> Iterator[Copy]:
+def copied() -> Generator[Copy]:
     """A copy of the project, to the end of the block."""
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         yield Copy(Path(folder))

@@ -31,7 +31,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 def call(name: Any = "work", **about: Any) -> JSON:
-    told = {meta.PROTOCOL_VERSION_KEY: MODERN, meta.CLIENT_CAPABILITIES_KEY: {}, **about}
+    told: JSON = {meta.PROTOCOL_VERSION_KEY: MODERN, meta.CLIENT_CAPABILITIES_KEY: {}, **about}
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "_meta": told}}
 
 

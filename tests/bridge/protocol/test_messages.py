@@ -27,12 +27,12 @@ from gaia_bridge.protocol.messages import (
 from gaia_bridge.text.json_types import JSON
 
 parts = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3) | st.text(max_size=3)
-members = {
+members: dict[str, st.SearchStrategy[Any]] = {
     "jsonrpc": st.sampled_from(["2.0", "2.0", "2.0", "1.0", 2.0]),
     "id": parts,
     "method": st.text(max_size=5) | parts,
     "params": st.dictionaries(st.text(max_size=2), parts, max_size=2) | st.lists(parts, max_size=2) | parts,
-    "result": st.just({}) | parts,
+    "result": st.builds(dict[str, Any]) | parts,
     "error": st.just({"code": 1, "message": "no"}) | parts,
 }
 messages = st.fixed_dictionaries({}, optional=members) | st.lists(parts, max_size=2) | parts

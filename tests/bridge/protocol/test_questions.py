@@ -11,10 +11,10 @@ from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS,
 from gaia_bridge.protocol.shapes import first_problem
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
 
-FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
-LINK = {"message": "?", "url": "https://a.example", "mode": "url"}
-SAID = {"role": "user", "content": {"type": "text", "text": "hi"}}
-SAMPLING = {"messages": [SAID], "maxTokens": 10}
+FORM: Any = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+LINK: Any = {"message": "?", "url": "https://a.example", "mode": "url"}
+SAID: Any = {"role": "user", "content": {"type": "text", "text": "hi"}}
+SAMPLING: Any = {"messages": [SAID], "maxTokens": 10}
 
 
 def test_there_is_an_answer_and_a_capability_for_each_question() -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -142,7 +143,7 @@ def dispatching(act: Callable[[], Awaitable[JSON]], settings: Settings | None = 
 
 
 def request(method: str, params: JSON, revision: str) -> Call:
-    about = {meta.PROTOCOL_VERSION_KEY: revision, meta.CLIENT_CAPABILITIES_KEY: {}}
+    about: JSON = {meta.PROTOCOL_VERSION_KEY: revision, meta.CLIENT_CAPABILITIES_KEY: {}}
     message: JSON = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": about}}
     return Call(Connection(NOWHERE, revision), NOWHERE, message)
 
@@ -163,10 +164,9 @@ async def test_a_cancelled_call_is_not_answered_though_its_source_ends_it_with_a
 
     async def ignore_the_cancellation() -> JSON:
         started.set()
-        try:
+        with suppress(asyncio.CancelledError):
             await anyio.sleep_forever()
-        except asyncio.CancelledError:
-            return {"content": []}
+        return {"content": []}
 
     answers = list[Answer]()
 

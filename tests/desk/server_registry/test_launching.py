@@ -15,6 +15,7 @@ from gaia_bridge_desk.server_registry.slots import AnswersError, Asked
 from gaia_bridge_desk.server_registry.ways import Way
 
 NPM = Package("npm", "@a/tool", "1.0.0")
+[NPX] = RUNNERS["npm"]
 OCI = Package("oci", "a/tool", "1.0.0")
 
 
@@ -22,9 +23,9 @@ def kept(_: Asked, value: str) -> str:
     return value
 
 
-def entry_of(package: Package, further: dict[str, str] | None = None, **answers: str) -> JSON:
+def entry_of(package: Package, /, **answers: str) -> JSON:
     way = Way(package.registry_type, package, RUNNERS[package.registry_type][0])
-    return plan_for(way).entry({name: [value] for name, value in answers.items()}, kept, further or {})
+    return plan_for(way).entry({name: [value] for name, value in answers.items()}, kept, {})
 
 
 def positional(value: str | None = None, hint: str = "", **more: Any) -> Argument:
@@ -93,7 +94,7 @@ def test_a_variable_that_changes_programs_is_set_by_the_user_alone(name: str) ->
     with pytest.raises(UnsafeError, match=name):
         entry_of(with_variable(choices=("x.so",)), **{name: "x.so"})
     assert entry_of(with_variable(), **{name: "mine"})["env"] == {name: "mine"}
-    assert entry_of(NPM, {name: "mine"})["env"] == {name: "mine"}
+    assert plan_for(Way("npm", NPM, NPX)).entry({}, kept, {name: "mine"})["env"] == {name: "mine"}
 
 
 @pytest.mark.parametrize("text", ["${HOME}", "a${file:/etc/passwd}", "${keyring:a/b}"])
