@@ -36,18 +36,9 @@ TABLE: Final = (*server.TABLE, *upstreams.TABLE, *clients.TABLE, *daemon.TABLE, 
 
 _COPIED: Final = ("agents", "benchmarks", "bridge", "docs", "tests", "vscode-config")
 _FILES: Final = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
-_PYTEST: Final = (
-    sys.executable,
-    "-m",
-    "pytest",
-    "-x",
-    "-q",
-    "-n0",
-    "-p",
-    "no:cacheprovider",
-    "--no-header",
-    "--tb=line",
-)
+_OPTIONS: Final = "-x -q -n0 -p no:cacheprovider --no-header --tb=line --timeout=30"
+"""Of pytest. A test of those that are named takes a few seconds at most, unless a mutation has it wait for ever."""
+_PYTEST: Final = (sys.executable, "-m", "pytest", *_OPTIONS.split())
 _SHARE: Final = 0.92
 _SECONDS: Final = 240
 """For the tests of one mutation: one that makes them hang is noticed as well."""

@@ -543,6 +543,15 @@ def test_bridges_that_end_again_and_again_are_not_started_for_ever(piped: Window
     assert piped.bridges.empty()
 
 
+def test_losses_of_long_ago_do_not_count(piped: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RESTART_WINDOW", 0)
+    greeted(piped).ends()
+    for _ in range(2 * module._RESTARTS):
+        piped.bridge().ends()
+    piped.bridge()
+    assert piped.is_alive
+
+
 def test_a_client_that_is_gone_needs_no_other_bridge(piped: Window) -> None:
     first = greeted(piped)
     piped.says(line(id=2, method="tools/call", params={}))

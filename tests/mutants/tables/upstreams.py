@@ -119,8 +119,8 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("return dollars[: len(dollars) // 2]", "return dollars"),
         ("self._environ = {**environ, **own}", "self._environ = {**own, **environ}"),
         (
-            "return home.rstrip(os.sep) + self.text(place, text[1:])",
-            "return os.path.expanduser(self.text(place, text))",
+            "            return self.text(place, text)\n        try",
+            "            return os.path.expanduser(self.text(place, text))\n        try",
         ),
         ("self._folder / expanded(Path(name))", "expanded(Path(name))"),
         ("lambda found: found[0] * 2", "lambda found: found[0]"),
@@ -160,6 +160,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         (
             "return any(_is_of(place, name, kept) and _named(key, kept) == approval for",
             "return any(_named(key, kept) == approval for",
+            "the same: the key of an approval is made of its file and name",
         ),
         ('(approval.get("file"), approval.get("server")) == (place, name)', 'approval.get("server") == name'),
         ("return digest([key, approval.get(_FILLED_IN), approval.get(_PROGRAMS)])", "return key"),
