@@ -13,6 +13,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -581,6 +582,29 @@ def test_a_call_that_no_bridge_was_sent_is_made_at_the_next_one(piped: Window) -
         assert heard
     second.says(line(id=2, result={}))
     assert line(id=2, result={}) in (piped.hears() for _ in range(10))
+
+
+def test_a_call_that_waits_to_be_sent_to_a_bridge_is_made_at_the_next_one(piped: Window) -> None:
+    first = greeted(piped)
+    piped.says(line(method="notifications/x", params={"data": "x" * 500_000}))  # more than a socket takes
+    piped.says(line(id=2, method="tools/call", params={}))
+    eventually(lambda: piped.relay._conversation.is_open)
+    first.ends()
+    second = piped.bridge()
+    while b'"id":2' not in (heard := second.hears()):
+        assert heard
+
+
+def test_the_clients_end_of_a_pipe_blocks_again_in_the_end_and_a_file_always_does(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with open(tmp_path / "file", "wb") as file:
+        with module._without_blocking(writing) as is_hasty:
+            assert (is_hasty, os.get_blocking(writing)) == (True, False)
+        with module._without_blocking(file.fileno()) as is_hasty:
+            assert (is_hasty, os.get_blocking(file.fileno())) == (False, True)
+    assert os.get_blocking(writing)
+    for descriptor in (reading, writing):
+        os.close(descriptor)
 
 
 # Moves and rests.

@@ -348,6 +348,7 @@ def test_toml_that_is_broken_or_written_otherwise_is_left_alone() -> None:
         ({"url": "http://127.0.0.1:9999/mcp"}, False),
         ({"url": "https://example.com:8765/mcp"}, False),
         ({"command": "npx", "args": ["gaia-bridge"]}, False),
+        ({"command": "uvx", "args": ["other-server"]}, False),
         ({"command": "/x/gaia-bridge-tool"}, False),
         ({"command": 1, "args": {}, "url": "http://[::"}, False),
         ([], False),
