@@ -144,6 +144,35 @@ async def test_a_server_that_works_is_ready_and_in_the_end_stopped() -> None:
     assert await refusal(supervisor) == "is not running: it was stopped"
 
 
+async def test_whoever_asks_for_a_server_that_failed_for_good_is_told_at_once() -> None:
+    async with supervised(Server(LaunchError("cannot be started"))) as supervisor:
+        assert state(supervisor) is FAILED
+        began = anyio.current_time()
+        assert "it is not tried again until somebody asks for it" in await refusal(supervisor)
+        assert anyio.current_time() == began
+
+
+async def test_whoever_waited_too_long_for_a_start_is_told_from_one_whose_server_cannot_be_had() -> None:
+    async with supervised(Server(20)) as supervisor:
+        with pytest.raises(UpstreamError) as late:
+            await supervisor.connection(5)
+    with pytest.raises(UpstreamError) as over:
+        await supervisor.connection(5)
+    assert (late.value.too_late, over.value.too_late) == (True, False)
+
+
+async def test_what_an_earlier_connection_left_unanswered_is_not_counted_against_the_next_one() -> None:
+    async with supervised(server := Server(), lazy=False) as supervisor:
+        supervisor.lost("went away")
+        await anyio.sleep(60)
+        first, second = server.connections
+        assert supervisor.ready is second
+        for _ in range(LIMITS.timeouts_before_restart):
+            supervisor.unanswered(first)
+        supervisor.unanswered(first, unreachable=True)
+        assert state(supervisor) is READY
+
+
 async def test_a_request_that_comes_too_early_waits_until_the_server_is_ready() -> None:
     async with supervised(server := Server(20)) as supervisor:
         began = anyio.current_time()
