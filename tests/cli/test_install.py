@@ -64,7 +64,7 @@ def test_what_is_written_is_shown_first_and_what_was_there_is_kept(run: Run) -> 
     [backup] = Path(".gaia/backups").glob("*.bak-1")
     assert str(backup.absolute()) in err and "next: " in err
     assert backup.read_text(encoding="utf-8") == '{\n  "mcpServers": {}\n}\n'
-    assert os.environ["PATH"].partition(os.pathsep)[0] in Path(".gaia/path").read_text(encoding="utf-8")
+    assert os.environ["PATH"].rpartition(os.pathsep)[2] in Path(".gaia/path").read_text(encoding="utf-8")
     assert "nothing to do" in run("install", "cursor", "--yes")[2]
 
 

@@ -214,6 +214,20 @@ async def test_an_unknown_resource_is_told_with_its_uri_and_with_the_data_of_its
     assert (earlier["error"]["code"], earlier["error"].get("data")) == (codes.LEGACY_RESOURCE_NOT_FOUND, data)
 
 
+async def test_a_client_may_repeat_its_handshake_until_it_is_complete() -> None:
+    async def act() -> JSON:
+        return {}
+
+    dispatcher, connection = dispatching(act), Connection(NOWHERE)
+    hello = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    message: JSON = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    for _ in range(2):
+        assert "result" in await answer_to(dispatcher, Call(connection, NOWHERE, message))
+    dispatcher.notified(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    refusal = await answer_to(dispatcher, Call(connection, NOWHERE, message))
+    assert refusal["error"]["code"] == codes.INVALID_REQUEST
+
+
 async def test_a_state_is_sealed_for_the_time_that_the_settings_say() -> None:
     async def ask() -> JSON:
         return {"resultType": "input_required", "requestState": "mine", "inputRequests": {}}

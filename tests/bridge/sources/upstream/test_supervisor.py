@@ -11,7 +11,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.client.transport import LaunchError, UpstreamError
+from gaia_bridge.client.transport import LaunchError, NotApprovedError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.runtime import suspension
@@ -170,7 +170,20 @@ async def test_what_an_earlier_connection_left_unanswered_is_not_counted_against
         for _ in range(LIMITS.timeouts_before_restart):
             supervisor.unanswered(first)
         supervisor.unanswered(first, unreachable=True)
-        assert state(supervisor) is READY
+        supervisor.expired(first)
+        assert (state(supervisor), supervisor.ready) == (READY, second)
+
+
+async def test_a_server_is_left_alone_for_as_long_as_it_wants() -> None:
+    async with supervised(Server(UpstreamError("is busy", 20))) as supervisor:
+        assert (state(supervisor), 19 < supervisor.pause <= 20) == (BACKOFF, True)
+
+
+async def test_a_server_that_nobody_approved_is_tried_when_it_is_used_and_not_before() -> None:
+    async with supervised(server := Server(NotApprovedError("is not approved"), 0), lazy=False) as supervisor:
+        await anyio.sleep(1_000)
+        assert supervisor.status == SourceStatus(STOPPED, "it is not approved")
+        assert await supervisor.connection(5) is server.connections[0]
 
 
 async def test_a_request_that_comes_too_early_waits_until_the_server_is_ready() -> None:
