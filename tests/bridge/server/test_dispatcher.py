@@ -214,11 +214,13 @@ async def test_an_unknown_resource_is_told_with_its_uri_and_with_the_data_of_its
     assert (earlier["error"]["code"], earlier["error"].get("data")) == (codes.LEGACY_RESOURCE_NOT_FOUND, data)
 
 
-async def test_a_client_may_repeat_its_handshake_until_it_is_complete() -> None:
+async def test_a_handshake_comes_first_and_may_be_repeated_until_it_is_complete() -> None:
     async def act() -> JSON:
         return {}
 
     dispatcher, connection = dispatching(act), Connection(NOWHERE)
+    early = await answer_to(dispatcher, Call(connection, NOWHERE, {"id": 1, "method": "tools/list"}))
+    assert "send initialize first" in early["error"]["message"]
     hello = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     message: JSON = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
     for _ in range(2):

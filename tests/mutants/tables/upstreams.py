@@ -94,7 +94,11 @@ TABLE: Final[tuple[Mutation, ...]] = (
             "                if self._over.is_set():\n                    return\n                self._become_ready",
             "                self._become_ready",
         ),
-        ("        if not self.count and self._drained is not None:", "        if self._drained is not None:"),
+        (
+            "        if not self.count and self._drained is not None:",
+            "        if self._drained is not None:",
+            "the same: who waits looks at the count again",
+        ),
     ),
     *mutations(
         "bridge/gaia_bridge/config/expansion.py",

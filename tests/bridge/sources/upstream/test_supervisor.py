@@ -186,6 +186,18 @@ async def test_a_server_that_nobody_approved_is_tried_when_it_is_used_and_not_be
         assert await supervisor.connection(5) is server.connections[0]
 
 
+async def test_a_server_that_is_lost_while_it_is_prepared_is_never_ready() -> None:
+    server = Server()
+    async with supervised(server, at_once=False) as supervisor:
+
+        async def lose() -> None:
+            supervisor.lost("went away")
+
+        server.preparing = lose
+        assert "it went away" in await refusal(supervisor)
+    assert READY not in server.states
+
+
 async def test_a_request_that_comes_too_early_waits_until_the_server_is_ready() -> None:
     async with supervised(server := Server(20)) as supervisor:
         began = anyio.current_time()
