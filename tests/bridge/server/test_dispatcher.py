@@ -239,3 +239,21 @@ async def test_a_state_is_sealed_for_the_time_that_the_settings_say() -> None:
     again = {"name": "work", "requestState": asked["result"]["requestState"]}
     refusal = await answer_to(dispatcher, request("tools/call", again, MODERN))
     assert refusal["error"]["data"] == {"reason": "invalid_request_state"}
+
+
+async def test_a_result_of_the_latest_revision_is_kept_by_nobody_unless_its_source_says_so_and_names_us() -> None:
+    async def act() -> JSON:
+        return {"contents": [], "_meta": {"a": 1}}
+
+    read = (await answer_to(dispatching(act), request("resources/read", {"uri": "x://here"}, MODERN)))["result"]
+    assert (read["resultType"], read["ttlMs"], read["cacheScope"]) == ("complete", 0, "private")
+    assert read["_meta"].keys() == {"a", meta.SERVER_INFO_KEY}
+
+
+async def test_who_has_not_begun_a_handshake_cannot_complete_it() -> None:
+    async def act() -> JSON:
+        return {}
+
+    connection = Connection(NOWHERE)
+    dispatching(act).notified(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert not connection.is_initialized

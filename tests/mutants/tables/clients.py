@@ -57,7 +57,12 @@ TABLE: Final[tuple[Mutation, ...]] = (
     ),
     *mutations(
         f"{_OAUTH}grants.py",
-        (f"{_TESTS}test_grants.py", f"{_TESTS}test_configured.py", f"{_TESTS}test_attacks.py"),
+        (
+            f"{_TESTS}test_grants.py",
+            f"{_TESTS}test_configured.py",
+            f"{_TESTS}test_provider.py",
+            f"{_TESTS}test_attacks.py",
+        ),
         ("if expected is not None and not issuers_match(found, expected):", "if False:"),
         ('if options.asks_user and "S256" not in', 'if False and "S256" not in'),
         (

@@ -58,6 +58,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         "bridge/gaia_bridge/server/dispatcher.py",
         (
             "tests/bridge/server/transports/test_lines.py",
+            f"{_SERVER}test_dispatcher.py",
             f"{_SERVER}test_methods.py",
             f"{_SERVER}test_garbage.py",
             "tests/bridge/test_said_in_each_era.py",
