@@ -1,6 +1,6 @@
 """Applies each mutation to a copy of the project and runs the tests that have to notice: `python -m tests.mutants`.
 
-    python -m tests.mutants               all of them, which takes a quarter of an hour on two cores
+    python -m tests.mutants               all of them, which takes half an hour on two cores
     python -m tests.mutants guard oauth   those with one of these words in the path of the file, or in the original text
     python -m tests.mutants --jobs 1      one at a time
 
