@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -63,6 +64,7 @@ def test_what_is_written_is_shown_first_and_what_was_there_is_kept(run: Run) -> 
     [backup] = Path(".gaia/backups").glob("*.bak-1")
     assert str(backup.absolute()) in err and "next: " in err
     assert backup.read_text(encoding="utf-8") == '{\n  "mcpServers": {}\n}\n'
+    assert os.environ["PATH"].rpartition(os.pathsep)[2] in Path(".gaia/path").read_text(encoding="utf-8")
     assert "nothing to do" in run("install", "cursor", "--yes")[2]
 
 
@@ -85,6 +87,17 @@ def test_the_file_that_agents_in_vscode_read_as_well_is_named_and_not_written(ru
     assert code == 0 and out.count("+++ ") == 1 and not Path(".mcp.json").exists()
     assert "VS Code gives the servers in mcp.json to its chat and to agents (Copilot, Claude, Codex)" in err
     assert "gaia-bridge install mcp-json" in err
+
+
+def test_a_file_for_all_folders_is_for_the_user_alone_and_one_of_a_folder_for_whoever_shares_it(run: Run) -> None:
+    mask = os.umask(0o022)
+    try:
+        for scope, mode in (("--workspace", 0o644), ("--user", 0o600)):
+            Path(CURSOR).unlink(missing_ok=True)
+            assert run("install", "cursor", scope, "--yes")[0] == 0
+            assert stat.S_IMODE(Path(CURSOR).stat().st_mode) == mode
+    finally:
+        os.umask(mask)
 
 
 def test_secrets_beside_the_change_are_not_shown(run: Run) -> None:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
-from click.testing import CliRunner
-
-from tests.conformance import through_runner
 from tests.conformance.client_runner import KnownFailure, read_known_failures
-from tests.conformance.runner import RUNS, CannotRunError, Check, Outcome, Run
+from tests.conformance.runner import RUNS, Check, Outcome
 from tests.conformance.through_runner import EXPECTED_FAILURES, Way, judged, ways
 
 WAY = Way("stdio", "legacy")
@@ -69,47 +63,3 @@ def test_a_listed_check_that_passes_is_an_error() -> None:
         "STALE  2026-07-28: tools-list: a is listed, and passed",
         "MISSED 2026-07-28: 2 checks passed, expected 1",
     ]
-
-
-def nobody(chosen: Sequence[Way], folder: Path) -> Generator[dict[Way, str], None, None]:
-    yield dict.fromkeys(chosen, "http://127.0.0.1:1/mcp")
-
-
-def complete(run: Run) -> Outcome:
-    return Outcome(run, tuple(Check("ping", str(number), "SUCCESS", "") for number in range(run.expected)))
-
-
-def lacking_one(run: Run) -> Outcome:
-    return Outcome(run, complete(run).checks[1:])
-
-
-def failing(run: Run) -> Outcome:
-    return Outcome(run, (*complete(run).checks, FAILED))
-
-
-def broken(run: Run) -> Outcome:
-    raise CannotRunError("it hangs")
-
-
-@pytest.mark.parametrize(
-    ("reported", "status", "said"),
-    [
-        (complete, 0, "stdio-dual    340 of 340 checks passed ("),
-        (lacking_one, 1, "MISSED 2026-07-28: 151 checks passed, expected 152"),
-        (failing, 1, "FAILED 2026-07-28: tools-list: a: no tools"),
-        (broken, 2, "cannot run: it hangs"),
-    ],
-)
-def test_the_program_says_yes_no_or_that_it_cannot_know(
-    monkeypatch: pytest.MonkeyPatch, reported: Callable[[Run], Outcome], status: int, said: str
-) -> None:
-    def run_all(url: str, runs: Sequence[Run], scenarios: Sequence[str], folder: Path) -> list[Outcome]:
-        return [reported(run) for run in runs]
-
-    monkeypatch.setattr(through_runner, "install_packages", bool)
-    monkeypatch.setattr(through_runner, "publishing", contextmanager(nobody))
-    monkeypatch.setattr(through_runner, "run_all", run_all)
-    done = CliRunner().invoke(through_runner.main, ["--transport", "stdio", "--era", "dual"])
-
-    assert done.exit_code == status
-    assert said in done.output

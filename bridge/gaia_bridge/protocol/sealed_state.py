@@ -1,7 +1,7 @@
 """Encrypts the `requestState` that a client returns in the next round of a request (MCP 2026-07-28, SEP-2322).
 
-The client can neither read nor change it, and can use it only for the same method, target and arguments, at the same
-endpoint, within its lifetime, and with the process that created it.
+The client can neither read nor change it, and can use it only for the same method, target and arguments, at the
+endpoint that created it, and within its lifetime.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,16 +34,16 @@ _NONCE: Final = 12
 
 
 class StateSeal:
-    """Encrypts states with AES-GCM, under a random key that never leaves the process.
+    """Encrypts states with AES-GCM, under a random key of its own that never leaves the process.
 
     Args:
-        audience: The endpoint; states of another endpoint are refused.
         lifetime: Seconds for which a state is valid.
+        clock: Returns the time, in seconds.
     """
 
-    def __init__(self, audience: str, lifetime: float) -> None:
-        self._audience = audience
+    def __init__(self, lifetime: float, clock: Callable[[], float] = time.time) -> None:
         self._lifetime = lifetime
+        self._clock = clock
 
     @cached_property
     def _cipher(self) -> AESGCM:
@@ -61,7 +61,7 @@ class StateSeal:
             params: The parameters of that request.
         """
         nonce = os.urandom(_NONCE)
-        content = json.dumps({"until": time.time() + self._lifetime, "state": state}).encode()
+        content = json.dumps({"until": self._clock() + self._lifetime, "state": state}).encode()
         sealed = nonce + self._cipher.encrypt(nonce, content, self._binding(method, params))
         return _FORMAT + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
@@ -87,14 +87,14 @@ class StateSeal:
         from cryptography.exceptions import InvalidTag
 
         text = sealed.removeprefix(_FORMAT)
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) if text != sealed and text.isascii() else b""
-        if base64.urlsafe_b64encode(raw).decode().rstrip("=") != text or len(raw) <= _NONCE:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        if text == sealed or base64.urlsafe_b64encode(raw).decode().rstrip("=") != text:
             raise ValueError("it is none")
         try:
             content = json.loads(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], binding))
         except InvalidTag:
-            raise ValueError("it was changed, or made for another request or by another process") from None
-        if not time.time() < content["until"]:
+            raise ValueError("it was changed, or made for another request or by another endpoint") from None
+        if not self._clock() < content["until"]:
             raise ValueError("it is too old")
         state: str = content["state"]
         return state
@@ -103,5 +103,5 @@ class StateSeal:
         """The hash of what a state is bound to; equal arguments give equal hashes, whatever the order of their keys."""
         target = params.get("uri" if method == "resources/read" else "name")
         arguments: Any = None if method == "resources/read" else params.get("arguments") or {}
-        content = json.dumps([self._audience, method, target, arguments], sort_keys=True)
+        content = json.dumps([method, target, arguments], sort_keys=True)
         return hashlib.sha256(content.encode()).digest()

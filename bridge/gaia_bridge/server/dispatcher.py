@@ -114,7 +114,7 @@ class Dispatcher:
     Args:
         catalog: What is published.
         settings: Limits.
-        audience: Names this endpoint among all of this process, so that a state sealed for one is refused by another.
+        path: The path of the endpoint; its last part is the name that middleware is given.
         own: The id of the bridge.
         backlog: What is on its way to clients, of all endpoints of the process; of this one alone if `None`.
         middleware: What is done around requests, the outermost first.
@@ -124,7 +124,7 @@ class Dispatcher:
         self,
         catalog: Catalog,
         settings: Settings,
-        audience: str,
+        path: str,
         own: str = "",
         backlog: Backlog | None = None,
         middleware: Sequence[Middleware] = (),
@@ -135,9 +135,9 @@ class Dispatcher:
         self._subscriptions = Subscriptions(catalog, settings.subscriptions)
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self._results = ClientResults(catalog, settings)
-        self._seal = StateSeal(audience, settings.agent.state_lifetime)
+        self._seal = StateSeal(settings.agent.state_lifetime)
         self._log = CallLog(catalog)
-        self._chain = MiddlewareChain(middleware, audience.rpartition("/")[2], catalog, settings.agent)
+        self._chain = MiddlewareChain(middleware, path.rpartition("/")[2], catalog, settings.agent)
         self._methods = Methods(
             catalog, settings, self.tool_search, self._results, self._subscriptions, self._own, self._chain
         )

@@ -162,3 +162,9 @@ def test_what_was_looked_up_is_remembered_as_secret(tmp_path: Path, keyring: Mod
 )
 def test_a_plain_reference_can_be_shown(value: str, is_plain: bool) -> None:
     assert is_plain_reference(value) is is_plain
+
+
+def test_what_an_entry_sets_is_found_before_the_environment_and_a_secret_may_begin_like_a_path(tmp_path: Path) -> None:
+    entry = {"args": ["${A}", "${B}"], "env": {"A": "own"}}
+    filled = Expander({"A": "theirs", "B": "~/x"}, tmp_path, entry).entry(entry)
+    assert filled["args"] == ["own", "~/x"]

@@ -312,6 +312,56 @@ def test_a_new_approval_replaces_the_old_one() -> None:
     assert trust.is_approved(FILE, "y", ENTRY)
 
 
+def test_servers_of_one_name_in_two_projects_are_approved_one_by_one(tmp_path: Path) -> None:
+    trust, one, two = TrustStore(), tmp_path / "one.json", tmp_path / "two.json"
+    for file in (one, two):
+        trust.approve(file, "x", ENTRY)
+    assert trust.is_approved(one, "x", ENTRY)
+    assert trust.revoke(two, "x")
+    assert (trust.is_approved(one, "x", ENTRY), trust.is_approved(two, "x", ENTRY)) == (True, False)
+
+
+def test_an_approval_no_longer_holds_once_the_same_line_was_approved_with_another_program(tmp_path: Path) -> None:
+    entry, file, trust = {"command": "python3", "args": ["server.py"]}, tmp_path / "f.json", TrustStore()
+    (tmp_path / "server.py").write_text("one", encoding="utf-8")
+    trust.approve(file, "x", entry)
+    first = trust.approval(file, "x", entry)
+    assert first is not None
+    (tmp_path / "server.py").write_text("two", encoding="utf-8")
+    assert trust.holds(file, "x", first)
+    trust.approve(file, "x", entry)
+    assert not trust.holds(file, "x", first)
+
+
+def test_a_program_that_is_too_large_to_be_read_is_held_by_its_size_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gaia_bridge.config.trust._LARGEST_PROGRAM", 10)
+    entry, file, trust = {"command": "./server"}, tmp_path / "f.json", TrustStore()
+    (tmp_path / "server").write_bytes(b"x" * 11)
+    trust.approve(file, "x", entry)
+    assert trust.is_approved(file, "x", entry)
+    os.utime(tmp_path / "server", (1, 1))
+    assert not trust.is_approved(file, "x", entry)
+
+
+def test_a_pipe_in_the_place_of_a_program_holds_nobody_up(tmp_path: Path) -> None:
+    entry, file, trust = {"command": "sh", "args": ["-c", "$X"]}, tmp_path / "f.json", TrustStore()
+    os.mkfifo(tmp_path / "server")
+    trust.approve(file, "x", entry)
+    assert trust.is_approved(file, "x", entry)
+
+
+def test_of_a_whole_folder_the_approvals_themselves_and_histories_may_change() -> None:
+    home = Path(os.environ["HOME"])
+    entry, file, trust = {"command": "sh", "args": ["-c", "$X"]}, home / "f.json", TrustStore()
+    (home / ".git").mkdir()
+    trust.approve(file, "x", entry)
+    (home / ".git" / "index").write_text("new", encoding="utf-8")
+    trust.approve(FILE, "y", ENTRY)
+    assert trust.is_approved(file, "x", entry)
+
+
 def test_an_approval_can_be_taken_back() -> None:
     trust = TrustStore()
     trust.approve(FILE, "x", ENTRY)

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gaia_bridge.errors import ProtocolError, PublishError
-from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.model import (
+    Change,
+    ChangeKind,
+    NamingPolicy,
+    Notification,
+    ServerInfo,
+    SourceKind,
+    SourceState,
+    SourceStatus,
+)
 from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.forwarding import target_of
@@ -442,3 +451,15 @@ def test_the_id_of_a_task_leads_to_its_server_whatever_that_is_called() -> None:
     for server in servers:
         public = view.task_prefix(server) + "t:1"
         assert target_of(view, "tasks/get", {"taskId": public}, "2025-11-25") == (server, {"taskId": "t:1"})
+
+
+def test_the_ids_of_tasks_say_whose_they_are_as_soon_as_there_are_two_sources() -> None:
+    one, two = (FixedSource(name, extras={"tasks": {"cancel": {}}}) for name in ("one", "two"))
+    view = catalog(one)
+    assert view.task_prefix(one) == ""
+    view.add(two)
+    heard: list[Any] = []
+    view.listen(heard.append)
+    two.change(Change(ChangeKind.NOTIFIED, notification=Notification("notifications/tasks/status", {"taskId": "t"})))
+    assert [view.task_prefix(source) for source in (one, two)] == ["one:", "two:"]
+    assert heard[0].notification.params == {"taskId": "two:t"}

@@ -1,9 +1,13 @@
-"""What goes out: large results at once hold nobody else up, and an answer is written once for all."""
+"""What goes out: large results hold nobody else up, an answer is written once for all, and errors say enough."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -12,7 +16,9 @@ from anyio.lowlevel import checkpoint
 
 from gaia_bridge.calls import call_log
 from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerInfo
+from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
@@ -21,6 +27,7 @@ from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.text import json_text
 from gaia_bridge.text.json_types import JSON
+from tests.probes.reaching import MODERN
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
 from tests.support.fixed_sources import FixedSource
@@ -109,3 +116,144 @@ async def test_an_answer_is_written_once_for_all_who_want_to_know_its_size(
     assert len([value for value in written if "content" in value]) == 1
     told = [record.getMessage() for record in caplog.records if record.name == call_log.__name__]
     assert [line.endswith(f", {len(answer.body)} B out") for line in told] == [True] * (level == logging.INFO)
+
+
+class Acting(FixedSource):
+    """Does the same whatever it is asked.
+
+    Args:
+        act: Returns the result, or raises.
+    """
+
+    def __init__(self, act: Callable[[], Awaitable[JSON]]) -> None:
+        super().__init__("acting", "work", resources=("x://here",))
+        self._act = act
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        return await self._act()
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        return await self._act()
+
+
+def dispatching(act: Callable[[], Awaitable[JSON]], settings: Settings | None = None) -> Dispatcher:
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
+    catalog.add(Acting(act))
+    return Dispatcher(catalog, settings or Settings(), "/acting")
+
+
+def request(method: str, params: JSON, revision: str) -> Call:
+    about: JSON = {meta.PROTOCOL_VERSION_KEY: revision, meta.CLIENT_CAPABILITIES_KEY: {}}
+    message: JSON = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": about}}
+    return Call(Connection(NOWHERE, revision), NOWHERE, message)
+
+
+async def answer_to(dispatcher: Dispatcher, asked: Call) -> JSON:
+    answers = list[JSON]()
+
+    async def answered(answer: Answer) -> None:
+        answers.append(json.loads(answer.body))
+
+    with anyio.fail_after(PATIENCE):
+        await dispatcher.begin(asked, answered)
+    return answers[0]
+
+
+async def test_a_cancelled_call_is_not_answered_though_its_source_ends_it_with_a_result() -> None:
+    started = anyio.Event()
+
+    async def ignore_the_cancellation() -> JSON:
+        started.set()
+        with suppress(asyncio.CancelledError):
+            await anyio.sleep_forever()
+        return {"content": []}
+
+    answers = list[Answer]()
+
+    async def answered(answer: Answer) -> None:
+        answers.append(answer)
+
+    asked = call(1)
+    with anyio.fail_after(PATIENCE):
+        task = dispatching(ignore_the_cancellation).begin(asked, answered)
+        await started.wait()
+        asked.cancel("enough")
+        await task
+    assert answers == [Answer(b"")]
+
+
+@pytest.mark.parametrize(("revision", "code"), [(LATEST_HANDSHAKE, -32050), (MODERN, codes.INTERNAL_ERROR)])
+async def test_a_code_that_the_latest_revision_reserves_is_kept_for_clients_that_know_no_reserved_codes(
+    revision: str, code: int
+) -> None:
+    async def fail() -> JSON:
+        raise ProtocolError(-32050, "out of stock", {"item": 7})
+
+    answer = await answer_to(dispatching(fail), request("tools/call", {"name": "work"}, revision))
+    assert answer["error"] == {"code": code, "message": "out of stock", "data": {"item": 7}}
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (None, {"uri": "x://here"}),
+        ({"why": "moved"}, {"uri": "x://here", "why": "moved"}),
+        ({"uri": "x://there"}, {"uri": "x://there"}),
+        (["moved"], ["moved"]),
+    ],
+    ids=["nothing", "an object", "an object with a URI", "a list"],
+)
+async def test_an_unknown_resource_is_told_with_its_uri_and_with_the_data_of_its_source(data: Any, told: Any) -> None:
+    async def fail() -> JSON:
+        raise ProtocolError(codes.LEGACY_RESOURCE_NOT_FOUND, "none", data)
+
+    asked = request("resources/read", {"uri": "x://here"}, MODERN)
+    error = (await answer_to(dispatching(fail), asked))["error"]
+    assert (error["code"], error["data"]) == (codes.INVALID_PARAMS, told)
+    earlier = await answer_to(dispatching(fail), request("resources/read", {"uri": "x://here"}, LATEST_HANDSHAKE))
+    assert (earlier["error"]["code"], earlier["error"].get("data")) == (codes.LEGACY_RESOURCE_NOT_FOUND, data)
+
+
+async def test_a_handshake_comes_first_and_may_be_repeated_until_it_is_complete() -> None:
+    async def act() -> JSON:
+        return {}
+
+    dispatcher, connection = dispatching(act), Connection(NOWHERE)
+    early = await answer_to(dispatcher, Call(connection, NOWHERE, {"id": 1, "method": "tools/list"}))
+    assert "send initialize first" in early["error"]["message"]
+    hello = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    message: JSON = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    for _ in range(2):
+        assert "result" in await answer_to(dispatcher, Call(connection, NOWHERE, message))
+    dispatcher.notified(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    refusal = await answer_to(dispatcher, Call(connection, NOWHERE, message))
+    assert refusal["error"]["code"] == codes.INVALID_REQUEST
+
+
+async def test_a_state_is_sealed_for_the_time_that_the_settings_say() -> None:
+    async def ask() -> JSON:
+        return {"resultType": "input_required", "requestState": "mine", "inputRequests": {}}
+
+    dispatcher = dispatching(ask, Settings(agent=AgentLimits(state_lifetime=0)))
+    asked = await answer_to(dispatcher, request("tools/call", {"name": "work"}, MODERN))
+    again = {"name": "work", "requestState": asked["result"]["requestState"]}
+    refusal = await answer_to(dispatcher, request("tools/call", again, MODERN))
+    assert refusal["error"]["data"] == {"reason": "invalid_request_state"}
+
+
+async def test_a_result_of_the_latest_revision_is_kept_by_nobody_unless_its_source_says_so_and_names_us() -> None:
+    async def act() -> JSON:
+        return {"contents": [], "_meta": {"a": 1}}
+
+    read = (await answer_to(dispatching(act), request("resources/read", {"uri": "x://here"}, MODERN)))["result"]
+    assert (read["resultType"], read["ttlMs"], read["cacheScope"]) == ("complete", 0, "private")
+    assert read["_meta"].keys() == {"a", meta.SERVER_INFO_KEY}
+
+
+async def test_who_has_not_begun_a_handshake_cannot_complete_it() -> None:
+    async def act() -> JSON:
+        return {}
+
+    connection = Connection(NOWHERE)
+    dispatching(act).notified(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert not connection.is_initialized

@@ -55,6 +55,18 @@ def acknowledged(identifier: int | str, **promised: Any) -> bytes:
     return line(method="notifications/subscriptions/acknowledged", params=params)
 
 
+def test_a_conversation_is_open_while_the_bridge_waits_for_an_answer_of_the_client() -> None:
+    conversation = Conversation()
+    for number, end in enumerate((line(id=0, result={}), line(id=1, error={}))):
+        assert conversation.from_bridge(line(id=number, method="roots/list"))
+        assert conversation.is_open
+        conversation.from_client(end)
+        assert not conversation.is_open
+    assert conversation.from_bridge(line(id=2, method="roots/list"))
+    assert conversation.from_bridge(line(method="notifications/cancelled", params={"requestId": 2}))
+    assert not conversation.is_open
+
+
 def test_a_call_that_was_lost_is_an_error_and_is_not_made_again() -> None:
     conversation = Conversation()
     conversation.from_client(line(id=7, method="tools/call", params={"name": "pay"}))

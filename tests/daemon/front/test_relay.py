@@ -13,6 +13,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -543,6 +544,15 @@ def test_bridges_that_end_again_and_again_are_not_started_for_ever(piped: Window
     assert piped.bridges.empty()
 
 
+def test_losses_of_long_ago_do_not_count(piped: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RESTART_WINDOW", 0)
+    greeted(piped).ends()
+    for _ in range(2 * module._RESTARTS):
+        piped.bridge().ends()
+    piped.bridge()
+    assert piped.is_alive
+
+
 def test_a_client_that_is_gone_needs_no_other_bridge(piped: Window) -> None:
     first = greeted(piped)
     piped.says(line(id=2, method="tools/call", params={}))
@@ -572,6 +582,29 @@ def test_a_call_that_no_bridge_was_sent_is_made_at_the_next_one(piped: Window) -
         assert heard
     second.says(line(id=2, result={}))
     assert line(id=2, result={}) in (piped.hears() for _ in range(10))
+
+
+def test_a_call_that_waits_to_be_sent_to_a_bridge_is_made_at_the_next_one(piped: Window) -> None:
+    first = greeted(piped)
+    piped.says(line(method="notifications/x", params={"data": "x" * 500_000}))  # more than a socket takes
+    piped.says(line(id=2, method="tools/call", params={}))
+    eventually(lambda: piped.relay._conversation.is_open)
+    first.ends()
+    second = piped.bridge()
+    while b'"id":2' not in (heard := second.hears()):
+        assert heard
+
+
+def test_the_clients_end_of_a_pipe_blocks_again_in_the_end_and_a_file_always_does(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with open(tmp_path / "file", "wb") as file:
+        with module._without_blocking(writing) as is_hasty:
+            assert (is_hasty, os.get_blocking(writing)) == (True, False)
+        with module._without_blocking(file.fileno()) as is_hasty:
+            assert (is_hasty, os.get_blocking(file.fileno())) == (False, True)
+    assert os.get_blocking(writing)
+    for descriptor in (reading, writing):
+        os.close(descriptor)
 
 
 # Moves and rests.

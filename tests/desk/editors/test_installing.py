@@ -168,6 +168,17 @@ def test_a_new_file_of_a_project_is_as_open_as_others_and_one_of_the_user_is_not
     ]
 
 
+def test_a_file_of_ours_that_was_changed_between_the_plan_and_its_removal_is_not_removed() -> None:
+    path = Path("folder", "mcp.json").absolute()
+    install(path)
+    change = plan_remove(CURSOR, path, "gaia-bridge")
+    assert change.after is None
+    path.write_text('{"a": 1}', encoding="utf-8")
+    with pytest.raises(ConfigError, match="changed by somebody else just now"):
+        write(change, shared=True)
+    assert path.read_text("utf-8") == '{"a": 1}'
+
+
 def test_what_was_changed_between_the_plan_and_the_writing_is_not_overwritten() -> None:
     path = file_with("{}")
     change = plan_install(CURSOR, path, WANTED)
@@ -337,6 +348,7 @@ def test_toml_that_is_broken_or_written_otherwise_is_left_alone() -> None:
         ({"url": "http://127.0.0.1:9999/mcp"}, False),
         ({"url": "https://example.com:8765/mcp"}, False),
         ({"command": "npx", "args": ["gaia-bridge"]}, False),
+        ({"command": "uvx", "args": ["other-server"]}, False),
         ({"command": "/x/gaia-bridge-tool"}, False),
         ({"command": 1, "args": {}, "url": "http://[::"}, False),
         ([], False),

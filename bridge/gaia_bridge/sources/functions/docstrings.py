@@ -38,6 +38,8 @@ class Docstring(Struct, frozen=True):
     def of(cls, function: Callable[..., Any]) -> Docstring:
         """Read a function's docstring."""
         text = inspect.getdoc(function) or ""
+        if text == object.__call__.__doc__:  # Python's own, where a class has a `__call__` without one
+            text = ""
         if _BEGINS_WITH_SECTION.match(text):  # whose lines are indented no more then
             text = inspect.cleandoc("\n" + (function.__doc__ or text))
         return cls(*split_docstring(text))

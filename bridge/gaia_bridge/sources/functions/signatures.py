@@ -59,11 +59,10 @@ def called_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def described_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What has the docstring: of an object, itself, or else its `__call__`."""
-    if inspect.isroutine(function):
-        return function
-    called = called_function(function)
-    return called if type(function) is partial or not inspect.getdoc(function) else function
+    """What has the docstring: of a partial, what it calls; of an object, itself, or else its `__call__`."""
+    while type(function) is partial:
+        function = function.func
+    return function if inspect.isroutine(function) or inspect.getdoc(function) else called_function(function)
 
 
 def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.Parameter]:

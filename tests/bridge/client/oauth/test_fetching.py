@@ -245,3 +245,8 @@ async def test_the_next_address_is_tried_when_one_does_not_answer(server: EvilSe
     server.faults["doc"] = lambda exchange: exchange.answer({"a": 1})
     fetcher = Fetcher("http://localhost:1/", LIMITS, resolver=names(two_localhost=("127.0.0.77", "127.0.0.1")))
     assert (await fetcher.fetch(get(f"http://two.localhost:{server.port}/doc"))).json() == {"a": 1}
+
+
+async def test_a_local_server_leads_to_no_name_that_is_another_internal_machine_as_well() -> None:
+    fetcher = Fetcher("http://localhost:1/", LIMITS, resolver=names(both_localhost=("127.0.0.1", "10.0.0.1")))
+    assert "which is an internal address" in await refusal(fetcher, get("https://both.localhost/"))

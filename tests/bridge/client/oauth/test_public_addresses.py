@@ -99,3 +99,4 @@ def test_a_url_that_could_be_read_in_two_ways_is_not_followed(url: str) -> None:
 def test_an_ordinary_url_has_no_problem(url: str) -> None:
     assert not url_problem(httpx2.URL(url), allow_http=False)
     assert not url_problem(httpx2.URL(url.replace("https", "http")), allow_http=True)
+    assert url_problem(httpx2.URL(url.replace("https", "ftp")), allow_http=True) == "not https"

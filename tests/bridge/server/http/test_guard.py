@@ -846,6 +846,40 @@ async def test_a_head_that_was_accepted_is_not_judged_again_and_one_that_was_ref
     assert reached == [PING, PING]
 
 
+async def test_an_allowed_page_may_read_every_answer_on_a_connection_that_it_keeps() -> None:
+    told: list[bytes | None] = []
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            told.append(dict(message["headers"]).get(b"access-control-allow-origin"))
+
+    guard = Guard(JSONResponse({"ok": True}), WITH_PAGE)
+    same: dict[object, Any] = {}
+    headers = [HOST, (b"origin", PAGE.encode()), (b"authorization", b"Bearer " + TOKEN.encode())]
+    scope: Scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": headers}
+    for _ in range(3):
+        await guard({**scope, "extensions": {SAME_HEAD: same}}, silence, send)
+    assert told == [PAGE.encode()] * 3
+
+
+async def test_a_token_that_was_exchanged_is_refused_on_a_connection_that_used_it_before() -> None:
+    statuses: list[int] = []
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    policy = AccessPolicy.for_address("127.0.0.1", PORT, token=TOKEN)
+    guard = Guard(JSONResponse({"ok": True}), policy)
+    same: dict[object, Any] = {}
+    headers = [HOST, (b"authorization", b"Bearer " + TOKEN.encode())]
+    scope: Scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": headers}
+    for _ in range(2):
+        await guard({**scope, "extensions": {SAME_HEAD: same}}, silence, send)
+        policy.token.text = TOKEN[::-1]
+    assert statuses == [200, 401]
+
+
 async def test_a_body_that_has_arrived_is_as_small_as_any() -> None:
     answered: list[int] = []
 

@@ -35,6 +35,7 @@ PROXIES = ("127.0.0.1", "10.0.0.0/8")
 BEHIND = AccessPolicy.for_address("127.0.0.1", 8765, token=TOKEN, public_url=PUBLIC, proxies=PROXIES)
 
 SENDERS = {
+    "nginx with one line of configuration": {"x-real-ip": "203.0.113.9"},
     "nginx, as its documents say": {"x-real-ip": "203.0.113.9", "x-forwarded-for": "203.0.113.9"},
     "Caddy": {"x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https", "x-forwarded-host": LOCAL},
     "HAProxy, option forwarded": {"forwarded": "proto=https;for=203.0.113.9"},

