@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, cast
 
 import anyio
@@ -35,6 +36,7 @@ from gaia_bridge.config.launching.launchers import is_of_launcher
 from gaia_bridge.constants import KIB
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
+from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.text.redaction import Redactor
@@ -154,6 +156,7 @@ class StdioLink(asyncio.Protocol):
     def agree(self, revision: str) -> None:
         """The server serves: nothing else on this wire depends on the revision."""
         self.child.serves()
+        self._input.close_copy()
         if self._overdue is not None:
             self._overdue.cancel()
 
@@ -382,18 +385,28 @@ class _Input(asyncio.BaseProtocol):
         """Set when it is full no longer."""
         self._lost: ConnectionLostError | None = None
         self._posted = 0
+        self._copy: int | None = None
+        """Another descriptor of the pipe, until the child serves: uvloop closes its own before it reports an end."""
         self._left_unread = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The pipe is connected."""
         self._transport = cast("asyncio.WriteTransport", transport)
+        with suppress(OSError):  # no descriptor is left
+            self._copy = os.dup(transport.get_extra_info("pipe").fileno())
+            FORKS.conceal(self._copy)
 
     @property
     def is_unread(self) -> bool:
         """Whether the child has read nothing of what was sent; `False` where that is not known."""
-        if self._transport is None:
-            return self._left_unread
-        return 0 < self._posted <= _unread(self._transport.get_extra_info("pipe").fileno())
+        return self._left_unread if self._copy is None else 0 < self._posted <= _unread(self._copy)
+
+    def close_copy(self) -> None:
+        """Close the second descriptor: the child serves, so it has read something, or it is gone."""
+        if self._copy is not None:
+            self._left_unread = self.is_unread
+            os.close(self._copy)
+            self._copy = None
 
     def pause_writing(self) -> None:
         """The child does not keep up."""
@@ -407,8 +420,7 @@ class _Input(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The child closed its input, or is gone."""
-        if isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):  # others have closed the descriptor by now
-            self._left_unread = self.is_unread
+        self.close_copy()
         self._transport = None
         self.abandon(ConnectionLostError("closed its standard input"))
         self._on_lost()
