@@ -175,10 +175,8 @@ class Relays:
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
         self._says_when_it_logs = False
-        self.asks = False
-        """Whether the server has asked something without saying on behalf of which call."""
-        self._askers: set[Hashable] = set()
-        """The tools, and the methods, that may have asked like this."""
+        self.askers: set[Hashable] = set()
+        """The tools, and the methods, that may have asked something without saying on behalf of which call."""
 
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and on the way back what belongs to it. Cancelling it cancels the server's work.
@@ -201,7 +199,7 @@ class Relays:
             check_links(relay.request.input_responses)
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
-        if self._askers and relay.can_be_asked_something and not modern:
+        if self.askers and relay.can_be_asked_something and not modern:
             await self._turn(relay)
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or relay.request.log_level is not None
@@ -360,13 +358,12 @@ class Relays:
         Raises:
             ProtocolError: They are not done in time, or cannot be, because they wait for such answers as well.
         """
-        if not self.asks:
-            self.asks = True
-            logger.info("upstream %r does not say for which call it asks: such calls take turns", self._upstream)
         task = related_task(params)
         # What begins from now on did not ask.
         candidates = dict(self._in_flight) if task is None else self._past.about(task, self._in_flight)
-        self._askers.update(relay.target for relay in candidates.values())
+        if candidates and not self.askers:
+            logger.info("upstream %r does not say for which call it asks: such calls take turns", self._upstream)
+        self.askers.update(relay.target for relay in candidates.values())
         question, refused = object(), self._refusals
         self._unclear.append(question)
         try:
@@ -417,7 +414,7 @@ class Relays:
 
     def _would_be_clear(self, relay: Relay) -> bool:
         calls = [relay, *(other for other in self._in_flight.values() if other.may_ask)]
-        return _are_of_one_client(calls) or self._askers.isdisjoint(call.target for call in calls)
+        return _are_of_one_client(calls) or self.askers.isdisjoint(call.target for call in calls)
 
     def _changed(self) -> None:
         """Wake everyone who waits for a change of the calls in flight."""
