@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -407,8 +408,8 @@ def _imports_at_load(modules: tuple[Module, ...]) -> tuple[Import, ...]:
         ]
         source = ast.unparse(ast.Module(at_load, type_ignores=[]))
         for item in _imports_of(Module(module.name, source, module.is_package), known):
-            packages = [name for name in known if within(item.target, name) and not within(item.importer, name)]
-            found.extend(Import(item.importer, name, item.line) for name in packages)
+            above = known.intersection(accumulate(item.target.split("."), "{}.{}".format))
+            found.extend(Import(item.importer, name, item.line) for name in above if not within(item.importer, name))
     return tuple(found)
 
 
