@@ -132,6 +132,12 @@ def log(number: Any, params: JSON) -> None:
     text(number, "logged")
 
 
+def afterwards(number: Any, params: JSON) -> None:
+    """Say something that belongs to no call."""
+    text(number, "wait")
+    notify(params["arguments"]["method"], params["arguments"]["params"])
+
+
 def ask(number: Any, params: JSON) -> None:
     waiting.append((number, params))
     send({"id": "question", "method": params["arguments"]["method"], "params": params["arguments"]["params"]})
@@ -229,6 +235,7 @@ CALLS: dict[str, Callable[[Any, JSON], None]] = {
     "grow": grow,
     "progress": progress,
     "log": log,
+    "afterwards": afterwards,
     "ask": ask,
     "announce": announce,
     "noise": noise,
