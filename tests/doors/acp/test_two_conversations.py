@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from gaia.mcp import MCPClientMixin
 from tests.support.editors import Workbench, editing, stdio_server
 from tests.support.fake_model import Asked, FakeModel, call, say
 from tests.support.on_demand import acp_schema
+from tests.support.turns import Turns
 from tests.support.upstreams import TESTS
 
 pytestmark = pytest.mark.anyio
@@ -32,37 +32,6 @@ RAW = ("-S", str(TESTS / "servers" / "raw_server.py"), "")
 
 def secret(name: str) -> str:
     return f"secret of {name}"
-
-
-class Turns:
-    """Whose step is next, of agents that run on one event loop."""
-
-    def __init__(self, order: Sequence[str]) -> None:
-        self._order = list(order)
-        self._news = asyncio.Condition()
-
-    @asynccontextmanager
-    async def step(self, name: str) -> AsyncGenerator[None]:
-        """Wait for a step."""
-        async with self._news:
-            await self._news.wait_for(lambda: self._order[0] == name)
-        try:
-            yield
-        finally:
-            await self._pass(lambda: self._order.pop(0))
-
-    async def leave(self, name: str) -> None:
-        """Take no further steps."""
-
-        def remove() -> None:
-            self._order = [other for other in self._order if other != name]
-
-        await self._pass(remove)
-
-    async def _pass(self, change: Any) -> None:
-        async with self._news:
-            change()
-            self._news.notify_all()
 
 
 class Steps(Agent):
