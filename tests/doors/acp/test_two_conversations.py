@@ -20,7 +20,7 @@ from gaia.mcp import MCPClientMixin
 from tests.support.editors import Workbench, editing, stdio_server
 from tests.support.fake_model import Asked, FakeModel, call, say
 from tests.support.on_demand import acp_schema
-from tests.support.turns import Turns
+from tests.support.turns import Turns, in_turns, secret
 from tests.support.upstreams import TESTS
 
 pytestmark = pytest.mark.anyio
@@ -28,10 +28,6 @@ pytestmark = pytest.mark.anyio
 NAMES: tuple[str, str] = ("ada", "bob")
 STEPS: tuple[str, ...] = ("ask", "look", "read", "write", "report", "fail", "be cancelled")
 RAW = ("-S", str(TESTS / "servers" / "raw_server.py"), "")
-
-
-def secret(name: str) -> str:
-    return f"secret of {name}"
 
 
 class Steps(Agent):
@@ -140,15 +136,12 @@ class Desk(Workbench):
 
 
 PLANS: st.SearchStrategy[list[str]] = st.lists(st.sampled_from(STEPS), min_size=1, max_size=4)
+PEOPLE: st.SearchStrategy[dict[str, list[str]]] = st.builds(
+    lambda *steps: dict(zip(NAMES, steps, strict=True)), PLANS, PLANS
+)
 
 
-def in_turns(steps: tuple[list[str], list[str]]) -> st.SearchStrategy[tuple[dict[str, list[str]], Sequence[str]]]:
-    """The steps of both, and whose turn it is each time."""
-    of = dict(zip(NAMES, steps, strict=True))
-    return st.tuples(st.just(of), st.permutations([name for name in NAMES for _ in of[name]]))
-
-
-@given(plan=st.tuples(PLANS, PLANS).flatmap(in_turns))
+@given(plan=PEOPLE.flatmap(in_turns))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 async def test_no_secret_of_one_conversation_is_seen_in_another(
     plan: tuple[dict[str, list[str]], Sequence[str]],
