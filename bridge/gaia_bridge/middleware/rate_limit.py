@@ -78,4 +78,4 @@ class RateLimit(Middleware):
 
 def _key_of(request: ClientRequest) -> str | int:
     """Return whose bucket a request takes from: a text or a number, so that no connection is kept."""
-    return request.session_key or hash(request.address or request.principal)
+    return request.session_key or hash(request.principal if request.address is None else request.address)
