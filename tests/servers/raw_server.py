@@ -369,6 +369,8 @@ def handle(message: JSON) -> None:
     method, number, params = message.get("method"), message.get("id"), message.get("params", {})
     if number is not None and mode.startswith(("both", "modern-only")) and settled(number, method):
         return
+    if method == "notifications/initialized" and mode == "logs at start":
+        notify("message", {"level": "error", "data": f"process {os.getpid()}"})
     if method is None and number == "question":
         text(waiting.pop()[0], message["error"] if "error" in message else message["result"])
     elif method == "notifications/cancelled" and params["requestId"] in hanging:
