@@ -197,6 +197,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def address(self) -> str | None:
+        """Where a client is of whom nothing else is known; `None` where a session ties its requests together."""
+        ...
+
+    @property
     def is_relayed(self) -> bool:
         """Whether another bridge or an agent sent it, so that its session may carry requests of several clients."""
         ...

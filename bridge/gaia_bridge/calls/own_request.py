@@ -37,6 +37,7 @@ class OwnRequest:
     method = "tools/call"
     modern = False
     session_key: str | None = None
+    address: str | None = None
     params: Mapping[str, Any] = _NOTHING
     meta: Mapping[str, Any] = _NOTHING
     client_info: Mapping[str, Any] = _NOTHING

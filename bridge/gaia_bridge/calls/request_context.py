@@ -283,6 +283,7 @@ class _PassedOn(OwnRequest):
         self.method = request.method
         self.meta = request.meta
         self.is_relayed = request.is_relayed
+        self.address = request.address
         self.client_info = request.client_info
         self.client_capabilities = request.client_capabilities
         self.client_folder = request.client_folder

@@ -23,8 +23,8 @@ class RateLimit(Middleware):
     """Refuses requests that come too fast, and says when to try again.
 
     A bucket of `requests` tokens that is filled evenly within `seconds`: so many may come at once after a pause. A
-    client of 2026-07-28 over HTTP is known by its address, as nothing else ties its requests together. The further
-    rounds of a request are no new ones.
+    client of 2026-07-28 over HTTP is known by its address, as nothing else ties its requests together, and so is one of
+    OpenAI's API that names no session. The further rounds of a request are no new ones.
 
     Args:
         requests: How many.
@@ -78,4 +78,4 @@ class RateLimit(Middleware):
 
 def _key_of(request: ClientRequest) -> str | int:
     """Return whose bucket a request takes from: a text or a number, so that no connection is kept."""
-    return request.session_key or hash(request.principal)
+    return request.session_key or hash(request.principal if request.address is None else request.address)

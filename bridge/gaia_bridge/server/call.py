@@ -131,6 +131,11 @@ class Call:
         return self.connection if self._host is None else self._host
 
     @property
+    def address(self) -> str | None:
+        """Where the client of a request is that stands alone."""
+        return self._host
+
+    @property
     def is_relayed(self) -> bool:
         """Whether another bridge or an agent sent it, so that its connection may carry requests of several clients."""
         return self.connection.is_shared or HOPS_META_KEY in self.meta

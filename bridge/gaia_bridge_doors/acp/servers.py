@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from acp.schema import HttpMcpServer, McpServerStdio, SseMcpServer
 
-from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge_doors.acp.errors import invalid
 
 __all__ = ["server_specs"]
+
+_OPTIONS: Final = ServerOptions(is_of_one_client=True)
+"""An agent that is configured for the same server uses another process: it works for other conversations, too."""
 
 
 def server_specs(servers: Iterable[Any], cwd: str, limit: int) -> list[ServerSpec]:
@@ -43,12 +46,12 @@ def _spec(at: str, server: Any, cwd: str) -> ServerSpec:
             if not server.command:
                 raise invalid(f"{at}.command", "an empty text came", "a program")
             environment = {variable.name: variable.value for variable in server.env}
-            return StdioServerSpec(name, server.command, tuple(server.args), environment, cwd)
+            return StdioServerSpec(name, server.command, tuple(server.args), environment, cwd, options=_OPTIONS)
         case HttpMcpServer() | SseMcpServer():
             if not _is_http(server.url):
                 raise invalid(f"{at}.url", f"{server.url!r:.200} came", "a URL with http or https")
             headers = {header.name: header.value for header in server.headers}
-            return HttpServerSpec(name, server.url, headers, sse=isinstance(server, SseMcpServer))
+            return HttpServerSpec(name, server.url, headers, sse=isinstance(server, SseMcpServer), options=_OPTIONS)
         case _:
             kind = getattr(server, "type", type(server).__name__)
             raise invalid(f"{at}.type", f"{kind!r} came", "stdio, http or sse, as mcpCapabilities says")

@@ -17,10 +17,12 @@ class ChatClient:
 
     Args:
         key: Who that is.
+        address: Where it is, if that is all by which its next turn can be known.
     """
 
-    def __init__(self, key: Hashable) -> None:
+    def __init__(self, key: Hashable, address: str | None = None) -> None:
         self.key = key
+        self.address = address
         self.turns = 0
         """How many use it right now."""
         self.call_off: Callable[[], None] | None = None
@@ -55,15 +57,16 @@ class ChatClients:
         self._sessions: dict[Hashable, ChatClient] = {}
 
     @contextmanager
-    def using(self, agent: str, session_id: str | None) -> Generator[ChatClient]:
+    def using(self, agent: str, session_id: str | None, address: str) -> Generator[ChatClient]:
         """The client of one turn.
 
         Args:
             agent: Whose turn it is.
             session_id: The session, if the turn belongs to one.
+            address: Where the client is.
         """
         key = ("chat", agent, object() if session_id is None else session_id)
-        client = self._sessions.get(key) or ChatClient(key)
+        client = self._sessions.get(key) or ChatClient(key, address if session_id is None else None)
         if session_id is not None:
             self._sessions[key] = client
         client.turns += 1
@@ -96,6 +99,7 @@ class ToolRequest(OwnRequest):
     def __init__(self, client: ChatClient, name: str, arguments: JSON) -> None:
         super().__init__(client.key)
         self._client = client
+        self.address = client.address
         self.params = {"name": name, "arguments": arguments}
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:

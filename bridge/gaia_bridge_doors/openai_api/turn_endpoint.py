@@ -122,7 +122,9 @@ class TurnEndpoint:
                 line.asks(model)
                 name = model.id
                 turn = turn_ends.enter_context(model.turn())
-                response = await _unless_gone(receive, lambda: self._answer(begun, model, turn, turn_ends, line))
+                address = request.client.host if request.client else ""
+                answer = partial(self._answer, begun, model, turn, turn_ends, line, address)
+                response = await _unless_gone(receive, answer)
             except Exception as error:
                 problem = as_chat_error(error, name)
                 line.failed(problem)
@@ -132,12 +134,12 @@ class TurnEndpoint:
                 await response(scope, receive, line.send)
 
     async def _answer(
-        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine
+        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine, address: str
     ) -> Response:
         """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
         asked, source = exchange.asked, model.source
         tools = await offered_tools(self._endpoint.catalog, asked.tools, source.agent, self._limits.lent_tools)
-        client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id))
+        client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id, address))
         loan = Loan(self._endpoint, tools, partial(ToolRequest, client), line)
         turn_ends.callback(loan.end)
         chat = ChatRequest(asked.messages, asked.session_id, loan.tools, asked.tools.client, asked.options)

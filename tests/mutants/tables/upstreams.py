@@ -12,6 +12,17 @@ _UPSTREAM: Final = "tests/bridge/sources/upstream/"
 
 TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
+        "bridge/gaia_bridge_doors/acp/servers.py",
+        ("tests/doors/acp/test_two_conversations.py",),
+        ("ServerOptions(is_of_one_client=True)", "ServerOptions()"),
+    ),
+    *mutations(
+        "bridge/gaia_bridge/sources/upstream/listing/features.py",
+        (f"{_UPSTREAM}test_isolation.py",),
+        ("self.announce(replace(change, client=client))", "self.announce(change)"),
+        ("self.announce(replace(change, client=client))", "pass"),
+    ),
+    *mutations(
         "bridge/gaia_bridge/sources/upstream/relay.py",
         (f"{_UPSTREAM}test_relay.py", f"{_UPSTREAM}test_simultaneous_questions.py", f"{_UPSTREAM}test_shared_logs.py"),
         ("return len({relay.owner for relay in relays}) < 2", "return True"),

@@ -141,8 +141,10 @@ class SharedServers:
 
 
 def is_lendable(spec: ServerSpec) -> bool:
-    """Whether a server is one that several may use: not one where each client has a connection of its own."""
-    return isinstance(spec, StdioServerSpec | HttpServerSpec) and spec.options.isolation == "shared"
+    """Whether a server is one that several may use: not one where a client has a connection of its own."""
+    options = spec.options
+    is_shared = options.isolation == "shared" and not options.is_of_one_client
+    return is_shared and isinstance(spec, StdioServerSpec | HttpServerSpec)
 
 
 def covers(wanted: ServerSpec, running: ServerSpec) -> bool:

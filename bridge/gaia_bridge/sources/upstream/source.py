@@ -146,6 +146,7 @@ class Upstream(AsksServer):
         def of_client(request: ClientRequest) -> Upstream:
             private = further(replace(spec, options=shared), alone=era_of(request))
             private._delegate.represent(request)
+            private.listen(partial(self._tracker.tell_alone, request.client))
             return private
 
         alike = isinstance(spec, OpenApiServerSpec) or (isinstance(spec, AgentServerSpec) and spec.alike)

@@ -143,6 +143,11 @@ class FeatureTracker:
         else:
             logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
 
+    def tell_alone(self, client: Hashable, change: Change) -> None:
+        """Pass on what the server said on the private connection of a client, if that is for the client."""
+        if change.kind is ChangeKind.NOTIFIED:
+            self.announce(replace(change, client=client))
+
     def adjust(self, spec: ServerSpec) -> None:
         """Apply a new entry that leads to the same server."""
         self._spec = spec
