@@ -150,7 +150,7 @@ def plan_remove(editor: Editor, path: Path, name: str) -> Change:
         raise ConfigError(str(path), f"its server {name!r} is not the bridge", "remove it by hand, if you want to")
     if record is not None and record.exact and record.after == _digest(before):
         found = files.backup(record)
-        if found is not None or (record.new_file and record.backup is None):
+        if found is not None:
             return Change(path, before, found, name, record)
     try:
         text = _without(editor, text, document, name, record)

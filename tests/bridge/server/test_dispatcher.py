@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from gaia_bridge.calls import call_log
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import NamingPolicy, ServerInfo
+from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.server.call import Call
@@ -228,6 +228,20 @@ async def test_a_handshake_comes_first_and_may_be_repeated_until_it_is_complete(
     dispatcher.notified(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
     refusal = await answer_to(dispatcher, Call(connection, NOWHERE, message))
     assert refusal["error"]["code"] == codes.INVALID_REQUEST
+
+
+async def test_a_server_is_asked_for_methods_that_nobody_knows_and_for_none_that_the_revision_removed() -> None:
+    class Answering(FixedSource):
+        async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+            return {"by": self.name}
+
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE, merges=False)
+    catalog.add(Answering("up", "work", kind=SourceKind.SERVER))
+    dispatcher = Dispatcher(catalog, Settings(), "/servers/up")
+    assert (await answer_to(dispatcher, request("vendor/ask", {}, MODERN)))["result"]["by"] == "up"
+    for method in ("ping", "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"):
+        answer = await answer_to(dispatcher, request(method, {}, MODERN))
+        assert answer["error"] == {"code": codes.METHOD_NOT_FOUND, "message": "Method not found", "data": method}
 
 
 async def test_a_state_is_sealed_for_the_time_that_the_settings_say() -> None:

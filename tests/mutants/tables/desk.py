@@ -19,11 +19,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("if not is_ours(servers[name]) and record is None:", "if False:"),
         ("record.exact and record.after == _digest(before)", "record.exact"),
         ("record.exact and record.after == _digest(before)", "record.after == _digest(before)"),
-        (
-            "if found is not None or (record.new_file and record.backup is None):",
-            "if found is not None:",
-            "the same: nothing is left of a new file without the entry, and it is removed",
-        ),
+        ("        if found is not None:\n", "        if False:\n"),
         ("if record is not None and record.new_file and not document_of(editor, path, text):", "if False:"),
         (
             "if record is not None and record.new_file and not document_of(editor, path, text):",

@@ -290,14 +290,17 @@ async def test_a_registration_that_is_refused_for_its_scope_is_made_again_withou
     assert server.http.hits["register"] == 2
 
 
+@pytest.mark.parametrize(
+    ("error", "challenge"), [("invalid_redirect_uri", ', scope="files:read"'), ("invalid_client_metadata", "")]
+)
 async def test_a_registration_that_is_refused_for_anything_else_is_made_once(
-    server: AuthServer, tmp_path: Path
+    server: AuthServer, tmp_path: Path, error: str, challenge: str
 ) -> None:
     async def register(exchange: Exchange) -> None:
-        await exchange.answer({"error": "invalid_redirect_uri"}, status=400)
+        await exchange.answer({"error": error}, status=400)
 
     server.http.faults["register"] = register
-    server.challenge += ', scope="files:read"'
+    server.challenge += challenge
     async with client_with(auth_of(server, tmp_path, User())) as call:
-        assert "HTTP 400 (Bad Request), invalid_redirect_uri" in str(await problem(call))
+        assert f"HTTP 400 (Bad Request), {error}" in str(await problem(call))
     assert server.http.hits["register"] == 1
