@@ -572,7 +572,8 @@ def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
 def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
     """Refuse a question of a result that the client did not say that it can be asked."""
     asked: JSON = question if is_object(question) else {}
-    method, params = asked.get("method"), asked.get("params") or {}
+    method = asked.get("method")
+    params: JSON = asked.get("params") or {}
     if (
         not isinstance(method, str)
         or method not in CAPABILITY_OF

@@ -87,7 +87,7 @@ async def test_a_client_whose_secret_has_expired_is_registered_again(
     async def register(exchange: Exchange) -> None:
         number = len(server.clients)
         client = {**exchange.message, **given, "client_id": f"client-{number}", "client_secret": f"s3cret-{number}"}
-        server.clients[client["client_id"]] = client
+        server.clients[f"client-{number}"] = client
         await exchange.answer(client, status=201)
 
     server.http.faults["register"] = register
