@@ -244,6 +244,47 @@ async def test_a_server_is_asked_for_methods_that_nobody_knows_and_for_none_that
         assert answer["error"] == {"code": codes.METHOD_NOT_FOUND, "message": "Method not found", "data": method}
 
 
+class Delegating(FixedSource):
+    """A server whose calls are tasks, numbered; it knows those of everybody."""
+
+    def __init__(self) -> None:
+        super().__init__("up", "work", kind=SourceKind.SERVER, extras={"tasks": {"list": {}, "cancel": {}}})
+        self.tasks = list[JSON]()
+        self.asked = list[str]()
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        self.tasks.append({"taskId": f"task {len(self.tasks)}", "status": "working"})
+        return {"task": self.tasks[-1]}
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        self.asked.append(method)
+        return {"tasks": [*self.tasks, {"taskId": None}, {}, "task 0", None]}
+
+
+async def test_a_client_sees_its_own_tasks_and_asks_for_no_other() -> None:
+    source = Delegating()
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
+    catalog.add(source)
+    dispatcher = Dispatcher(catalog, Settings(), "/")
+    clients = [Connection(NOWHERE, LATEST_HANDSHAKE) for _ in range(3)]
+
+    async def ask(client: Connection, method: str, **params: Any) -> JSON:
+        message: JSON = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return await answer_to(dispatcher, Call(client, NOWHERE, message))
+
+    for client in clients[:2]:
+        await ask(client, "tools/call", name="work", arguments={}, task={})
+    seen = [(await ask(client, "tasks/list"))["result"]["tasks"] for client in clients]
+    assert seen == [[source.tasks[0]], [source.tasks[1]], []]
+    source.asked.clear()
+    for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+        for other in clients[1:]:
+            for task in ("task 0", None, ["task 0"]):
+                assert "There is no such task" in (await ask(other, method, taskId=task))["error"]["message"]
+        assert "result" in await ask(clients[0], method, taskId="task 0")
+    assert source.asked == ["tasks/get", "tasks/result", "tasks/cancel"]
+
+
 async def test_a_state_is_sealed_for_the_time_that_the_settings_say() -> None:
     async def ask() -> JSON:
         return {"resultType": "input_required", "requestState": "mine", "inputRequests": {}}
@@ -262,6 +303,14 @@ async def test_a_result_of_the_latest_revision_is_kept_by_nobody_unless_its_sour
     read = (await answer_to(dispatching(act), request("resources/read", {"uri": "x://here"}, MODERN)))["result"]
     assert (read["resultType"], read["ttlMs"], read["cacheScope"]) == ("complete", 0, "private")
     assert read["_meta"].keys() == {"a", meta.SERVER_INFO_KEY}
+
+
+async def test_an_earlier_revision_has_no_fields_of_a_later_one_in_its_results() -> None:
+    async def act() -> JSON:
+        return {"contents": [], "resultType": "complete", "ttlMs": 5, "cacheScope": "public", "_meta": {"a": 1}}
+
+    read = await answer_to(dispatching(act), request("resources/read", {"uri": "x://here"}, LATEST_HANDSHAKE))
+    assert read["result"] == {"contents": [], "_meta": {"a": 1}}
 
 
 async def test_who_has_not_begun_a_handshake_cannot_complete_it() -> None:

@@ -61,7 +61,6 @@ async def test_two_calls_of_one_client_leave_no_doubt() -> None:
         assert await heard(relays, ada)
 
 
-@pytest.mark.requirement("C-24")
 async def test_a_call_that_was_given_up_may_be_meant_for_some_time() -> None:
     """The server may not have heard of the end, and asks or tells something for it."""
     ada, ben = Person("ada"), Person("ben")
@@ -77,7 +76,6 @@ async def test_a_call_that_was_given_up_may_be_meant_for_some_time() -> None:
         assert await asked(relays) == "ben", "both calls are of one client"
 
 
-@pytest.mark.requirement("C-24")
 async def test_what_is_asked_while_the_call_of_another_client_fails_was_perhaps_asked_for_that() -> None:
     ada, ben = Person("ada"), Person("ben")
     refused: list[str] = []
@@ -106,6 +104,18 @@ async def test_what_is_said_just_after_an_answer_to_another_client_was_perhaps_s
         assert not await heard(relays, ben)
         await anyio.sleep(UpstreamLimits().answered_grace)
         assert await heard(relays, ben)
+
+
+@pytest.mark.requirement("F-344")
+async def test_once_a_server_says_for_which_call_it_speaks_what_is_for_none_is_for_no_single_client() -> None:
+    ada, ben = Person("ada"), Person("ben")
+    async with calls_in_flight(ada, ben) as (relays, connection, _):
+        for number, data in ((1, "for ada"), (2, "for ben"), (3, "for nobody")):
+            assert relays.log({"level": "info", "data": data}, number), "it is for no other client"
+        connection.release["ben"].set()
+        await anyio.sleep(UpstreamLimits().answered_grace)
+        assert not relays.log({"level": "info", "data": "for all"})
+    assert (ada.logs, ben.logs) == ([("info", "for ada", None)], [("info", "for ben", None)])
 
 
 class Leaving(Person):
@@ -144,7 +154,6 @@ async def test_only_a_server_that_asked_for_folders_hears_that_they_changed() ->
         assert connection.told == ["notifications/roots/list_changed"]
 
 
-@pytest.mark.requirement("C-24")
 async def test_between_calls_the_client_whose_folders_changed_last_is_asked_for_them_until_it_leaves() -> None:
     ada, ben, connection = Leaving("ada"), Leaving("ben"), Told()
     async with calls_in_flight(ada) as (relays, _, _):
