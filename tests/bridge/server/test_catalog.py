@@ -414,6 +414,9 @@ def test_a_tool_of_a_server_that_is_not_ready_is_unknown_and_the_reason_is_told(
         catalog(server).tool("up__echo")
     with pytest.raises(ProtocolError, match="^Unknown tool: echo$"):
         catalog(server).tool("echo")
+    server.status = SourceStatus(SourceState.READY)
+    with pytest.raises(ProtocolError, match="^Unknown tool: up__echo$"):
+        catalog(server).tool("up__echo")
 
 
 class SlowSource(FixedSource):

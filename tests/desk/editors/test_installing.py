@@ -269,6 +269,23 @@ def test_a_file_that_was_made_stays_once_there_is_something_else_in_it() -> None
     assert servers(path) == {"other": {"command": "x"}}
 
 
+@pytest.mark.parametrize("content", ["", "\n\n", "{ }\n", '{"mcpServers": {}}'])
+def test_an_entry_that_was_written_anew_is_taken_out_without_a_trace_and_nothing_of_others_with_it(
+    content: str,
+) -> None:
+    changed = Wanted("gaia-bridge", {"command": "/new/gaia-bridge", "args": []})
+    path = file_with(content)
+    install(path)
+    install(path, changed)
+    remove(path)
+    assert path.read_text(encoding="utf-8") == content
+    install(path)
+    path.write_text(json.dumps({"mcpServers": {**servers(path), "other": {"command": "x"}}}), encoding="utf-8")
+    install(path, changed)
+    remove(path)
+    assert servers(path) == {"other": {"command": "x"}}
+
+
 def test_without_its_backup_a_change_is_undone_all_the_same() -> None:
     path = file_with('{"a": 1}')
     install(path)

@@ -568,8 +568,9 @@ def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
 
 def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
     """Refuse a question of a result that the client did not say that it can be asked."""
-    method = question.get("method") if is_object(question) else None
-    params: JSON = question.get("params") or {}
+    asked: JSON = question if is_object(question) else {}
+    method = asked.get("method")
+    params: JSON = asked.get("params") or {}
     if (
         not isinstance(method, str)
         or method not in CAPABILITY_OF

@@ -470,7 +470,7 @@ class _Use:
     def __exit__(self, *raised: object) -> None:
         self.count -= 1
         self.last = asyncio.get_running_loop().time()
-        if not self.count and self._drained is not None:
+        if self._drained is not None:
             self._drained.set()
             self._drained = None
 

@@ -443,6 +443,29 @@ async def test_it_is_not_stopped_while_it_works_and_not_before_its_time_after_th
 
 
 @pytest.mark.requirement("F-001")
+async def test_whoever_waits_for_the_end_of_the_requests_waits_for_the_last_of_them() -> None:
+    ended: list[float] = []
+    async with supervised(Server()) as supervisor, anyio.create_task_group() as tasks:
+        began = anyio.current_time()
+        await supervisor.wait_drained()
+
+        async def request(begins: float, ends: float) -> None:
+            await anyio.sleep(begins)
+            with supervisor.using:
+                await anyio.sleep(ends - begins)
+
+        async def wait() -> None:
+            await supervisor.wait_drained()
+            ended.append(anyio.current_time() - began)
+
+        for begins, ends in ((0, 5), (0, 10), (7, 15)):
+            tasks.start_soon(request, begins, ends)
+        await anyio.sleep(1)
+        for _ in range(2):
+            tasks.start_soon(wait)
+    assert ended == pytest.approx([15, 15])
+
+
 async def test_while_a_server_is_tried_again_it_is_known_why_it_failed() -> None:
     server = Server(UpstreamError("exited with code 3 and s3cr3t"), 10)
     async with supervised(server, lazy=False) as supervisor:
