@@ -99,7 +99,7 @@ def commands() -> str:
     context = click.Context(program, info_name="gaia-bridge")
     text = f"# Commands\n\n{program.help}\n\n"
     text += "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. What TARGET, NAME and ARGUMENTS may be\n"
-    text += "is told in [MCP servers](../servers.md#on-the-command-line).\n\n"
+    text += "is explained in [servers on the command line](../command-line.md).\n\n"
     for heading, names in _sections(context):
         text += f"## {heading}\n\n"
         for name in names:
@@ -190,7 +190,7 @@ _TOLD: Final[Mapping[str, tuple[str, str]]] = {
     "inherit_env": (
         "list of texts, or `true`",
         "Variables of the bridge's own environment that it sees beside [those that every program sees]"
-        "(../servers.md#what-programs-see); `true`: all of them.",
+        "(../trust.md#what-programs-see); `true`: all of them.",
     ),
 }
 """Keys whose values in a file are not those of their field."""
@@ -214,9 +214,9 @@ _KINDS: Final[Mapping[str, str]] = {
 def configuration() -> str:
     """The page of what an entry of `mcp_servers.json` may say."""
     text = "# Configuration\n\nWhat an entry of `mcp_servers.json` may say.\n\n"
-    text += "An entry has one of `command`, `url`, `agent` and `openapi`. How files are stacked, what `${...}` is in\n"
-    text += "values, and what a project's own file needs before it counts, is told in\n"
-    text += "[MCP servers](../servers.md#configuration).\n\n"
+    text += "An entry has one of `command`, `url`, `agent` and `openapi`. Which file counts, what `${...}` is in\n"
+    text += "values, and examples of all keys are in [the configuration file](../configuration-file.md);\n"
+    text += "approvals of a project's own file are in [trust and safety](../trust.md#servers-of-a-project).\n\n"
     for way, (title, struct) in _WAYS.items():
         text += f"## {title}: `{way}`\n\n{_keys(sorted(KEYS_OF[way], key=lambda key: (key != way, key)), struct)}\n"
     text += f"## Any server\n\n{_keys(sorted(OPTION_KEYS), ServerOptions)}\n"

@@ -110,7 +110,7 @@ def test_the_search_finds_each_page_but_the_changes(built: Path) -> None:
 
 @pytest.mark.parametrize(
     ("written", "said"),
-    [("[a](nowhere.md)", "page does not exist"), ("[a](servers.md#nowhere)", "anchor does not exist")],
+    [("[a](nowhere.md)", "page does not exist"), ("[a](trust.md#nowhere)", "anchor does not exist")],
 )
 def test_a_dead_link_keeps_it_from_being_built(
     written: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
