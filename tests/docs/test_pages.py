@@ -39,6 +39,7 @@ RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "README.md": {"python": (2, "test_examples test_shop_agent"), "json": (1, "test_examples")},
     "docs/agents-that-use-agents.md": {"python": (2, "test_examples"), "text": (1, "test_examples")},
     "docs/acp.md": {"python": (2, "test_acp_page"), "json": (2, "test_acp_page")},
+    "docs/asking.md": {"python": (2, "test_testing_page")},
     "docs/async-manager.md": {
         "python": (2, "test_async_manager test_tool_agent_page"), "text": (1, "test_async_manager"),
     },
@@ -79,6 +80,7 @@ RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
 ONLY_READ: Final = {
     ("docs/acp.md", "lua"): "the settings of a plugin of Neovim; test_acp_page looks at the command in them",
     ("docs/architecture.md", ""): "a drawing; what it names is looked up by test_architecture_page",
+    ("docs/concepts.md", ""): "a drawing",
     ("docs/doctor.md", "text"): "what is found on a machine with faults; test_doctor_page looks for the findings in it",
     ("docs/openai-endpoint.md", "console"): "has what the program prints; test_openai_endpoint looks for it",
     ("docs/schemas.md", ""): "needs FastMCP, an environment of its own and minutes",
