@@ -146,8 +146,8 @@ def _told_while_it_leaves(found: Mapping[str, str]) -> Generator[None]:
 _INTRODUCTION: Final = """\
 # Compatibility
 
-Any client works with any server through the bridge. These tables show the test result of every feature, for each kind of
-client and server: `python -m tests.translation.matrix` writes them, and a test fails if they are not true.
+Any client works with any server through the bridge. These tables show the test result of every feature, for each kind
+of client and server: `python -m tests.translation.matrix` writes them, and a test fails if they are not true.
 
 | word | means |
 |---|---|
