@@ -41,7 +41,7 @@ __all__ = ["FOLDER", "PAGES", "Field", "fields_of", "main"]
 FOLDER: Final = DOCS / "reference"
 """Where the pages are."""
 
-_WRITTEN: Final = "\nThis page is written from the program, by `python -m tests.docs.reference`.\n"
+_WRITTEN: Final = "\n`python -m tests.docs.reference` writes this page from the program.\n"
 
 
 class Field(NamedTuple):
@@ -98,8 +98,10 @@ def commands() -> str:
     """The page of commands."""
     context = click.Context(program, info_name="gaia-bridge")
     text = f"# Commands\n\n{program.help}\n\n"
-    text += "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. What TARGET, NAME and ARGUMENTS may be\n"
-    text += "is told in [MCP servers](../servers.md#on-the-command-line).\n\n"
+    text += (
+        "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. [Servers on the command line](../command-line.md)\n"
+    )
+    text += "explains TARGET, NAME and ARGUMENTS.\n\n"
     for heading, names in _sections(context):
         text += f"## {heading}\n\n"
         for name in names:
@@ -181,16 +183,16 @@ _FIELD_OF: Final[Mapping[str, str]] = {"openapi": "document", "grantType": "gran
 """Keys whose fields are called otherwise; those of `oauth` are the fields in camel case."""
 
 _TOLD: Final[Mapping[str, tuple[str, str]]] = {
-    "type": ("text", "How the server is reached: `stdio` with `command`; `http` or `sse` with `url`. Mostly needless."),
+    "type": ("text", "How the server is reached: `stdio` with `command`; `http` or `sse` with `url`. Rarely needed."),
     "openapi": ("text", "The URL, or the path, of its OpenAPI document."),
     "oauth": ("object, or `false`", "How to log in, if it asks for that; `false`: not at all. See [`oauth`](#oauth)."),
-    "scopes": ("list of texts, or text", "What to ask for where the server does not say."),
+    "scopes": ("list of texts, or text", "Scopes to request if the server names none."),
     "tools": ("object", "How its tools are published, by their names at the server. See [`tools`](#tools)."),
-    "arguments": ("object", "What is made of its arguments, by their names at the server."),
+    "arguments": ("object", "Changes of its arguments, by their names at the server."),
     "inherit_env": (
         "list of texts, or `true`",
-        "Variables of the bridge's own environment that it sees beside [those that every program sees]"
-        "(../servers.md#what-programs-see); `true`: all of them.",
+        "Variables of the bridge's own environment that it gets beside [those that every program gets]"
+        "(../trust.md#what-programs-see); `true`: all of them.",
     ),
 }
 """Keys whose values in a file are not those of their field."""
@@ -213,16 +215,16 @@ _KINDS: Final[Mapping[str, str]] = {
 
 def configuration() -> str:
     """The page of what an entry of `mcp_servers.json` may say."""
-    text = "# Configuration\n\nWhat an entry of `mcp_servers.json` may say.\n\n"
-    text += "An entry has one of `command`, `url`, `agent` and `openapi`. How files are stacked, what `${...}` is in\n"
-    text += "values, and what a project's own file needs before it counts, is told in\n"
-    text += "[MCP servers](../servers.md#configuration).\n\n"
+    text = "# Configuration\n\nAll keys of an entry in `mcp_servers.json`.\n\n"
+    text += "An entry has one of `command`, `url`, `agent` and `openapi`. Which file counts, what `${...}` is in\n"
+    text += "values, and examples of all keys are in [the configuration file](../configuration-file.md);\n"
+    text += "approvals of a project's own file are in [trust and safety](../trust.md#servers-of-a-project).\n\n"
     for way, (title, struct) in _WAYS.items():
         text += f"## {title}: `{way}`\n\n{_keys(sorted(KEYS_OF[way], key=lambda key: (key != way, key)), struct)}\n"
     text += f"## Any server\n\n{_keys(sorted(OPTION_KEYS), ServerOptions)}\n"
     text += f"## `oauth`\n\n{_keys(sorted(OAUTH_KEYS), OAuthOptions)}\n"
-    text += f"## `tools`\n\nOf each tool:\n\n{_keys(sorted(TOOL_KEYS), ToolTransform)}\n"
-    return f"{text}Of each argument:\n\n{_keys(sorted(ARGUMENT_KEYS), ArgumentTransform)}{_WRITTEN}"
+    text += f"## `tools`\n\nKeys of a tool:\n\n{_keys(sorted(TOOL_KEYS), ToolTransform)}\n"
+    return f"{text}Keys of an argument:\n\n{_keys(sorted(ARGUMENT_KEYS), ArgumentTransform)}{_WRITTEN}"
 
 
 def _keys(keys: Iterable[str], struct: type[Struct]) -> str:
@@ -260,10 +262,10 @@ def _default(key: str, default: str) -> str:
 def settings_page() -> str:
     """The page of limits."""
     text = "# Settings\n\nLimits and deadlines, each with its reason.\n\n"
-    text += "A program of your own gives them to its `Bridge`: see [limits](../guide.md#limits). For `gaia-bridge`\n"
     text += (
-        "these hold; an entry of the [configuration](configuration.md#any-server) may say otherwise for its server.\n\n"
+        "These values hold for `gaia-bridge`. An entry of the [configuration](configuration.md#any-server) can change\n"
     )
+    text += "some for its server; a program can pass others to its `Bridge`: see [limits](../guide.md#limits).\n\n"
     parts = {kind: name for name, kind, *_ in fields_of(settings.Settings)}
     parts |= {kind: f"upstream.{name}" for name, kind, *_ in fields_of(settings.UpstreamLimits)}
     for name in ("Settings", *sorted(set(settings.__all__) - {"Limits", "Settings"})):
