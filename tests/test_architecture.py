@@ -46,6 +46,7 @@ LAYERS = {
     "gaia_bridge.runtime.event_loops": 1,
     "gaia_bridge.runtime.exception_groups": 1,
     "gaia_bridge.runtime.forking": 1,
+    "gaia_bridge.runtime.lazy_members": 1,
     "gaia_bridge.runtime.peer_credentials": 1,
     "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.settings": 1,

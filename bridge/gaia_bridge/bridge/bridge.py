@@ -23,7 +23,7 @@ from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.bridge.served import ServedBridge
 from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
-from gaia_bridge.contract import JSON, Publishable, Source
+from gaia_bridge.contract import Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
 from gaia_bridge.model import (
     LeftOut,
@@ -46,6 +46,7 @@ from gaia_bridge.sources.composition.composed import RunningSource, innermost
 from gaia_bridge.sources.composition.description import Composition
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.middleware.base import Middleware

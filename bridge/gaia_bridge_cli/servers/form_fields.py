@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import is_array, is_object
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import LeftOut
 from gaia_bridge.settings import OpenApiLimits
 from gaia_bridge.text.escaping import one_line

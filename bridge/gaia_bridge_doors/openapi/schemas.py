@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from gaia_bridge.json_schema.parts import LISTS, NAMED, SINGLE
-from gaia_bridge.json_schema.validation import MAX_DEPTH, MAX_PARTS, references
+from gaia_bridge.json_schema.parts import LISTS, NAMED, SINGLE, references
+from gaia_bridge.json_schema.validation import MAX_DEPTH, MAX_PARTS
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.openapi.document import Document, OperationError
 from gaia_bridge_doors.openapi.inheritance import UNIONS, Inheritance, alternatives, items_of

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from gaia_bridge.calls.results.conversion import failure_text, jsonable
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ListsSkills, ReadsResources
 from gaia_bridge.errors import AgentLoadError, BusyError, ToolError
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION

@@ -17,13 +17,14 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.parked_calls import Question
 from gaia_bridge.calls.results.conversion import jsonable
-from gaia_bridge.contract import JSON, ClientRequest
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import RequestCancelledError, ToolError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import question_problem
 from gaia_bridge.runtime.agent_runner import Job, LoopHandle, Outcome, resting
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.escaping import valid_text
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.calls.editor_access import EditorAccess

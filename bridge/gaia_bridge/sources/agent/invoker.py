@@ -12,7 +12,7 @@ from typing import Any
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.calls.results.conversion import as_protocol_error, failure_text, is_input_required
-from gaia_bridge.contract import JSON, ClientRequest
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
     ClientCapabilityError,
     RequestCancelledError,
@@ -24,7 +24,7 @@ from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.runtime.tracebacks import traceback_of_agent
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
-from gaia_bridge.text.json_types import is_larger, is_small
+from gaia_bridge.text.json_types import JSON, is_larger, is_small
 
 __all__ = ["AgentInvoker"]
 
