@@ -25,8 +25,8 @@ from gaia_bridge_cli.servers.keeping import KeptIn, keep
 from gaia_bridge_cli.servers.kept_secrets import replaced, secrets_in
 from gaia_bridge_cli.servers.list_commands import address_of
 from gaia_bridge_cli.servers.pasted_entries import server_name
-from gaia_bridge_desk.editors.formats import EDITORS
 from gaia_bridge_desk.editors.reading import Found
+from gaia_bridge_desk.editors.table import EDITORS
 
 __all__ = ["import_servers"]
 

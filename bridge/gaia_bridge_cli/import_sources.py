@@ -20,14 +20,16 @@ from gaia_bridge_cli.servers.container_variables import with_container_variables
 from gaia_bridge_cli.servers.variable_files import with_variable_file
 from gaia_bridge_desk.editors.exclusions import exclusions_in, with_approval_noted, without_excluded
 from gaia_bridge_desk.editors.finding import editor_called, file_of, place_of
-from gaia_bridge_desk.editors.formats import Editor, FileKind, Place, Scope
 from gaia_bridge_desk.editors.installing import MAX_BYTES, text_of
 from gaia_bridge_desk.editors.jsonc import EditError
 from gaia_bridge_desk.editors.reading import Found, Surroundings, document_of, servers_of
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, Place, Scope
 
 __all__ = ["Source", "servers_listed", "sources_of", "sources_of_editor"]
 
-_WORKSPACE_FOLDERS = frozenset({".vscode", ".cursor", ".zed", ".codex", ".gemini", ".roo", ".devcontainer"})
+_WORKSPACE_FOLDERS = {".devcontainer"} | {
+    place.folder.removeprefix("./") for editor in EDITORS for place in editor.places if place.scope is Scope.WORKSPACE
+}
 """Folders of a project whose files belong to the folder above."""
 
 
@@ -118,7 +120,7 @@ def _of_place(editor: Editor, place: Place, path: Path) -> Source:
         None if is_own else str(folder),
         editor.shape_in(place),
         beside=str(path.parent) if is_own else None,
-        project=str(current_folder()) if editor.name == "claude-code" else None,
+        project=str(current_folder()) if editor.has_projects else None,
     )
     document = _document(str(path), _text(path), toml=editor.kind is FileKind.TOML)
     return Source(str(path), document, around, folder, is_own, editor, path)

@@ -28,8 +28,8 @@ from gaia_bridge_daemon.front.place import Scope as BridgeScope
 from gaia_bridge_daemon.front.program import is_agent
 from gaia_bridge_desk.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
-from gaia_bridge_desk.editors.formats import BY_HAND, EDITORS, Editor, Place, Scope
 from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, plan_remove, snippet, text_of, write
+from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scope
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
 
 __all__ = ["complete_editor", "install", "known_editor"]

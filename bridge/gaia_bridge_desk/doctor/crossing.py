@@ -1,8 +1,6 @@
-"""Which features of servers reach which client. Facts, and what becomes of a feature that a client does not have.
+"""Which features of servers reach which editor, and what becomes of a feature that an editor does not have.
 
-What a client has is what it declares, or was seen to use; of what is not listed, nobody has seen it. Sources: the
-registry apify/mcp-client-capabilities, the clients' documentation that `gaia_bridge_desk.editors.formats` names, and
-for VS Code what it sent to our own tests.
+What an editor has is in `gaia_bridge_desk.editors.table`.
 """
 
 from __future__ import annotations
@@ -12,10 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.server.known_clients import tool_limit
 from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge_desk.editors.table import Editor
 
-__all__ = ["CLIENTS", "FEATURES", "Client", "Feature", "crossing", "features_of"]
+__all__ = ["FEATURES", "Feature", "crossing", "features_of"]
 
 
 class Feature(Struct, frozen=True):
@@ -46,54 +44,6 @@ FEATURES: Final = (
 """In the order in which they are shown."""
 
 
-class Client(Struct, frozen=True):
-    """What a client has.
-
-    Args:
-        features: Names of `FEATURES`.
-        called: What it introduces itself as, where that has a limit of tools.
-    """
-
-    features: frozenset[str]
-    called: str = ""
-
-    @property
-    def most_tools(self) -> int | None:
-        """How many tools it takes, as far as that is known."""
-        return tool_limit(self.called)
-
-
-def _client(features: str, called: str = "") -> Client:
-    return Client(frozenset(features.split(", ")), called)
-
-
-_VSCODE: Final = _client(
-    "tools, prompts, resources, resource updates, list changes, tasks, elicitation, sampling, roots",
-    "visual studio code",
-)
-
-CLIENTS: Final[Mapping[str, Client]] = {
-    "vscode": _VSCODE,
-    "vscode-insiders": _VSCODE,
-    "code-server": _VSCODE,
-    "cursor": _client("tools, prompts, resources, list changes, elicitation, roots", "cursor-vscode"),
-    "windsurf": _client("tools, prompts, resources, list changes", "windsurf"),
-    "claude-code": _client("tools, prompts, resources, list changes, elicitation, roots", "claude-code"),
-    "claude-desktop": _client("tools, prompts, resources"),
-    "zed": _client("tools, prompts"),
-    "junie": _client("tools"),
-    "jetbrains": _client("tools"),
-    "codex": _client("tools, elicitation"),
-    "gemini-cli": _client("tools, prompts"),
-    "copilot-cli": _client("tools"),
-    "opencode": _client("tools, list changes"),
-    "cline": _client("tools, resources, list changes"),
-    "cline-cli": _client("tools, resources, list changes"),
-    "roo": _client("tools, resources"),
-}
-"""By the names of `gaia_bridge_desk.editors.formats.EDITORS`."""
-
-
 def features_of(capabilities: JSON) -> list[str]:
     """What a server offers, by what it declares.
 
@@ -109,23 +59,23 @@ def features_of(capabilities: JSON) -> list[str]:
     return [*found, "tasks"] if "tasks" in capabilities else found
 
 
-def crossing(offers: Mapping[str, Sequence[str]], clients: Sequence[str]) -> list[JSON]:
+def crossing(offers: Mapping[str, Sequence[str]], editors: Sequence[Editor]) -> list[JSON]:
     """What reaches whom: a row for each feature that a server offers or may ask for.
 
     Args:
         offers: The features of each server.
-        clients: Names of `CLIENTS`.
+        editors: The editors.
     """
     rows: list[JSON] = []
     for feature in FEATURES:
         servers = [server for server, names in offers.items() if feature.asked or feature.name in names]
         if servers:
-            cells = {client: _cell(feature, CLIENTS[client]) for client in clients}
+            cells = {editor.name: _cell(feature, editor) for editor in editors}
             rows.append({"feature": feature.name, "asked": feature.asked, "servers": servers, "clients": cells})
     return rows
 
 
-def _cell(feature: Feature, client: Client) -> str:
-    if feature.name in client.features:
+def _cell(feature: Feature, editor: Editor) -> str:
+    if editor.has_feature(feature.name):
         return "yes"
     return "bridged" if feature.otherwise else "unknown"

@@ -18,9 +18,9 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 from gaia_bridge_desk.editors.entries import is_ours
 from gaia_bridge_desk.editors.finding import file_of
-from gaia_bridge_desk.editors.formats import EDITORS, Editor, Place
 from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
 from gaia_bridge_desk.editors.installing import MAX_BYTES, document_of, text_of
+from gaia_bridge_desk.editors.table import EDITORS, Editor, Place
 
 __all__ = ["BrokenFile", "EditorEntry", "editor_entries"]
 

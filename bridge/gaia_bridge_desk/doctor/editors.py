@@ -22,9 +22,9 @@ from gaia_bridge_desk.doctor.sockets import is_listened_at
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 from gaia_bridge_desk.editors.entries import program_entry
 from gaia_bridge_desk.editors.finding import is_here, own_program
-from gaia_bridge_desk.editors.formats import EDITORS, Scope
 from gaia_bridge_desk.editors.installed import InstalledFiles
 from gaia_bridge_desk.editors.installing import Wanted, plan_install, write
+from gaia_bridge_desk.editors.table import EDITORS, Scope
 
 __all__ = ["EDITOR_FILES"]
 

@@ -32,7 +32,7 @@ from gaia_bridge_desk.doctor.resources import RESOURCES
 from gaia_bridge_desk.doctor.servers import SERVERS, clients_here
 from gaia_bridge_desk.doctor.sockets import SOCKETS
 from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
-from gaia_bridge_desk.editors.formats import Editor
+from gaia_bridge_desk.editors.table import Editor
 
 __all__ = ["OF_THE_DOCTOR", "SUBJECTS", "Examined", "examine", "examine_again"]
 
@@ -151,7 +151,7 @@ async def examine(
             tasks.start_soon(check, subject)
     editors: list[Editor] = await _bounded(clients_here, limits.check_timeout) or []
     offers = {report["name"]: report["features"] for report in around.reports if report["state"] == "works"}
-    rows = crossing(offers, [editor.name for editor in editors])
+    rows = crossing(offers, editors)
     return Examined(found, around.reports, {editor.name: editor.title for editor in editors}, rows)
 
 

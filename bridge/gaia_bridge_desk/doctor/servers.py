@@ -34,11 +34,11 @@ from gaia_bridge_daemon.front.greeting import STATUS
 from gaia_bridge_daemon.front.launching import BridgeDownError, ask
 from gaia_bridge_daemon.front.place import is_private, places, runtime_path
 from gaia_bridge_desk.doctor.checks import Subject, in_thread, is_missing, looked_up
-from gaia_bridge_desk.doctor.crossing import CLIENTS, FEATURES, features_of
+from gaia_bridge_desk.doctor.crossing import FEATURES, features_of
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
 from gaia_bridge_desk.editors.finding import is_here
-from gaia_bridge_desk.editors.formats import EDITORS, Editor
+from gaia_bridge_desk.editors.table import EDITORS, Editor
 
 __all__ = ["SERVERS", "clients_here"]
 
@@ -110,7 +110,7 @@ _USUAL: Final = ("vscode", "cursor", "claude-code")
 
 def clients_here() -> list[Editor]:
     """The editors of this machine of which it is known what they have; some usual ones if there are none."""
-    known = [editor for editor in EDITORS if editor.name in CLIENTS]
+    known = [editor for editor in EDITORS if editor.features]
     here = [editor for editor in known if is_here(editor)]
     return here or [editor for editor in known if editor.name in _USUAL]
 
@@ -266,7 +266,7 @@ def _introduced(report: JSON) -> str:
 def _of_number(tools: dict[str, list[JSON]], editors: Sequence[Editor]) -> Iterator[Finding]:
     number = sum(map(len, tools.values()))
     for editor in editors:
-        most = CLIENTS[editor.name].most_tools
+        most = editor.most_tools
         if most is not None and number > most:
             yield _MANY.found(f"{editor.title} takes {most} tools, and the servers have {number}", editor.name)
 
@@ -277,7 +277,7 @@ def _of_features(at: Surroundings, editors: Sequence[Editor]) -> Iterator[Findin
         lost: list[str] = []
         for feature in FEATURES:
             servers = [report["name"] for report in at.reports if feature.name in report.get("features", ())]
-            if servers and not feature.otherwise and feature.name not in CLIENTS[editor.name].features:
+            if servers and not feature.otherwise and not editor.has_feature(feature.name):
                 lost.append(f"{feature.name} (of {', '.join(servers)})")
         if lost:
             yield _LOST.found(f"{editor.title} is not known to use {', '.join(lost)}", editor.name)

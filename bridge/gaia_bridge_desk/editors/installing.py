@@ -23,8 +23,8 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors import jsonc, toml_tables
 from gaia_bridge_desk.editors.entries import is_ours, merged
-from gaia_bridge_desk.editors.formats import Editor, FileKind
 from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
+from gaia_bridge_desk.editors.table import Editor, FileKind
 
 __all__ = ["MAX_BYTES", "Change", "Wanted", "document_of", "plan_install", "plan_remove", "snippet", "text_of", "write"]
 

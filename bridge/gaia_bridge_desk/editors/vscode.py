@@ -16,7 +16,7 @@ from pathlib import Path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.editors.entries import address_entry, program_entry
-from gaia_bridge_desk.editors.shapes import VSCODE
+from gaia_bridge_desk.editors.table import VSCODE
 
 __all__ = [
     "SERVER_NAME",

@@ -13,10 +13,10 @@ from gaia_bridge.config import EntryError, parse_entry
 from gaia_bridge.config.expansion import as_text, references_in, texts_in
 from gaia_bridge_desk.editors.exclusions import exclusions_in, without_excluded
 from gaia_bridge_desk.editors.finding import editor_called
-from gaia_bridge_desk.editors.formats import EDITORS, FileKind
 from gaia_bridge_desk.editors.jsonc import inside
 from gaia_bridge_desk.editors.reading import Found, Surroundings, document_of, servers_of
 from gaia_bridge_desk.editors.references import FILLED_IN as REFERRING
+from gaia_bridge_desk.editors.table import EDITORS, FileKind
 
 HERE = "/src/project"
 TEXTS = ["$A", "${A}", "${A:-d}", "${env:A}", "{env:A}", "$${A}", "a$b{c}", "${file:/k}", "${keyring:s/n}", "{file:k}"]
