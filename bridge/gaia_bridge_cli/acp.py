@@ -15,8 +15,6 @@ from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.options import log_options, set_up_logging
 from gaia_bridge_cli.streams import queue_standard_streams
 
-__all__ = ["acp"]
-
 _EXTRA = "pip install 'gaia-mcp-bridge[acp]'"
 
 

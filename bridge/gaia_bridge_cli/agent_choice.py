@@ -12,8 +12,6 @@ from gaia_bridge.text.json_types import is_object
 from gaia_bridge_cli.logs import keep_log
 from gaia_bridge_cli.slow_imports import told_of_slow_imports
 
-__all__ = ["AgentChoice"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -51,8 +51,6 @@ from gaia_bridge_daemon.front.program import FrontOptions, is_agent, run
 if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
 
-__all__ = ["background", "connect", "down", "ps", "restart", "up"]
-
 _DOWN_PATIENCE: Final = 12.0
 """Seconds until a bridge that was asked to end is gone; it takes at most `STOP_DEADLINE` for that."""
 

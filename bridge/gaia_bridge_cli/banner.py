@@ -20,8 +20,6 @@ from gaia_bridge.version import __version__
 from gaia_bridge_cli.output import counted
 from gaia_bridge_desk.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
 
-__all__ = ["Access", "Published", "Told", "banner"]
-
 _NAMES = 12
 """How many names of one kind are shown."""
 

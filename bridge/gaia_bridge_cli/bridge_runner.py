@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from gaia_bridge_cli.banner import Told
     from gaia_bridge_daemon.background.serving import Background
 
-__all__ = ["ServeOptions", "run"]
-
 logger = logging.getLogger(__name__)
 
 _WRITTEN: Final = {"--config": "config=...", "--agent-tools": "agent_tools=...", "--ask": "ask=..."}

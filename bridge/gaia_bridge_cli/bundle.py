@@ -46,8 +46,6 @@ from gaia_bridge_desk.bundles import (
 from gaia_bridge_desk.editors.entries import program_entry
 from gaia_bridge_desk.editors.table import EDITORS
 
-__all__ = ["bundle"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -15,8 +15,6 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.logs import without_secrets
 
-__all__ = ["CallLines"]
-
 _VALUE: Final = 60
 """Characters that are shown of one argument."""
 

@@ -24,8 +24,6 @@ from gaia_bridge_cli.options import (
 )
 from gaia_bridge_cli.streams import queue_standard_streams
 
-__all__ = ["dev"]
-
 _SHORT_LINES = "gaia_bridge.calls.call_log"
 """Tells of each call what the lines of this command tell, without what was said."""
 

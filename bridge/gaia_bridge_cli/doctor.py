@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from gaia_bridge_desk.doctor.findings import Finding
     from gaia_bridge_desk.doctor.repairing import Outcome
 
-__all__ = ["doctor"]
-
 _COLORS: Final = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "red"}
 _WIDTH: Final = 8
 """Of the longest level, and a blank."""

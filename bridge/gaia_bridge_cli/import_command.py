@@ -28,8 +28,6 @@ from gaia_bridge_cli.servers.pasted_entries import server_name
 from gaia_bridge_desk.editors.reading import Found
 from gaia_bridge_desk.editors.table import EDITORS
 
-__all__ = ["import_servers"]
-
 Taken = list[tuple[Source, Found]]
 
 _SHOWN = 60

@@ -25,8 +25,6 @@ from gaia_bridge_desk.editors.jsonc import EditError
 from gaia_bridge_desk.editors.reading import Found, Surroundings, document_of, servers_of
 from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, Place, Scope
 
-__all__ = ["Source", "servers_listed", "sources_of", "sources_of_editor"]
-
 _WORKSPACE_FOLDERS = {".devcontainer"} | {
     place.folder.removeprefix("./") for editor in EDITORS for place in editor.places if place.scope is Scope.WORKSPACE
 }

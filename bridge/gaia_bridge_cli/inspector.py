@@ -19,8 +19,6 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.redaction import Redactor
 
-__all__ = ["run_inspector"]
-
 logger = logging.getLogger(__name__)
 
 _PROGRAM: Final = "npx"

@@ -32,8 +32,6 @@ from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, pl
 from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scope
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
 
-__all__ = ["complete_editor", "install", "known_editor"]
-
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that no editor refuses: Codex and Claude Code take no others."""
 

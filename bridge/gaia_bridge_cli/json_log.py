@@ -19,8 +19,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge_cli.logs import LineFormatter, call_of
 from gaia_bridge_cli.private_file import PrivateFile
 
-__all__ = ["log_to_json"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 
-__all__ = ["counted", "stdout_to_stderr"]
-
 
 def counted(number: int, noun: str) -> str:
     """A number of something, such as `2 tools`; nothing if there is none."""

@@ -7,8 +7,6 @@ import os
 from logging.handlers import RotatingFileHandler
 from typing import IO
 
-__all__ = ["PrivateFile"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -22,8 +22,6 @@ from gaia_bridge_cli.options import is_debug
 from gaia_bridge_cli.origin import installed_from
 from gaia_bridge_cli.streams import queue_stderr
 
-__all__ = ["program", "run"]
-
 
 def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = None) -> int:
     """Run the command line; `gaia_bridge_cli.main`, once everything is imported.

@@ -22,8 +22,6 @@ from gaia_bridge_desk.projects import (
     write_folder,
 )
 
-__all__ = ["init", "new"]
-
 _TESTS = "tests"
 """The folder of tests, where the current folder has one."""
 

@@ -7,8 +7,6 @@ from typing import IO, Any
 
 import click
 
-__all__ = ["NobodyToAskError", "can_ask"]
-
 
 class NobodyToAskError(click.UsageError):
     """There is no terminal to ask on. The line was right, so that its usage is not shown."""

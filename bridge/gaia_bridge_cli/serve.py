@@ -28,8 +28,6 @@ from gaia_bridge_cli.options import (
 )
 from gaia_bridge_cli.streams import queue_standard_streams
 
-__all__ = ["serve"]
-
 logger = logging.getLogger(__name__)
 
 _HTTP_ONLY = {

@@ -22,8 +22,6 @@ from gaia_bridge.protocol.names import file_name
 if TYPE_CHECKING:
     from gaia_bridge_cli.private_file import PrivateFile
 
-__all__ = ["LogReader", "ServerLogs", "default_log_folder"]
-
 logger = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 512 * 1024

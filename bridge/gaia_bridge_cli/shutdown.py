@@ -24,8 +24,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.output import counted
 
-__all__ = ["Shutdown"]
-
 logger = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -14,8 +14,6 @@ from typing import Final
 
 from gaia_bridge.constants import OWN_PACKAGES
 
-__all__ = ["told_of_slow_imports"]
-
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 5.0

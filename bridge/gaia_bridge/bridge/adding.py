@@ -9,8 +9,6 @@ import anyio
 
 from gaia_bridge.errors import BridgeError
 
-__all__ = ["added_in_order"]
-
 
 async def added_in_order(
     names: Sequence[str], add: Callable[[str, anyio.Event], Awaitable[None]]

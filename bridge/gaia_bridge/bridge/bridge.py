@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from gaia_bridge.middleware.base import Middleware
     from gaia_bridge_doors.conversation.models import Models
 
-__all__ = ["Bridge"]
-
 logger = logging.getLogger(__name__)
 
 

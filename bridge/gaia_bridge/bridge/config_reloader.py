@@ -22,8 +22,6 @@ from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerSpec
 from gaia_bridge.runtime.file_watch import FileWatch
 
-__all__ = ["Difference", "Reloader", "difference"]
-
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.5

@@ -23,8 +23,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import LeftOut, ServerSpec
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["ConfiguredServers"]
-
 logger = logging.getLogger(__name__)
 
 

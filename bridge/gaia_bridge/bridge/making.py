@@ -24,8 +24,6 @@ from gaia_bridge.sources.composition.description import Composition
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, default_cache_folder
 from gaia_bridge.sources.upstream.source import Upstream
 
-__all__ = ["SourceMaker"]
-
 
 class _Owner(Protocol):
     """What sources ask of the bridge, which may be set at any time."""

@@ -11,8 +11,6 @@ from gaia_bridge.errors import INTERNAL_ERROR
 from gaia_bridge.server.http.error_bodies import body_for
 from gaia_bridge.server.http.mount import at_root
 
-__all__ = ["MountedBridge"]
-
 _NOT_OPEN = (
     "The bridge is not open. Enter it in the lifespan of the application: FastAPI(lifespan=bridge.lifespan), or "
     "`async with bridge:` in a lifespan of your own. Servers do not run the lifespan of what is mounted."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["expect_open"]
-
 
 def expect_open(is_open: bool) -> None:
     """Refuse to work with a bridge that is not open.

@@ -20,8 +20,6 @@ from gaia_bridge.version import __version__
 if TYPE_CHECKING:
     from gaia_bridge_doors.conversation.models import Models
 
-__all__ = ["GROUPS", "INFO", "Report"]
-
 GROUPS: Final[Mapping[SourceKind, str]] = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 """The first part of the path of a source's own endpoint."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from gaia_bridge.server.http.access_policy import AccessPolicy
     from gaia_bridge_doors.conversation.models import Models
 
-__all__ = ["ServedBridge"]
-
 
 class ServedBridge(ABC):
     """The side of a bridge that clients see. What is published is the other side: `Bridge`."""

@@ -45,8 +45,6 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.protocol.names import SERVER_NAME_RULE, is_server_name, is_source_name
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["KEYS_OF", "OPTION_KEYS", "RENAMED", "ParsedEntry", "entry_of", "parse_entry"]
-
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth", "proxy"})
 _AGENT_KEYS: Final = frozenset({"agent"})

@@ -19,8 +19,6 @@ from gaia_bridge.config.launching.command_lines import is_program, split_command
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["bare_variable_warnings", "refuse_bare_variables", "with_arguments"]
-
 _BLANK: Final = re.compile(r"\s")
 
 _BARE: Final = re.compile(r"(?<![^/\\:;=,])\$([A-Za-z_][A-Za-z0-9_]*)(?![^/\\:;,])")

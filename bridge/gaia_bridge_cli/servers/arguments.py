@@ -9,8 +9,6 @@ from typing import Any, Final
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_array, is_object, unique_keys
 
-__all__ = ["ArgumentsError", "tool_arguments"]
-
 _TEXT: Final = "string"
 
 _EXAMPLES: Final = {"array": "'[1, 2]'", "boolean": "true", "integer": "1", "number": "1.5", "object": """'{"a": 1}'"""}

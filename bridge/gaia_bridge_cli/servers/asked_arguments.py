@@ -16,8 +16,6 @@ from gaia_bridge_cli.servers.form_fields import Field, FieldError
 from gaia_bridge_cli.servers.parameters import resolved
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 
-__all__ = ["arguments_for", "is_secret", "prompt_schema", "refuse_no_arguments"]
-
 _SIMPLE: Final = frozenset(("string", "boolean", "number", "integer"))
 
 _SECRET: Final = re.compile(

@@ -20,8 +20,6 @@ from gaia_bridge_cli.servers.form_fields import Field, FieldError
 from gaia_bridge_cli.servers.sampled_answers import SampledAnswers
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 
-__all__ = ["CallerDelegate"]
-
 _ASKS: Final[JSON] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
 
 _HELP: Final = "(Enter accepts the default; Ctrl-D declines, Ctrl-C cancels)"

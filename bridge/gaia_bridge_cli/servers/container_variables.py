@@ -9,8 +9,6 @@ from typing import Final
 from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["with_container_variables"]
-
 _PROGRAMS: Final = frozenset({"docker", "podman", "nerdctl"})
 _OPTIONS: Final = ("-e", "--env")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

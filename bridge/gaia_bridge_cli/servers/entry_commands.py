@@ -29,8 +29,6 @@ from gaia_bridge_cli.servers.typed_entries import Typed, typed_entry
 if TYPE_CHECKING:
     from gaia_bridge_desk.editors.reading import Found
 
-__all__ = ["add", "disable", "enable", "remove"]
-
 _NAME_AND_PROGRAM = 2
 _OURS_ALONE = frozenset({"--inherit-env", "--no-connect", "--secrets", "--startup-timeout"})
 """Options that hardly any program has besides: who writes one behind a program means ours."""

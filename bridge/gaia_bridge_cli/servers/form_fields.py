@@ -13,8 +13,6 @@ from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["Field", "FieldError"]
-
 _BOOLEANS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.text.json_types import JSON
 
-__all__ = ["KeptIn", "done", "keep", "note_secrets"]
-
 _LATER = "set it, or say --no-connect: then it may come later"
 
 

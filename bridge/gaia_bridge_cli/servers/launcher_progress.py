@@ -14,8 +14,6 @@ from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge_cli.servers.common import Activity
 
-__all__ = ["LauncherProgress"]
-
 _FIRST: Final = 5
 """Seconds before a download is told of: what is there already has mostly started by then."""
 

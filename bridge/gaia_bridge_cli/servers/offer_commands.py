@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from gaia_bridge.settings import UpstreamLimits
     from gaia_bridge.text.json_types import JSON
 
-__all__ = ["prompt", "read"]
-
 
 @click.command(cls=TargetCommand, short_help="Read a resource of a server or agent.")
 @target_options

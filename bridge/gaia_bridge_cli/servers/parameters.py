@@ -9,8 +9,6 @@ from typing import Final
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["parameter_lines", "resolved", "signature"]
-
 _TYPES: Final = {
     "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "array": "list",
     "object": "dict",

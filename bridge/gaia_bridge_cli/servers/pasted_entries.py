@@ -14,8 +14,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_desk.editors.jsonc import strict
 from gaia_bridge_desk.editors.reading import Found, Surroundings, found_in, servers_in
 
-__all__ = ["PasteError", "is_pasted", "pasted_entries", "server_name"]
-
 _ENTRY_KEYS: Final = frozenset({"command", "url", "agent", "serverUrl", "httpUrl"})
 """One of these makes an object an entry."""
 

@@ -12,8 +12,6 @@ from gaia_bridge.config.launching.programs import works_in_folder
 from gaia_bridge.config.launching.search_path import active_folders
 from gaia_bridge.text.json_types import JSON, is_array
 
-__all__ = ["portable"]
-
 _PYTHON: Final = re.compile(r"python[\d.]*")
 """A program that is another one, without the same packages, where another environment is active."""
 

@@ -43,8 +43,6 @@ from gaia_bridge_desk.server_registry.launching import Plan, UnsafeError, plan_f
 from gaia_bridge_desk.server_registry.slots import Answers, AnswersError, Asked
 from gaia_bridge_desk.server_registry.ways import REMOTE, Way, chosen, ways_to
 
-__all__ = ["Beside", "add_from_registry"]
-
 _SUGGESTED: Final = 5
 _PASSED: Final = 10
 """Ways that are not taken and of which it is said why; a server has two or three."""

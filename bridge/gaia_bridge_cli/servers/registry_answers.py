@@ -20,8 +20,6 @@ from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, s
 from gaia_bridge_desk.server_registry.documents import Input
 from gaia_bridge_desk.server_registry.slots import Asked, plain
 
-__all__ = ["complete", "given_answers", "is_hidden", "typed_answers"]
-
 
 def given_answers(asked: Sequence[Asked], pairs: Iterable[tuple[str, str]], *, strict: bool) -> dict[str, list[str]]:
     """The values of a command line, by the names of what is asked.

@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from gaia_bridge.constants import OFFICIAL_REGISTRY
 
-__all__ = ["RegistryOptions", "reference_in", "registry_base", "registry_option", "registry_options"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX: Final = "registry:"

@@ -13,8 +13,6 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.terminal_lines import say
 
-__all__ = ["SampledAnswers"]
-
 _SHOWN: Final = 2_000
 """Characters of one message that are shown to whoever decides."""
 

@@ -15,8 +15,6 @@ from gaia_bridge_cli.servers.registry_options import registry_base, registry_opt
 if TYPE_CHECKING:
     from gaia_bridge_desk.server_registry.documents import Listed
 
-__all__ = ["search"]
-
 _LONGEST: Final = 100
 """Characters of a description; the official registry takes no more."""
 

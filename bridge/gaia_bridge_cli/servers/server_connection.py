@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from gaia_bridge.contract import Publishable
     from gaia_bridge.model import ServerSpec
 
-__all__ = ["Ask", "LoginNeededError", "reach"]
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 

@@ -22,18 +22,6 @@ from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, trans
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
 
-__all__ = [
-    "PINGS",
-    "Answer",
-    "Probe",
-    "UnknownNameError",
-    "call",
-    "get_prompt",
-    "probe",
-    "read_resource",
-    "shown_tools",
-]
-
 PINGS = 3
 """How often the server is asked whether it is there; the best of them tells most about the server."""
 

@@ -15,8 +15,6 @@ from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.servers.common import json_option, print_json
 from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_options
 
-__all__ = ["skills"]
-
 
 @click.command(cls=TargetCommand, short_help="Show the skills of a server or agent.")
 @target_options

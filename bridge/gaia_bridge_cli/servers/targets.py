@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
     from gaia_bridge_cli.servers.server_connection import Ask
 
-__all__ = ["Target", "TargetCommand", "command_of", "target_of", "target_options"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 

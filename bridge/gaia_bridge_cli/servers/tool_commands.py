@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
     from gaia_bridge_cli.servers.server_probe import Answer, Probe
 
-__all__ = ["call", "test_client", "tools"]
-
 _NOBODY_TO_ASK = "the tool asks a question, and nobody can answer here: run the command in a terminal, without --json"
 
 _WHY_NOT = "see allowed_tools and disabled_tools of the entry"

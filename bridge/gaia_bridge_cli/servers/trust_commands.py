@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from gaia_bridge.config.launching.programs import Programs
     from gaia_bridge.text.json_types import JSON
 
-__all__ = ["login", "trust"]
-
 
 @click.command(short_help="Approve the servers of a project.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_server)

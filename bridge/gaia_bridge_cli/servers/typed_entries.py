@@ -16,8 +16,6 @@ from gaia_bridge.protocol.names import is_server_name
 if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
 
-__all__ = ["Typed", "named_values", "typed_entry"]
-
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 """What stands before a command for a shell: a variable that the command sees."""

@@ -15,8 +15,6 @@ from gaia_bridge.text.json_types import is_object
 from gaia_bridge_desk.editors.installing import MAX_BYTES, text_of
 from gaia_bridge_desk.editors.reading import Found
 
-__all__ = ["with_variable_file"]
-
 
 def with_variable_file(server: Found, folder: Path, *, own: bool = False) -> Found:
     """A server with the variables of the file that it names, as they stand there; those of its own count more.

@@ -13,8 +13,6 @@ from contextlib import suppress
 from gaia_bridge_daemon.front.launching import BridgeDownError, alone, connected
 from gaia_bridge_daemon.front.place import Place
 
-__all__ = ["files_of", "is_old", "places_left", "remove_left", "remove_old"]
-
 _ENDINGS = (".front.sock", ".sock", ".lock", ".log", ".log.1")
 """Of all files of a place; the longer ones first."""
 

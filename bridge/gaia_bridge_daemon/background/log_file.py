@@ -10,8 +10,6 @@ import anyio
 
 from gaia_bridge.settings import BackgroundLimits
 
-__all__ = ["begin_anew", "keep_bounded"]
-
 logger = logging.getLogger(__name__)
 
 _STDERR: Final = 2

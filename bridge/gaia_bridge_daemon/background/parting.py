@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["leave_parent"]
-
 
 def leave_parent() -> int:
     """Go on as a process whose parent ends as soon as the bridge can be connected to, or has ended.

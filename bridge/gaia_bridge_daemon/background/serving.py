@@ -20,8 +20,6 @@ from gaia_bridge_daemon.background.sockets import Listening
 from gaia_bridge_daemon.background.usage import Usage
 from gaia_bridge_daemon.front.place import Place, Scope
 
-__all__ = ["Background", "serve_background"]
-
 logger = logging.getLogger(__name__)
 
 _HOSTS = ("localhost", "localhost:*", "127.0.0.1", "127.0.0.1:*", "[::1]", "[::1]:*")

@@ -14,8 +14,6 @@ from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.errors import ListenError
 from gaia_bridge.runtime.forking import FORKS
 
-__all__ = ["Listening", "listening"]
-
 
 class Listening(NamedTuple):
     """A socket that is bound. Nobody can connect to it before its server listens, when all is there to answer with."""

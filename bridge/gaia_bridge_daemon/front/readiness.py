@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     Ready = Callable[[Mapping[int, int], float | None], dict[int, int]]
     """Given masks of `poll` by descriptors, and seconds, tells what there is."""
 
-__all__ = ["by_poll", "by_select", "way_for"]
-
 
 def way_for(*descriptors: int) -> Ready:
     """How to wait for these descriptors, and for sockets: on macOS, `poll` knows no terminals and other devices."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from typing import Any
 
-__all__ = ["Relay"]
-
 _CHUNK = 262_144
 _UNSENT = 1_048_576
 """Bytes that wait for one side; the other is not read meanwhile."""

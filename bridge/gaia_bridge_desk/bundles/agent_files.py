@@ -24,8 +24,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import is_array
 from gaia_bridge.text.likeness import did_you_mean
 
-__all__ = ["AgentFiles", "agent_files", "skill_files"]
-
 _SKILLS: Final = "skills"
 _DESCRIPTION: Final = 300
 """Characters of a description: editors show it in one line."""

@@ -16,8 +16,6 @@ from gaia_bridge_desk.bundles.contents import Contents
 from gaia_bridge_desk.bundles.metadata import Metadata
 from gaia_bridge_desk.bundles.start import serve_arguments, uvx_arguments
 
-__all__ = ["PLUGIN_ROOTS", "PluginForm", "plugin_files"]
-
 _SCHEMAS: Final = "https://agent-plugins.org/schemas/1.0.0"
 _FOLDER: Final = "server"
 """Where agents and configuration are. `agents` is taken: Claude Code keeps descriptions of its own agents there."""

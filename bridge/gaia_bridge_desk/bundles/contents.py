@@ -15,8 +15,6 @@ from gaia_bridge_desk.bundles.agent_files import AgentFiles, agent_files, skill_
 from gaia_bridge_desk.bundles.start import DISTRIBUTION, all_requirements, plain_name
 from gaia_bridge_desk.bundles.travelling import Variable, travelling, variables_in
 
-__all__ = ["CONFIG_FILE", "Contents", "Variable", "gathered", "of_package"]
-
 CONFIG_FILE: Final = "servers.json"
 """The configuration of the servers in a bundle."""
 

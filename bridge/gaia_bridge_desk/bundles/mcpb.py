@@ -14,11 +14,10 @@ from typing import Final
 
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_desk.bundles.contents import Contents, Variable
+from gaia_bridge_desk.bundles.contents import Contents
 from gaia_bridge_desk.bundles.metadata import Metadata
 from gaia_bridge_desk.bundles.start import serve_arguments
-
-__all__ = ["mcpb_bytes", "mcpb_files"]
+from gaia_bridge_desk.bundles.travelling import Variable
 
 _PYTHON: Final = ">=3.11"
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)

@@ -10,8 +10,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.version import __version__
 
-__all__ = ["DISTRIBUTION", "all_requirements", "own_requirement", "plain_name", "serve_arguments", "uvx_arguments"]
-
 DISTRIBUTION: Final = "gaia-mcp-bridge"
 _PROGRAM: Final = "gaia-bridge"
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)")

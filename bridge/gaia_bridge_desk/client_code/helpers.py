@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ANSWER",
-    "CONNECTION",
-    "EXPANDED",
-    "FIELD",
-    "GIVEN",
-    "MESSAGES",
-    "PROMPT_CONNECTION",
-    "RESOURCES",
-    "RESOURCE_CONNECTION",
-    "STRUCTURED",
-    "TEXT",
-]
-
 CONNECTION: Final = '''class Connection(Protocol):
     """An open connection to the server."""
 

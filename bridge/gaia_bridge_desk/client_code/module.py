@@ -27,8 +27,6 @@ from gaia_bridge_desk.client_code.helpers import (
 from gaia_bridge_desk.client_code.types import Types, object_parts
 from gaia_bridge_desk.client_code.writing import Names, docstring, literal, parameter_name, pascal_case, snake_case
 
-__all__ = ["Offer", "client_class", "client_module"]
-
 _IMPORTS: Final = {
     "collections.abc": ("Awaitable", "Mapping"),
     "typing": ("Any", "Literal", "NotRequired", "Protocol", "TypedDict", "cast", "runtime_checkable"),

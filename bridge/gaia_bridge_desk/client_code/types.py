@@ -14,8 +14,6 @@ from typing import Any, Final
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 from gaia_bridge_desk.client_code.writing import Names, literal, pascal_case
 
-__all__ = ["ObjectParts", "Types", "object_parts"]
-
 _PLAIN: Final = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 _ANY: Final = "Any"

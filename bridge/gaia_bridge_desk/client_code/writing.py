@@ -9,8 +9,6 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["Names", "docstring", "literal", "parameter_name", "pascal_case", "snake_case"]
-
 _WIDTH = 110
 """Characters of a line of a docstring, without what it is indented by."""
 

@@ -14,8 +14,6 @@ from gaia_bridge_desk.doctor.checks import Subject
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["CERTIFICATES"]
-
 _FINE = Kind(
     "ca.fine", Level.OK, "certificates of authorities are there", "servers on the network, and downloads, are verified"
 )

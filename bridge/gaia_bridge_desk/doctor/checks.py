@@ -19,19 +19,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge_desk.doctor.findings import Finding, Kind
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = [
-    "Said",
-    "Subject",
-    "editor_path",
-    "found_program",
-    "in_thread",
-    "is_missing",
-    "looked_up",
-    "search_path",
-    "servers_path",
-    "what_it_says",
-]
-
 T = TypeVar("T")
 
 _SAID: Final = 4_096

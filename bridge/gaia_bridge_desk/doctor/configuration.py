@@ -16,8 +16,6 @@ from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, Repair
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
 
-__all__ = ["CONFIGURATION", "TRUST"]
-
 _FINE = Kind("config.fine", Level.OK, "the configuration can be read", "its servers are published")
 _NONE = Kind(
     "config.none",

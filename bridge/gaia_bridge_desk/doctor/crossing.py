@@ -13,8 +13,6 @@ from msgspec import Struct
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_desk.editors.table import Editor
 
-__all__ = ["FEATURES", "Feature", "crossing", "features_of"]
-
 
 class Feature(Struct, frozen=True):
     """Something that servers offer, or ask for.

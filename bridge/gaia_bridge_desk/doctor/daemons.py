@@ -22,8 +22,6 @@ from gaia_bridge_desk.doctor.login_files import GONE_AT_LOGIN, gone_at_login
 from gaia_bridge_desk.doctor.sockets import is_listened_at
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["DAEMONS"]
-
 _NONE = Kind(
     "daemon.none",
     Level.OK,

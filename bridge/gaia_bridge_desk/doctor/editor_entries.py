@@ -22,8 +22,6 @@ from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
 from gaia_bridge_desk.editors.installing import MAX_BYTES, document_of, text_of
 from gaia_bridge_desk.editors.table import EDITORS, Editor, Place
 
-__all__ = ["BrokenFile", "EditorEntry", "editor_entries"]
-
 _MODULE: Final = (("-m", "gaia_bridge"), ("-P", "-m", "gaia_bridge"))
 
 

@@ -26,8 +26,6 @@ from gaia_bridge_desk.editors.installed import InstalledFiles
 from gaia_bridge_desk.editors.installing import Wanted, plan_install, write
 from gaia_bridge_desk.editors.table import EDITORS, Scope
 
-__all__ = ["EDITOR_FILES"]
-
 _FINE = Kind("editor.fine", Level.OK, "an editor has the bridge, and can start it", "the editor shows its servers")
 _PROGRAM_GONE = Kind(
     "editor.program-gone",

@@ -34,8 +34,6 @@ from gaia_bridge_desk.doctor.sockets import SOCKETS
 from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
 from gaia_bridge_desk.editors.table import Editor
 
-__all__ = ["OF_THE_DOCTOR", "SUBJECTS", "Examined", "examine", "examine_again"]
-
 FORMAT: Final = 1
 """Of what programs are told: it counts up when something in it changes its meaning, or is gone."""
 

@@ -18,8 +18,6 @@ from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, Repair
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["FILES"]
-
 _FINE = Kind("file.fine", Level.OK, "the user's own files are as they should be", "nobody else can read or change them")
 _NO_HOME = Kind(
     "file.no-home",

@@ -11,8 +11,6 @@ from msgspec import Struct
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import redacted
 
-__all__ = ["Finding", "Kind", "Level", "NothingDoneError", "Repair"]
-
 
 class Level(Enum):
     """How bad a finding is."""

@@ -14,8 +14,6 @@ from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["GONE_AT_LOGIN", "gone_at_login"]
-
 GONE_AT_LOGIN: Final = Kind(
     "daemon.at-login-gone",
     Level.WARNING,

@@ -19,8 +19,6 @@ from gaia_bridge_desk.doctor.editor_entries import editor_entries
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["PORTS"]
-
 _FREE = Kind("port.free", Level.OK, "the port is free", "`gaia-bridge serve` can listen there")
 _OURS = Kind("port.ours", Level.OK, "a bridge listens on the port", "editors that are given the address reach it")
 _STRANGER = Kind(

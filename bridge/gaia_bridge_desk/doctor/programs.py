@@ -28,8 +28,6 @@ from gaia_bridge_desk.doctor.editor_entries import editor_entries
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import State, Surroundings
 
-__all__ = ["PROGRAMS"]
-
 _WORKS = Kind(
     "program.works", Level.OK, "a program that servers are started with works", "servers can be started with it"
 )

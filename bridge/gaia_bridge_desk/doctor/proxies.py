@@ -13,8 +13,6 @@ from gaia_bridge_desk.doctor.checks import Subject
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["PROXIES"]
-
 _NONE = Kind("proxy.none", Level.OK, "no proxy is configured", "servers reach the network directly")
 _FINE = Kind(
     "proxy.fine",

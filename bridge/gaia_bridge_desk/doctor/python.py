@@ -13,8 +13,6 @@ from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 from gaia_bridge_desk.editors.finding import own_program
 
-__all__ = ["PYTHON"]
-
 _THIS = Kind(
     "python.this",
     Level.OK,

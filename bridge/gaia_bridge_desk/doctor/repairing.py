@@ -14,8 +14,6 @@ from msgspec import Struct
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.doctor.findings import Finding, NothingDoneError
 
-__all__ = ["OF_OTHERS", "Outcome", "narrow", "repair_all"]
-
 OF_OTHERS: Final = 0o077
 """The rights of everybody but the owner."""
 

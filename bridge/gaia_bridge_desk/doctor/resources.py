@@ -16,8 +16,6 @@ from gaia_bridge_desk.doctor.checks import Subject
 from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["RESOURCES"]
-
 _FINE = Kind(
     "resource.fine", Level.OK, "there is enough room and there are enough open files", "bridge and servers need both"
 )

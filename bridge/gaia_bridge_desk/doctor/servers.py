@@ -40,8 +40,6 @@ from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
 from gaia_bridge_desk.editors.finding import is_here
 from gaia_bridge_desk.editors.table import EDITORS, Editor
 
-__all__ = ["SERVERS", "clients_here"]
-
 _WORKS = Kind("server.works", Level.OK, "a server starts and says what it offers", "editors can use it")
 _FAILS = Kind(
     "server.fails",

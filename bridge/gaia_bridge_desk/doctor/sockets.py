@@ -21,8 +21,6 @@ from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, NothingDoneEr
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["SOCKETS", "is_listened_at"]
-
 _FINE = Kind(
     "socket.fine", Level.OK, "the folder of the sockets is as it should be", "editors reach the bridge by these sockets"
 )

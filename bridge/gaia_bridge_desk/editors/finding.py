@@ -13,8 +13,6 @@ from gaia_bridge.config.paths import current_folder, expanded, home_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge_desk.editors.table import EDITORS, Editor, Place, Scope
 
-__all__ = ["editor_called", "file_of", "is_here", "own_program", "place_of", "usual_place"]
-
 _MAC = "darwin"
 _USUAL_NAMES = frozenset({"config.toml", "mcp.json", "settings.json"})
 """Names that say nothing without the folder."""

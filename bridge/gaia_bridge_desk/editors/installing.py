@@ -26,8 +26,6 @@ from gaia_bridge_desk.editors.entries import is_ours, merged
 from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
 from gaia_bridge_desk.editors.table import Editor, FileKind
 
-__all__ = ["MAX_BYTES", "Change", "Wanted", "document_of", "plan_install", "plan_remove", "snippet", "text_of", "write"]
-
 MAX_BYTES: Final = 32 * MIB
 """Bytes of an editor's file. Claude Code keeps histories in its own, which have a few MiB."""
 

@@ -21,16 +21,6 @@ from gaia_bridge_desk.editors.entries import is_ours
 from gaia_bridge_desk.editors.references import ANY, Translator, variable_of_input
 from gaia_bridge_desk.editors.table import EDITORS, VSCODE, Shape
 
-__all__ = [
-    "Found",
-    "Surroundings",
-    "document_of",
-    "entry_of_ours",
-    "found_in",
-    "servers_in",
-    "servers_of",
-]
-
 _SHAPES: Final = {editor.name: editor.shape for editor in EDITORS}
 _PLACES: Final[tuple[tuple[tuple[str, ...], Shape | None], ...]] = (
     (("mcpServers",), None),

@@ -18,17 +18,6 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.editors.entries import address_entry, program_entry
 from gaia_bridge_desk.editors.table import VSCODE
 
-__all__ = [
-    "SERVER_NAME",
-    "TOKEN_VARIABLE",
-    "document",
-    "examples",
-    "http_server",
-    "stdio_server",
-    "to_text",
-    "write_examples",
-]
-
 SERVER_NAME = "gaia-bridge"
 """What the bridge is called in VS Code's list of servers."""
 

@@ -9,8 +9,6 @@ from gaia_bridge.version import __version__
 from gaia_bridge_desk.editors.vscode import document, stdio_server, to_text
 from gaia_bridge_desk.projects.names import AgentNames
 
-__all__ = ["agent_files", "project_files"]
-
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 _PROGRAM: Final = "${workspaceFolder}/.venv/bin/gaia-bridge"

@@ -13,8 +13,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.names import agent_name, words_of
 from gaia_bridge.text.escaping import printable
 
-__all__ = ["AgentNames", "names_of", "names_of_file"]
-
 _LONGEST: Final = 40
 """Characters of a name: what is made of it twice fits in one line of code."""
 

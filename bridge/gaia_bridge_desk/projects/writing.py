@@ -10,8 +10,6 @@ from pathlib import Path
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import printable
 
-__all__ = ["write_files", "write_folder"]
-
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     """Write a new folder. It has its name when everything is written, so that nobody finds half of it.

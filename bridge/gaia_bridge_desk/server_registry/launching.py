@@ -16,8 +16,6 @@ from gaia_bridge_desk.server_registry.runners import Runner, container_warnings,
 from gaia_bridge_desk.server_registry.slots import Answers, AnswersError, Asked, Slot, asked_in, plain, slot_of
 from gaia_bridge_desk.server_registry.ways import Way, url_problem
 
-__all__ = ["Plan", "UnsafeError", "plan_for"]
-
 _VARIABLE_OPTIONS: Final = ("-e", "--env")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 

@@ -15,8 +15,6 @@ from msgspec import Struct
 from gaia_bridge.config.foreign_entries import NPX_OPTIONS, UVX_OPTIONS
 from gaia_bridge_desk.server_registry.documents import Package
 
-__all__ = ["RUNNERS", "Runner", "container_warnings", "package_problem", "package_word", "runtime_problem"]
-
 _NPM: Final = re.compile(r"(?:@[A-Za-z0-9~][A-Za-z0-9._~-]*/)?[A-Za-z0-9~][A-Za-z0-9._~-]*")
 _PYPI: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._-]+(?:,[A-Za-z0-9._-]+)*\])?")
 _NUGET: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?")

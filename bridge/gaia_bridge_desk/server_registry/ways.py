@@ -15,8 +15,6 @@ from gaia_bridge_desk.server_registry.documents import Argument, Package, Remote
 from gaia_bridge_desk.server_registry.runners import RUNNERS, Runner, package_problem
 from gaia_bridge_desk.server_registry.slots import plain
 
-__all__ = ["KINDS", "REMOTE", "Way", "chosen", "url_problem", "ways_to"]
-
 REMOTE: Final = "remote"
 KINDS: Final = (*RUNNERS, REMOTE)
 """What `--package` takes."""

@@ -40,8 +40,6 @@ from gaia_bridge_doors.acp.session import EditorSession, Served
 from gaia_bridge_doors.acp.updates import replayed
 from gaia_bridge_doors.conversation.models import Model
 
-__all__ = ["Editor"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -11,8 +11,6 @@ from pydantic import ValidationError
 from gaia_bridge.errors import AnswerError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["form_for_editors"]
-
 _NAMES: Final = "enumNames"
 """What the options of a choice were called, before they had titles."""
 

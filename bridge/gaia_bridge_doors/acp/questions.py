@@ -22,8 +22,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.acp.forms import form_for_editors
 from gaia_bridge_doors.acp.updates import call_running, kind_of, question_over, text_content
 
-__all__ = ["Questions"]
-
 _PERMISSION: Final = CLIENT_METHODS["session_request_permission"]
 _ELICITATION: Final = CLIENT_METHODS["elicitation_create"]
 _YES: Final = "allow"

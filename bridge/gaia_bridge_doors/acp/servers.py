@@ -11,8 +11,6 @@ from acp.schema import HttpMcpServer, McpServerStdio, SseMcpServer
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge_doors.acp.errors import invalid
 
-__all__ = ["server_specs"]
-
 
 def server_specs(servers: Iterable[Any], cwd: str, limit: int) -> list[ServerSpec]:
     """The entries.

@@ -21,8 +21,6 @@ from gaia_bridge_doors.acp.wire import Wire
 from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import ANSWER_METHODS, can_answer
 
-__all__ = ["check_agent", "serve_acp", "serve_editor"]
-
 _MODALITIES: Final = "input_modalities"
 """What models take, in what an agent says of its model."""
 

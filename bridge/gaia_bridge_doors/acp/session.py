@@ -43,8 +43,6 @@ from gaia_bridge_doors.conversation.requested_tools import EVERYTHING, Borrowing
 from gaia_bridge_doors.conversation.tool_request import ChatClient
 from gaia_bridge_doors.conversation.turn_log import TurnLog
 
-__all__ = ["EditorSession", "Served"]
-
 logger = logging.getLogger(__name__)
 
 _ALL_TOOLS = RequestedTools(borrowings=(Borrowing("mcpServers", EVERYTHING, None),))

@@ -19,8 +19,6 @@ from gaia_bridge.protocol.messages import Refusal, decoded, error_bytes, is_requ
 from gaia_bridge.text.json_text import to_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Wire"]
-
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 256 * 1024

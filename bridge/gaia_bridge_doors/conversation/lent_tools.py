@@ -26,8 +26,6 @@ from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.requested_tools import EVERYTHING, Borrowing, RequestedTools
 from gaia_bridge_doors.conversation.turn_log import TurnLog
 
-__all__ = ["Loan", "offered_tools"]
-
 logger = logging.getLogger(__name__)
 
 _SHOWN: Final = 20

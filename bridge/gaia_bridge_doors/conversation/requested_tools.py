@@ -9,8 +9,6 @@ from msgspec import Struct, field
 
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["EVERYTHING", "Borrowing", "RequestedTools"]
-
 EVERYTHING: Final = "*"
 """The label that stands for all agents and servers of the bridge."""
 

@@ -9,8 +9,6 @@ from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ChatClient", "ChatClients", "ToolRequest"]
-
 
 class ChatClient:
     """Who uses lent tools: one session of an agent, or one turn without a session.

@@ -33,8 +33,6 @@ from gaia_bridge_doors.openai_api.responses.stored_responses import StoredRespon
 from gaia_bridge_doors.openai_api.shapes import Completion
 from gaia_bridge_doors.openai_api.turn_endpoint import TurnEndpoint, failed
 
-__all__ = ["chat_routes"]
-
 _MODELS: Final = "/v1/models"
 _COMPLETIONS: Final = "/v1/chat/completions"
 _RESPONSES: Final = "/v1/responses"

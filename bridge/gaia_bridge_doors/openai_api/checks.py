@@ -8,8 +8,6 @@ from gaia_bridge.server.http.access_policy import quoted
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 
-__all__ = ["array_at", "came", "invalid", "object_at", "string_at", "text_at"]
-
 
 def came(value: object) -> str:
     """What was sent, harmless in a message."""

@@ -18,8 +18,6 @@ from gaia_bridge_doors.openai_api.messages import read_messages, since_last_answ
 from gaia_bridge_doors.openai_api.options import read_flag, read_options
 from gaia_bridge_doors.openai_api.tools import read_tools
 
-__all__ = ["SESSION_HEADER", "CompletionRequest", "decoded_body", "read_request", "session_of"]
-
 SESSION_HEADER: Final = "X-Session-Id"
 """Names the session of the agent that a request continues; the response says the same."""
 

@@ -13,8 +13,6 @@ from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.checks import array_at, invalid, object_at, string_at
 from gaia_bridge_doors.openai_api.parts import call_of, content_at, text_part
 
-__all__ = ["read_messages", "since_last_answer"]
-
 _ROLES: Final = {"assistant": "assistant", "developer": "system", "system": "system", "tool": "tool", "user": "user"}
 _ASKING: Final = ("user", "tool")
 _MAX_CALLS: Final = 256

@@ -11,8 +11,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.checks import invalid
 
-__all__ = ["read_flag", "read_options"]
-
 
 class _Rule(Struct, frozen=True):
     holds: Callable[[Any], bool]

@@ -9,8 +9,6 @@ from gaia_bridge.text.json_types import JSON, is_array
 from gaia_bridge_doors.conversation.turn import joined
 from gaia_bridge_doors.openai_api.checks import array_at, invalid, object_at, text_at
 
-__all__ = ["ReadPart", "call_of", "content_at", "text_part"]
-
 ReadPart = Callable[[str, JSON], JSON]
 """Reads one part of a content, as this API has them: where it is, and its fields."""
 

@@ -15,8 +15,6 @@ from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest
 from gaia_bridge_doors.openai_api.turn_endpoint import Event
 
-__all__ = ["DONE", "Completion"]
-
 DONE: Final = "[DONE]"
 """The data of the event that ends a stream."""
 

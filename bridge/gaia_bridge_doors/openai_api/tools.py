@@ -12,8 +12,6 @@ from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.requested_tools import Borrowing, RequestedTools
 from gaia_bridge_doors.openai_api.checks import array_at, invalid, object_at, string_at
 
-__all__ = ["function_name", "read_tools"]
-
 logger = logging.getLogger(__name__)
 
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

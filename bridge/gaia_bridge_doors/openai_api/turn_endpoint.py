@@ -30,8 +30,6 @@ from gaia_bridge_doors.conversation.turn import Turn
 from gaia_bridge_doors.openai_api.completion_request import SESSION_HEADER, CompletionRequest, session_of
 from gaia_bridge_doors.openai_api.turn_line import TurnLine
 
-__all__ = ["Event", "TurnEndpoint", "TurnExchange", "failed"]
-
 T = TypeVar("T")
 
 _LINE_END: Final = "\n"

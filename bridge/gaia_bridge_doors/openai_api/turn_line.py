@@ -7,8 +7,6 @@ from starlette.types import Message, Scope, Send
 
 from gaia_bridge_doors.conversation.turn_log import TurnLog
 
-__all__ = ["TurnLine"]
-
 
 class TurnLine(TurnLog):
     """What is told of a turn that was asked for by one request over HTTP.

@@ -13,8 +13,6 @@ from gaia_bridge.json_schema.validation import MAX_PARTS
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.openapi.document import Document
 
-__all__ = ["UNIONS", "Inheritance", "alternatives", "items_of"]
-
 UNIONS: Final = ("anyOf", "oneOf")
 """Keywords that list alternatives."""
 

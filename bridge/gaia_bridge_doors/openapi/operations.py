@@ -24,8 +24,6 @@ from gaia_bridge_doors.openapi.document import Document, OperationError
 from gaia_bridge_doors.openapi.media_types import is_json
 from gaia_bridge_doors.openapi.schemas import SchemaReader
 
-__all__ = ["Operation", "Parameter", "arguments_of_body", "read_operations"]
-
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 _HINTS: Final[Mapping[str, JSON]] = {

@@ -19,8 +19,6 @@ from gaia_bridge_doors.openapi.bodies import encoded_body
 from gaia_bridge_doors.openapi.operations import Operation, Parameter, arguments_of_body
 from gaia_bridge_doors.openapi.parameters import cookie_pairs, header_value, path_segment, query_pairs
 
-__all__ = ["ApiRequest", "request_for"]
-
 _ACCEPT: Final = "application/json, text/*;q=0.8, */*;q=0.5"
 _IN_PATHS: Final = "/%:@!$&'()*+,;="
 """What can stand in a path as it is (RFC 3986, section 3.3)."""

@@ -14,8 +14,6 @@ from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.openapi.media_types import charset_of, is_json, is_text
 
-__all__ = ["failure_result", "head_result", "success_result"]
-
 _COMPLETE: Final[JSON] = {"resultType": "complete"}
 _HEADER: Final = 1_000
 """Characters of one header that are shown."""

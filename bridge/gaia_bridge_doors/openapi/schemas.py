@@ -19,8 +19,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.openapi.document import Document, OperationError
 from gaia_bridge_doors.openapi.inheritance import UNIONS, Inheritance, alternatives, items_of
 
-__all__ = ["SchemaReader"]
-
 _IN_PLACE: Final = frozenset({"$ref", "allOf", "const", *UNIONS})
 """Keywords beside which a `type` with `null` does not yet allow null."""
 

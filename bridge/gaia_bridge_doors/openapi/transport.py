@@ -38,8 +38,6 @@ from gaia_bridge_doors.openapi.operations import Operation, read_operations
 from gaia_bridge_doors.openapi.requests import ApiRequest, request_for
 from gaia_bridge_doors.openapi.results import failure_result, head_result, success_result
 
-__all__ = ["OpenApiTransport"]
-
 logger = logging.getLogger(__name__)
 
 _ACCEPT: Final = {"accept": "application/json, application/yaml, text/yaml;q=0.9, */*;q=0.5"}

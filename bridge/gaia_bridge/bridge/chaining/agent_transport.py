@@ -28,8 +28,6 @@ from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["AgentTransport", "DispatcherTransport"]
-
 
 class AgentTransport:
     """Reaches a source of this process, on its own event loop. Implements `client.transport.Transport`.

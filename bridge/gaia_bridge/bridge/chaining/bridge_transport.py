@@ -12,8 +12,6 @@ from gaia_bridge.client.transport import Link, Receiver, UpstreamError
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.server.dispatcher import Dispatcher
 
-__all__ = ["BridgeTransport", "Opens"]
-
 
 class Opens(Protocol):
     """What is wanted of a `gaia_bridge.Bridge`."""

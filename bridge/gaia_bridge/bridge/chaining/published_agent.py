@@ -14,8 +14,6 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
 
-__all__ = ["PublishedAgent", "agent_named"]
-
 
 def agent_named(name: str) -> AgentLike:
     """The agent of this process that is published under a name.

@@ -18,8 +18,6 @@ import anyio
 
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome, RunsCoroutines
 
-__all__ = ["SdkHost", "Serve", "Session"]
-
 Serve = Callable[[Any, Any], Awaitable[None]]
 """Serves one connection, over the streams to read from and to write to, until the first of them ends."""
 

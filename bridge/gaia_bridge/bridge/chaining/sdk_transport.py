@@ -23,8 +23,6 @@ from gaia_bridge.runtime.own_loop import own_loop_of
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["SdkServerTransport"]
-
 _LOWLEVEL: Final = ("_lowlevel_server", "_mcp_server")
 """Where `MCPServer` and `FastMCP` have the server that runs on a pair of streams. Neither says so in public."""
 

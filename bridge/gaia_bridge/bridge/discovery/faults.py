@@ -17,8 +17,6 @@ from gaia_bridge.constants import BRIDGE_PACKAGES, OWN_PACKAGES
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.likeness import did_you_mean
 
-__all__ = ["describe_fault", "short_path"]
-
 _NOT_IMPORTED = re.compile("cannot import name '(?P<name>[^']+)' from '(?P<module>[^']+)'")
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["import_single_file", "is_about", "put_first_on_path", "split_package"]
-
 
 def put_first_on_path(folder: Path) -> None:
     """Let modules of `folder` be found before all others."""

@@ -32,8 +32,6 @@ from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET, declares_skills
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Client", "ToolResult"]
-
 _FILE: Final = re.compile(r"[^\s:]+\.py")
 
 

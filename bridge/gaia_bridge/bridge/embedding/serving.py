@@ -21,8 +21,6 @@ from gaia_bridge.errors import BridgeError
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.text.escaping import printable
 
-__all__ = ["Serving", "serve"]
-
 _LOOP_RUNS = (
     "serve() has an event loop of its own, and was called where one is running; write `async with Bridge(...) as "
     "bridge: await bridge.serve_http()` there"

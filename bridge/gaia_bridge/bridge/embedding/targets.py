@@ -12,15 +12,14 @@ from gaia_bridge.bridge.chaining import BridgeTransport, PublishedAgent
 from gaia_bridge.bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.bridge.contents import SPECS, agent_of, spec_of
 from gaia_bridge.bridge.discovery import load_agent
-from gaia_bridge.bridge.discovery.classes import clean_name, is_mcp_server, missing_methods, name_of
+from gaia_bridge.bridge.discovery.classes import is_mcp_server, missing_methods, name_of
 from gaia_bridge.client.transport import ConnectionLostError, StartTimeoutError, Transport, UpstreamError
 from gaia_bridge.client.transport_factory import limits_for, transport_for
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.model import ServerSpec
+from gaia_bridge.protocol.names import clean_name
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
-
-__all__ = ["Reached", "loaded_agent", "reached"]
 
 _EXPECTED: Final = (
     "expected a URL, a command, the path of a file, a Bridge, an agent, an MCP server object (FastMCP, MCPServer), an "

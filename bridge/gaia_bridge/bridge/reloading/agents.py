@@ -24,8 +24,6 @@ from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.runtime.file_watch import FileWatch
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["AgentReloader"]
-
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.1

@@ -16,8 +16,6 @@ from typing import Final
 from gaia_bridge.constants import OWN_PACKAGES
 from gaia_bridge.runtime.unloading import unload
 
-__all__ = ["OwnModules", "Unloaded"]
-
 _NEVER: Final = frozenset({"__main__", "__mp_main__", *OWN_PACKAGES})
 """The program, and the bridge: whoever changes these starts it again."""
 

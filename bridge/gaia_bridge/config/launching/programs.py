@@ -24,8 +24,6 @@ from gaia_bridge.config.launching.unnamed_programs import reason_for_whole_folde
 from gaia_bridge.config.launching.variables import changes_programs
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Programs", "program_files", "programs_of", "works_in_folder"]
-
 _MANIFESTS: Final = {
     **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), ("package.json",)),
     **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),

@@ -9,8 +9,6 @@ from typing import Final
 
 from gaia_bridge.config.launching.launchers import program_name
 
-__all__ = ["reason_for_whole_folder"]
-
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "npx", "npm"})
 """Programs that take a line for a shell, after `-c` or `--call`."""
 

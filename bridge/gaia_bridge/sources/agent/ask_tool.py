@@ -13,8 +13,6 @@ from gaia_bridge.errors import ToolError, UnknownSessionError
 from gaia_bridge.sources.agent.conversations import Conversation, Conversations, conversation_of
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["AskTool"]
-
 _REPORT_INTERVAL: Final = 0.2
 """Seconds between two pieces of an answer that is told as it comes: a person reads no faster."""
 

@@ -22,8 +22,6 @@ from gaia_bridge.calls.request_context import RequestContext
 from gaia_bridge.chat_types import ASK_SESSION
 from gaia_bridge.errors import ToolError
 
-__all__ = ["Conversation", "Conversations", "conversation_of"]
-
 _SECRET_BYTES: Final = 16
 _ID: Final = re.compile(rf"{ASK_SESSION}[A-Za-z0-9_-]{{22}}")
 """The bytes of a secret, in base64."""

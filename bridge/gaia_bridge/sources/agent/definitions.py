@@ -31,8 +31,6 @@ from gaia_bridge.sources.agent.skill_part import SkillPart
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["CompiledTool", "Definitions", "ask_agent", "read_definitions"]
-
 logger = logging.getLogger(__name__)
 
 _KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}

@@ -29,8 +29,6 @@ from gaia_bridge.text.json_types import JSON
 if TYPE_CHECKING:
     from gaia_bridge.calls.editor_access import EditorAccess
 
-__all__ = ["Invocation"]
-
 
 class _CloseStream:
     pass

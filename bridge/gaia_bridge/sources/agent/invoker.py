@@ -26,8 +26,6 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
 from gaia_bridge.text.json_types import JSON, is_larger, is_small
 
-__all__ = ["AgentInvoker"]
-
 logger = logging.getLogger(__name__)
 
 _AGENT_STATE = "agent:"

@@ -13,8 +13,6 @@ from gaia_bridge.protocol.skills import SKILL_FILE, files_of, root_of
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["SkillPart", "skill_folders"]
-
 _FOLDER: Final = "skills"
 """The folder beside an agent's file."""
 

@@ -65,8 +65,6 @@ from gaia_bridge.sources.change_queue import ChangeQueue
 from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_types import JSON, copied
 
-__all__ = ["AgentSource"]
-
 logger = logging.getLogger(__name__)
 
 _IDLE = 100

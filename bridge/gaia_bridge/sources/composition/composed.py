@@ -21,8 +21,6 @@ from gaia_bridge.sources.composition.steps import KINDS, Kind, Step
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ComposedServer", "ComposedSource", "RunningSource", "composed", "innermost"]
-
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")

@@ -21,15 +21,6 @@ from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, marks
 from gaia_bridge.sources.functions.signatures import name_of
 from gaia_bridge.text.json_types import JSON
 
-__all__ = [
-    "NOT_CONFIRMED",
-    "DecoratedFunctions",
-    "ModuleFunctions",
-    "decorated_functions",
-    "decorated_members",
-    "has_decorated_members",
-]
-
 _CONTEXT_PARAMETERS: Final = 2
 
 _MADE: Final = "_mcp_decorated_functions"

@@ -12,8 +12,6 @@ from gaia_bridge.sources.functions.definitions import FunctionPrompt, FunctionRe
 from gaia_bridge.sources.functions.marks import CompletionMark, Mark, PromptMark, ResourceMark, ToolMark
 from gaia_bridge.sources.functions.signatures import place_of
 
-__all__ = ["DefinitionTable", "Marked", "UnboundCompletion"]
-
 Marked = tuple[Callable[..., Any], Mark]
 """A function, or a bound method, and one of its marks."""
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["Docstring", "split_docstring"]
-
 _ARGS_SECTION: Final = re.compile(
     r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*)", re.MULTILINE
 )

@@ -28,8 +28,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 if TYPE_CHECKING:
     from gaia_bridge.sources.functions.pydantic_schemas import ArgumentReader, ResultWriter
 
-__all__ = ["RESULT", "TypedFunction", "then"]
-
 RESULT: Final = "result"
 """The one property of the structured content of what is no object, since MCP wants one. FastMCP names it so, too."""
 

@@ -17,8 +17,6 @@ from gaia_bridge.sources.skills.frontmatter import FrontmatterError, read_frontm
 from gaia_bridge.sources.skills.walking import FileChangedError, Found, FoundFile, read_file, walk
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["SkillFolders", "Skills"]
-
 _SCHEME: Final = "skill://"
 _SAFE: Final = "!$&'()*+,;=~"
 """What may stand in every part of a URI as it is, beside letters, digits, and `_.-` (RFC 3986)."""

@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from gaia_bridge.protocol.skills import SKILL_FILE
 
-__all__ = ["FileChangedError", "Found", "FoundFile", "read_file", "walk"]
-
 _DEPTH: Final = 16
 """Folders inside of each other."""
 

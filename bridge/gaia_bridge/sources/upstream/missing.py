@@ -9,8 +9,6 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.parameters import METHODS
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["understood"]
-
 _RESOURCE_NOT_FOUND: Final = -32002
 """MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI."""
 

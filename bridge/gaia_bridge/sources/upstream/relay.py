@@ -60,8 +60,6 @@ from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
 from gaia_bridge.text.redaction import Redactor
 
-__all__ = ["FOR_CLIENTS", "Asks", "Relays", "Tells"]
-
 logger = logging.getLogger(__name__)
 
 FOR_CLIENTS: Final = frozenset({ELICITATION_COMPLETE, LOG_MESSAGE, TASK_STATUS})

@@ -19,8 +19,6 @@ from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ASKABLE", "Relay", "may_be_asked"]
-
 ASKABLE: Final[Mapping[str, JSON]] = {
     "elicitation": {"form": {}, "url": {}},
     "roots": {},

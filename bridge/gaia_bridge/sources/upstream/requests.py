@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["AsksServer"]
-
 
 class AsksServer(ABC):
     """Part of a `Source` whose capabilities come from a server."""

@@ -14,8 +14,6 @@ from gaia_bridge.protocol.codes import URL_ELICITATION_REQUIRED
 from gaia_bridge.protocol.vocabulary import missing_capability, question_problem
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["asking_for", "check_links", "links_of"]
-
 _KEY: Final = "gaia-link-"
 """What our keys of such questions begin with."""
 _ASK: Final = "elicitation/create"

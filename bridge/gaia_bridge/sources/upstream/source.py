@@ -68,8 +68,6 @@ from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.text.redaction import Redactor
 
-__all__ = ["Upstream"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.version import __version__
 
-__all__ = ["request_span"]
-
 
 @contextmanager
 def request_span(upstream: str, method: str, params: JSON) -> Generator[JSON]:

@@ -13,8 +13,6 @@ from gaia_bridge_doors.openai_api.messages import since_last_answer
 from gaia_bridge_doors.openai_api.parts import call_of, content_at, text_part
 from gaia_bridge_doors.openai_api.tools import function_name
 
-__all__ = ["read_items"]
-
 _ROLES: Final = {"assistant": "assistant", "developer": "system", "system": "system", "user": "user"}
 _TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 """Where the text is in a part of a content."""

@@ -18,8 +18,6 @@ from gaia_bridge_doors.openai_api.responses.items import read_items
 from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses
 from gaia_bridge_doors.openai_api.tools import read_tools
 
-__all__ = ["ResponseRequest", "read_response_request"]
-
 _REFUSED: Final[Mapping[str, str]] = {
     "background": "the answer is given to who waits for it. Leave it out",
     "conversation": "there are no stored conversations. Use previous_response_id, or the header X-Session-Id",

@@ -17,8 +17,6 @@ from gaia_bridge_doors.openai_api.responses.response_request import ResponseRequ
 from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses
 from gaia_bridge_doors.openai_api.turn_endpoint import Event
 
-__all__ = ["ResponseExchange"]
-
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Why an answer is not whole, by the reason that chat completions have for its end."""
 

@@ -14,8 +14,6 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 
-__all__ = ["StoredResponses"]
-
 
 class _Stored(Struct, frozen=True):
     response: JSON

@@ -43,8 +43,6 @@ from gaia_bridge.sources.upstream.tool_transforms import transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["FeatureTracker", "HasLists"]
-
 logger = logging.getLogger(__name__)
 
 _ANNOUNCED: Final = {

@@ -9,8 +9,6 @@ import anyio
 from gaia_bridge.client import Era
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["FirstLook"]
-
 
 class FirstLook:
     """How long clients waited for one server, and may still wait. Use it only on the event loop.

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, has_list
 
-__all__ = ["outdated"]
-
 
 def outdated(
     features: ServerFeatures, read: Mapping[ChangeKind, float], now: float, usual: float, *, at_least: float
