@@ -39,7 +39,6 @@ LAYERS = {
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
     "gaia_bridge.sources.functions": 2,
-    "gaia_bridge.sources.functions.docstrings": 1,
     "gaia_bridge.sources.functions.marks": 1,
     "gaia_bridge.protocol": 1,
     "gaia_bridge.runtime.descriptors": 1,
@@ -194,7 +193,7 @@ OWNERS = {
     "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.variable_files"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
-    "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
+    "docstring_parser": ("gaia_bridge.sources.functions.typed_function",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
@@ -210,7 +209,7 @@ OWNERS = {
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.relayed_request", "gaia_bridge.server.tracing"),
     "pydantic": (
         "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",
