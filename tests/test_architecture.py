@@ -199,7 +199,7 @@ OWNERS = {
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
     "mcp": (
         "gaia_bridge.bridge.*",
-        "gaia_bridge.bridge.chaining.sdk_host",
+        "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.client.oauth.*",
         "gaia_bridge.server.sdk_server",

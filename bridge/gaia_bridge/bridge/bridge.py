@@ -13,14 +13,12 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from gaia_bridge.bridge.adding import added_in_order
 from gaia_bridge.bridge.config_reloader import Reloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware, server_specs
-from gaia_bridge.bridge.making import SourceMaker
-from gaia_bridge.bridge.opening import expect_open
+from gaia_bridge.bridge.making import SourceMaker, added_in_order
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
-from gaia_bridge.bridge.served import ServedBridge
+from gaia_bridge.bridge.served import ServedBridge, expect_open
 from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.contract import Publishable, Source

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from gaia_bridge.server.known_clients import tool_limit
 from gaia_bridge_desk.editors import references
 from gaia_bridge_desk.editors.references import (
     CLAUDE,
@@ -158,6 +157,8 @@ class Editor(Struct, frozen=True, kw_only=True):
     @property
     def most_tools(self) -> int | None:
         """How many tools it takes, as far as that is known."""
+        from gaia_bridge.server.known_clients import tool_limit
+
         return tool_limit(self.client)
 
     def shape_in(self, place: Place | None) -> Shape:

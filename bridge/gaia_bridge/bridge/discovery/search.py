@@ -33,8 +33,14 @@ from gaia_bridge.bridge.discovery.classes import (
     own_classes,
     required_arguments,
 )
-from gaia_bridge.bridge.discovery.faults import describe_fault, short_path
-from gaia_bridge.bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
+from gaia_bridge.bridge.discovery.imports import (
+    describe_fault,
+    import_single_file,
+    is_about,
+    put_first_on_path,
+    short_path,
+    split_package,
+)
 from gaia_bridge.config import current_folder
 from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
 from gaia_bridge.contract import Publishable

@@ -1,15 +1,22 @@
 """Keeps the agents of a running bridge as their source files have them.
 
-What cannot be imported changes nothing: the last good agent goes on, and the log says what is wrong.
+What cannot be imported changes nothing: the last good agent goes on, and the log says what is wrong. The modules that
+agents are made of are followed as far as their author can change them.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import logging
+import sys
+import sysconfig
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Final, Protocol
 
 import anyio
@@ -18,11 +25,98 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.bridge.discovery import LoadedAgent, find_agents, place_of
 from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server
-from gaia_bridge.bridge.reloading.modules import OwnModules
+from gaia_bridge.constants import OWN_PACKAGES
 from gaia_bridge.contract import KnowsItsEnd, Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.runtime.file_watch import FileWatch
+from gaia_bridge.runtime.unloading import unload
 from gaia_bridge.text.escaping import one_line
+
+_NEVER: Final = frozenset({"__main__", "__mp_main__", *OWN_PACKAGES})
+"""The program, and the bridge: whoever changes these starts it again."""
+
+_PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
+
+
+class OwnModules:
+    """Which modules those are. What was imported before this object was made is none of them."""
+
+    def __init__(self) -> None:
+        self._before = frozenset(sys.modules)
+        self._count = 0
+        self._files: frozenset[Path] = frozenset()
+
+    def loaded(self) -> dict[str, ModuleType]:
+        """The modules by name, as they are now."""
+        return {
+            name: module
+            for name, module in sys.modules.copy().items()
+            if name not in self._before and _file_of(module) is not None and name.partition(".")[0] not in _NEVER
+        }
+
+    @property
+    def files(self) -> frozenset[Path]:
+        """Their files. Agents may import more of them at any time."""
+        if len(sys.modules) != self._count:
+            self._count = len(sys.modules)
+            self._files = frozenset(file for module in self.loaded().values() if (file := _file_of(module)))
+        return self._files
+
+    def unload(self, changed: Iterable[Path]) -> Unloaded:
+        """Have all of them imported anew by whoever imports them next.
+
+        Args:
+            changed: The files that changed.
+        """
+        modules = self.loaded()
+        for file in changed:  # Python takes what it compiled in the same second for current if the length is the same
+            with suppress(OSError, NotImplementedError):
+                Path(importlib.util.cache_from_source(str(file))).unlink()
+        for name in modules:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        self._count = 0
+        return Unloaded(modules)
+
+
+class Unloaded:
+    """What was unloaded, for the case that it cannot be imported anew."""
+
+    def __init__(self, modules: Mapping[str, ModuleType]) -> None:
+        self._modules = modules
+        self._remember = unload(modules)
+
+    def put_back(self, but: Collection[str] = ()) -> None:
+        """Have the modules be as they were that nobody has imported anew.
+
+        Args:
+            but: Modules that have gone for good.
+        """
+        missing = [name for name in self._modules if name not in sys.modules and name not in but]
+        self._remember(missing)
+        for name in missing:
+            sys.modules[name] = self._modules[name]
+
+
+def _file_of(module: ModuleType) -> Path | None:
+    """The source file of a module that its author can change."""
+    name = getattr(module, "__file__", None)
+    return Path(name) if isinstance(name, str) and name.endswith(".py") and _is_own(name) else None
+
+
+@cache
+def _is_own(name: str) -> bool:
+    path = Path(name)
+    if not _PACKAGES.isdisjoint(path.parts):
+        return False
+    return not any(path.is_relative_to(folder) for folder in _libraries())
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple(paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The skills in folders: what there is at one moment, with the digest of every file, and the files themselves.
 
-Finds the files below a folder and reads them, without ever leaving it: no symbolic link is followed.
+No folder is ever left while its files are read: no symbolic link is followed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The requests of clients that are one request to the server, as they are.
-
-What a server says of a resource or a method that it does not have, in the terms of its revision.
-"""
+"""The requests of clients that are one request to the server, and what it answers where it has no such thing."""
 
 from __future__ import annotations
 
