@@ -176,7 +176,7 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "acp": ("gaia_bridge_doors.acp.*",),
     "asyncio": (
-        "gaia_bridge_cli.servers.launcher_progress",  # sees that a start is being cancelled, which anyio does not tell
+        "gaia_bridge_cli.servers.server_connection",  # sees that a start is being cancelled, which anyio does not tell
         "gaia.mcp.aio.*",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
@@ -190,7 +190,7 @@ OWNERS = {
     ),
     "click": ("gaia_bridge_cli.*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
-    "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.variable_files"),
+    "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.outside_variables"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
     "docstring_parser": ("gaia_bridge.sources.functions.typed_function",),

@@ -12,10 +12,9 @@ from gaia_bridge.settings import ChatEndpointLimits
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.conversation.requested_tools import RequestedTools
-from gaia_bridge_doors.openai_api.checks import invalid, object_at, string_at
+from gaia_bridge_doors.conversation.tool_request import RequestedTools
 from gaia_bridge_doors.openai_api.messages import read_messages, since_last_answer
-from gaia_bridge_doors.openai_api.options import read_flag, read_options
+from gaia_bridge_doors.openai_api.options import invalid, object_at, read_flag, read_options, string_at
 from gaia_bridge_doors.openai_api.tools import read_tools
 
 SESSION_HEADER: Final = "X-Session-Id"
