@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from gaia_bridge.settings import BackgroundLimits
-from gaia_bridge_daemon.background import log_file as module
-from gaia_bridge_daemon.background.log_file import begin_anew, keep_bounded
+from gaia_bridge_daemon.background import serving as module
+from gaia_bridge_daemon.background.serving import begin_anew, keep_bounded
 from tests.support.waiting import PATIENCE
 
 
