@@ -130,7 +130,7 @@ class Editor(Struct, frozen=True, kw_only=True):
         has_agents: Whether agents of others run in it, which it lends its servers.
         has_projects: Whether its file for all folders also has servers of single ones.
         client: What it introduces itself as, where something is known of that name.
-        features: What it has of `gaia_bridge_desk.doctor.crossing.FEATURES`, with commas; empty if it is no program.
+        features: What it has of `gaia_bridge_desk.doctor.servers.FEATURES`, with commas; empty if it is no program.
     """
 
     name: str

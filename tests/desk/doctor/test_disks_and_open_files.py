@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.settings import DoctorLimits
-from gaia_bridge_desk.doctor.resources import RESOURCES
+from gaia_bridge_desk.doctor.files import RESOURCES
 from tests.desk.doctor.looking import by_id, look
 
 

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 import trustme
 
-from gaia_bridge_desk.doctor.certificates import CERTIFICATES
-from gaia_bridge_desk.doctor.proxies import PROXIES
+from gaia_bridge_desk.doctor.network import CERTIFICATES, PROXIES
 from tests.desk.doctor.looking import bad, by_id, look
 
 FILES = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"]
