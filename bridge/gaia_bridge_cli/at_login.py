@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import printable
-from gaia_bridge_cli.questions import NobodyToAskError
+from gaia_bridge_cli.output import NobodyToAskError
 from gaia_bridge_daemon.front.place import Scope
 
 _LABEL: Final = "gaia-bridge"

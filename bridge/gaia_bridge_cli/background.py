@@ -31,8 +31,7 @@ from gaia_bridge_cli.options import (
     refuse_both,
     set_up_logging,
 )
-from gaia_bridge_cli.output import counted
-from gaia_bridge_cli.questions import can_ask
+from gaia_bridge_cli.output import can_ask, counted
 from gaia_bridge_cli.streams import queue_standard_streams
 from gaia_bridge_daemon.front.greeting import KEEP, STATUS, STOP
 from gaia_bridge_daemon.front.launching import (

@@ -19,7 +19,7 @@ from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.common import (
     activity,
     complete_server,

@@ -21,7 +21,7 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_daemon.front.place import Place as SocketPlace
 from gaia_bridge_daemon.front.place import PlaceError, runtime_folder
 from gaia_bridge_daemon.front.place import Scope as BridgeScope

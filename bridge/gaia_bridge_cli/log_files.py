@@ -1,23 +1,60 @@
-"""The log as a file of JSON lines, for programs: rotated, and written by a thread of its own."""
+"""The log as a file of JSON lines, for programs: bounded, written by several processes, and by a thread of its own."""
 
 from __future__ import annotations
 
 import errno
 import json
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener
+from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from gaia_bridge.constants import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE, STREAM_FAREWELL
 from gaia_bridge.errors import ConfigError
 from gaia_bridge_cli.logs import LineFormatter, call_of
-from gaia_bridge_cli.private_file import PrivateFile
+
+
+class PrivateFile(RotatingFileHandler):
+    """A log file for its owner's eyes. A full disk stops nothing.
+
+    Several bridges may write to it: one of them begins a new file when it is full, and the others go over to that.
+    """
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:
+        """Whether the file is full, which is first of all the file that the others write to."""
+        if (file := self.stream) and not _has_name(file.fileno(), self.baseFilename):
+            file.close()
+            self.stream = self._open()  # type: ignore[assignment] # as for `_open`
+        return bool(super().shouldRollover(record))
+
+    def _open(self) -> IO[str]:  # type: ignore[override] # the library says TextIOWrapper, and uses any text file
+        # To open a pipe that nobody reads would wait for ever; to write to one that is full may wait.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(self.baseFilename, flags, 0o600)
+        if hasattr(os, "O_NONBLOCK"):
+            os.set_blocking(descriptor, True)
+        return open(descriptor, "a", encoding="utf-8", errors="replace")
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say it once on the log, and go on without the file."""
+        if self.level < logging.CRITICAL:
+            self.setLevel(logging.CRITICAL + 1)
+            logger.warning("%s cannot be written any more", self.baseFilename)
+
+
+def _has_name(descriptor: int, path: str) -> bool:
+    """Whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
 
 logger = logging.getLogger(__name__)
 

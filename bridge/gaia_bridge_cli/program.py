@@ -179,7 +179,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "call": ("servers.tool_commands:call", "Call a tool of a server or agent."),
         "read": ("servers.offer_commands:read", "Read a resource of a server or agent."),
         "prompt": ("servers.offer_commands:prompt", "Get a prompt of a server or agent."),
-        "skills": ("servers.skill_commands:skills", "Show the skills of a server or agent."),
+        "skills": ("servers.offer_commands:skills", "Show the skills of a server or agent."),
         "test-client": (
             "servers.tool_commands:test_client",
             "Test a server or agent: connect, list, ping; with timings.",

@@ -158,7 +158,7 @@ def serve(
     ctx.call_on_close(queue_standard_streams())
     set_up_logging(ctx, log_level, debug, default="warning" if options["stdio"] else "info")
     if log_json is not None:
-        from gaia_bridge_cli.json_log import log_to_json
+        from gaia_bridge_cli.log_files import log_to_json
 
         ctx.call_on_close(log_to_json(log_json))
     with imported_for_good():

@@ -14,9 +14,8 @@ import pytest
 from gaia_bridge.calls.call_log import CallRecord, tell_of
 from gaia_bridge.constants import JSON_LOG_FILES
 from gaia_bridge.errors import ConfigError
-from gaia_bridge_cli import json_log
-from gaia_bridge_cli.json_log import log_to_json
-from gaia_bridge_cli.private_file import PrivateFile
+from gaia_bridge_cli import log_files
+from gaia_bridge_cli.log_files import PrivateFile, log_to_json
 from tests.support.waiting import PATIENCE
 
 logger = logging.getLogger("gaia_bridge.example")
@@ -66,8 +65,8 @@ class Held(PrivateFile):
 def test_what_is_left_out_is_counted_and_said_where_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_log, "JSON_LOG_QUEUE", 10)
-    monkeypatch.setattr(json_log, "PrivateFile", Held)
+    monkeypatch.setattr(log_files, "JSON_LOG_QUEUE", 10)
+    monkeypatch.setattr(log_files, "PrivateFile", Held)
     file = tmp_path / "log.jsonl"
     for round_number in range(2):
         Held.free.clear()
@@ -87,7 +86,7 @@ def test_what_is_left_out_is_counted_and_said_where_it_is_missing(
 
 @pytest.mark.requirement("F-206")
 def test_the_files_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_log, "JSON_LOG_BYTES", 1_000)
+    monkeypatch.setattr(log_files, "JSON_LOG_BYTES", 1_000)
     stop = log_to_json(tmp_path / "log.jsonl")
     for _ in range(100):
         logger.info("x" * 100)

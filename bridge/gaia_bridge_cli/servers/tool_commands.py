@@ -17,7 +17,7 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import is_array
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.questions import can_ask
+from gaia_bridge_cli.output import can_ask
 from gaia_bridge_cli.servers.common import Activity, json_option, print_json
 from gaia_bridge_cli.servers.targets import Target, TargetCommand, target_of, target_options
 

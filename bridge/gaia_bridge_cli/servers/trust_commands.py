@@ -13,7 +13,7 @@ import click
 from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.common import (
     Activity,
     complete_server,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.text.json_types import JSON, is_array
-from gaia_bridge_cli.servers.portable_entries import portable
+from gaia_bridge_cli.servers.keeping import portable
 from tests.support.workspaces import write_files
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_cli.servers.container_variables import with_container_variables
+from gaia_bridge_cli.servers.outside_variables import with_container_variables
 
 TWO: JSON = {"TOKEN": "${env:TOKEN}", "ZONE": "${env:ZONE}"}
 

@@ -8,7 +8,7 @@ import pytest
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge_cli.servers.common import Activity
-from gaia_bridge_cli.servers.launcher_progress import LauncherProgress
+from gaia_bridge_cli.servers.server_connection import LauncherProgress
 
 pytestmark = pytest.mark.anyio
 
