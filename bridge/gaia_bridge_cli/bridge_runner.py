@@ -24,10 +24,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.bridge.config_reloader import Reloader
-from gaia_bridge.bridge.configured_servers import ConfiguredServers
+from gaia_bridge.bridge.agent_reloading import AgentReloader
+from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.discovery import LoadedAgent
-from gaia_bridge.bridge.reloading import AgentReloader
 from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
@@ -39,7 +38,7 @@ from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio
 from gaia_bridge.settings import Settings
-from gaia_bridge_cli.agent_choice import AgentChoice
+from gaia_bridge_cli.agent_choice import AgentChoice, told_of_slow_imports
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
@@ -47,7 +46,6 @@ from gaia_bridge_cli.interrupts import ended_by_interrupt
 from gaia_bridge_cli.logs import hide_in_log, keep_log
 from gaia_bridge_cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge_cli.shutdown import Shutdown
-from gaia_bridge_cli.slow_imports import told_of_slow_imports
 
 if TYPE_CHECKING:
     from gaia_bridge.server.http.access_policy import LiveToken
@@ -219,9 +217,8 @@ def _told(options: ServeOptions, bridge: Bridge) -> Told:
 
 def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
     with imported_for_good():
-        from gaia_bridge_daemon.background.leftovers import remove_left
         from gaia_bridge_daemon.background.serving import serve_background
-        from gaia_bridge_daemon.background.sockets import listening
+        from gaia_bridge_daemon.background.sockets import listening, remove_left
 
     with listening(background.place.front) as fronts, listening(background.place.http) as http:
         content = _load(options)

@@ -13,8 +13,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from gaia_bridge.bridge.config_reloader import Reloader
-from gaia_bridge.bridge.configured_servers import ConfiguredServers
+from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware, server_specs
 from gaia_bridge.bridge.making import SourceMaker, added_in_order
 from gaia_bridge.bridge.report import GROUPS, INFO, Report

@@ -15,7 +15,8 @@ import anyio
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.bridge.reloading import AgentReloader, agents
+from gaia_bridge.bridge import agent_reloading as agents
+from gaia_bridge.bridge.agent_reloading import AgentReloader
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import AgentLoadError, PublishError
 from gaia_bridge.runtime import file_watch
