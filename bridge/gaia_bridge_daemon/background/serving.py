@@ -19,8 +19,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer
 from gaia_bridge.settings import BackgroundLimits
 from gaia_bridge_daemon.background.fronts import Fronts
-from gaia_bridge_daemon.background.leftovers import remove_old
-from gaia_bridge_daemon.background.sockets import Listening
+from gaia_bridge_daemon.background.sockets import Listening, remove_old
 from gaia_bridge_daemon.background.usage import Usage
 from gaia_bridge_daemon.front.place import Place, Scope
 

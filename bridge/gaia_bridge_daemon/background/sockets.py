@@ -1,4 +1,4 @@
-"""What a bridge leaves in the folder of its sockets: its lock and its logs, removed once nobody needs them.
+"""Sockets that only their owner can connect to, and what a bridge leaves beside them: its lock and its logs.
 
 A bridge that ends as it should leaves nothing. The log of one that failed stays, since its front names it: until
 `gaia-bridge down`, or for some days.
@@ -7,11 +7,60 @@ A bridge that ends as it should leaves nothing. The log of one that failed stays
 from __future__ import annotations
 
 import os
+import socket
 import time
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple
 
+from gaia_bridge.client.transports.guardian import remove_socket, socket_identity
+from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.errors import ListenError
+from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge_daemon.front.launching import BridgeDownError, alone, connected
 from gaia_bridge_daemon.front.place import Place
+
+
+class Listening(NamedTuple):
+    """A socket that is bound. Nobody can connect to it before its server listens, when all is there to answer with."""
+
+    socket: socket.socket
+    remove: Callable[[], None]
+    """Removes its file, if it is still ours."""
+
+
+@contextmanager
+def listening(path: str) -> Generator[Listening]:
+    """Have a path for a server; in the end it is removed, if it is still ours.
+
+    Args:
+        path: Where. Nothing may be there.
+
+    Raises:
+        ListenError: It cannot be listened on.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        mask = os.umask(0o177)
+        try:
+            sock.bind(path)
+        except OSError as error:
+            hint = "another bridge runs there: gaia-bridge ps" if os.path.exists(path) else "look at its folder"
+            raise ListenError(path, error.strerror or str(error), hint) from None
+        finally:
+            os.umask(mask)
+        FORKS.conceal(sock.fileno())
+        mine = socket_identity(path)
+        GUARDIAN.watch_socket(path)
+        sock.setblocking(False)
+        try:
+            yield Listening(sock, partial(remove_socket, path, mine))
+        finally:
+            remove_socket(path, mine)
+    finally:
+        sock.close()
+
 
 _ENDINGS = (".front.sock", ".sock", ".lock", ".log", ".log.1")
 """Of all files of a place; the longer ones first."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge_daemon.background import leftovers
-from gaia_bridge_daemon.background.leftovers import places_left, remove_left, remove_old
+from gaia_bridge_daemon.background import sockets
+from gaia_bridge_daemon.background.sockets import places_left, remove_left, remove_old
 from gaia_bridge_daemon.front.launching import BridgeDownError, alone
 from gaia_bridge_daemon.front.place import Place
 
@@ -101,6 +101,6 @@ def test_what_another_bridge_removes_meanwhile_does_not_stop_a_start(
         assert remove_left(place)
         return places
 
-    monkeypatch.setattr(leftovers, "places_left", found)
+    monkeypatch.setattr(sockets, "places_left", found)
     remove_old(folder_of(place), -1)
     assert os.listdir(folder_of(place)) == []
