@@ -14,8 +14,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-from gaia_bridge_desk.client_code.types import Types, object_parts
-from gaia_bridge_desk.client_code.writing import Names, docstring, literal, parameter_name, pascal_case, snake_case
+from gaia_bridge_desk.client_code.writing import (
+    Names,
+    Types,
+    docstring,
+    literal,
+    object_parts,
+    parameter_name,
+    pascal_case,
+    snake_case,
+)
 
 CONNECTION: Final = '''class Connection(Protocol):
     """An open connection to the server."""

@@ -16,12 +16,11 @@ from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
-from gaia_bridge_desk.doctor.checks import Subject, in_thread
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread
 from gaia_bridge_desk.doctor.configuration import CONFIGURATION, TRUST
 from gaia_bridge_desk.doctor.daemons import DAEMONS
 from gaia_bridge_desk.doctor.editors import EDITOR_FILES
 from gaia_bridge_desk.doctor.files import FILES, RESOURCES
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
 from gaia_bridge_desk.doctor.network import CERTIFICATES, PROXIES
 from gaia_bridge_desk.doctor.ports import PORTS
 from gaia_bridge_desk.doctor.programs import PROGRAMS, PYTHON

@@ -22,8 +22,7 @@ from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_daemon.front.place import runtime_path
-from gaia_bridge_desk.doctor.checks import Subject
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, Repair
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Repair, Subject
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 

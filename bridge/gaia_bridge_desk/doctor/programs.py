@@ -19,6 +19,9 @@ import anyio
 from gaia_bridge.config.launching.child_environment import PARTS_OF
 from gaia_bridge.version import __version__
 from gaia_bridge_desk.doctor.checks import (
+    Finding,
+    Kind,
+    Level,
     Said,
     Subject,
     editor_path,
@@ -30,8 +33,7 @@ from gaia_bridge_desk.doctor.checks import (
     servers_path,
     what_it_says,
 )
-from gaia_bridge_desk.doctor.editor_entries import editor_entries
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
+from gaia_bridge_desk.doctor.editors import editor_entries
 from gaia_bridge_desk.doctor.surroundings import State, Surroundings
 from gaia_bridge_desk.editors.finding import own_program
 

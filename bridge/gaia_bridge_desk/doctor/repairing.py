@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_desk.doctor.findings import Finding, NothingDoneError
+from gaia_bridge_desk.doctor.checks import Finding, NothingDoneError
 
 OF_OTHERS: Final = 0o077
 """The rights of everybody but the owner."""

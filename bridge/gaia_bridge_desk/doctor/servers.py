@@ -37,8 +37,7 @@ from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_daemon.front.greeting import STATUS
 from gaia_bridge_daemon.front.launching import BridgeDownError, ask
 from gaia_bridge_daemon.front.place import is_private, places, runtime_path
-from gaia_bridge_desk.doctor.checks import Subject, in_thread, is_missing, looked_up
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread, is_missing, looked_up
 from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
 from gaia_bridge_desk.editors.finding import is_here
 from gaia_bridge_desk.editors.table import EDITORS, Editor

@@ -13,7 +13,7 @@ import pytest
 from gaia_bridge.config import TrustStore
 from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import DoctorLimits
-from gaia_bridge_desk.doctor.findings import Finding, Level
+from gaia_bridge_desk.doctor.checks import Finding, Level
 from gaia_bridge_desk.doctor.programs import PROGRAMS
 from gaia_bridge_desk.doctor.servers import FEATURES, SERVERS, crossing, features_of
 from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
