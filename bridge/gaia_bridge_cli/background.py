@@ -143,10 +143,8 @@ def background(
         os.setsid()  # no end of a terminal or of an editor is ours
     held: list[int] = []
     if lock is not None:
-        from gaia_bridge_daemon.background.parting import leave_parent
-
         os.set_inheritable(lock, False)
-        held = [lock, leave_parent()]
+        held = [lock, _leave_parent()]
         for descriptor in held:
             FORKS.conceal(descriptor)
     try:
@@ -244,7 +242,7 @@ def down(agents: tuple[str, ...], config: str | None, servers: bool, more: tuple
     It is the one with AGENT, if one is named. Editors that are connected start it again when they want something of it.
     Its log goes with it, also that of one that has failed.
     """
-    from gaia_bridge_daemon.background.leftovers import places_left, remove_left
+    from gaia_bridge_daemon.background.sockets import places_left, remove_left
 
     with _as_our_errors():
         found = places_left(runtime_folder()) if everything else [_scope(config, servers, agents, more)[0]]
@@ -451,3 +449,21 @@ def _as_our_errors() -> Generator[None]:
         raise ServerUnavailableError("the bridge in the background", str(error)) from None
     except PlaceError as error:
         raise ConfigError("the bridge in the background", str(error)) from None
+
+
+def _leave_parent() -> int:
+    """Go on as a process whose parent ends as soon as the bridge can be connected to, or has ended.
+
+    A bridge in the background is nobody's child: editors end a server with all its children, and it serves others. To
+    be called before there are threads.
+
+    Returns:
+        A descriptor to close when it can be connected to. Until then, who has started it sees its own child run.
+    """
+    until, held = os.pipe()
+    if os.fork():
+        os.close(held)
+        os.read(until, 1)
+        os._exit(0)
+    os.close(until)
+    return held

@@ -29,7 +29,7 @@ from gaia_bridge_cli.servers.keeping import KeptIn, keep
 from gaia_bridge_cli.servers.kept_secrets import replaced, secrets_in
 from gaia_bridge_cli.servers.list_commands import address_of
 from gaia_bridge_cli.servers.outside_variables import with_container_variables, with_variable_file
-from gaia_bridge_cli.servers.pasted_entries import server_name
+from gaia_bridge_cli.servers.typed_entries import server_name
 from gaia_bridge_desk.editors.exclusions import exclusions_in, with_approval_noted, without_excluded
 from gaia_bridge_desk.editors.finding import editor_called, file_of, place_of
 from gaia_bridge_desk.editors.installing import MAX_BYTES, text_of

@@ -1,4 +1,4 @@
-"""What is printed: results alone on standard output, numbers as people write them, and questions if somebody is there."""
+"""What is printed: results alone on standard output, numbers as people write them; and who can be asked anything."""
 
 from __future__ import annotations
 

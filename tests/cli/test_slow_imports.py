@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge_cli import slow_imports
-from gaia_bridge_cli.slow_imports import told_of_slow_imports
+from gaia_bridge_cli import agent_choice
+from gaia_bridge_cli.agent_choice import told_of_slow_imports
 
 SLOW = """
 import inner_module
@@ -44,7 +44,7 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setitem(sys.modules, "tests.cli.test_slow_imports", sys.modules[__name__])
     heard = Heard()
-    logger = logging.getLogger(slow_imports.__name__)
+    logger = logging.getLogger(agent_choice.__name__)
     logger.addHandler(heard)
     try:
         with told_of_slow_imports(0.01):
@@ -91,7 +91,7 @@ def test_an_agent_that_waits_for_a_server_is_named_with_its_line_and_the_server(
                 end.touch()
 
     ends = Ends()
-    logger = logging.getLogger(slow_imports.__name__)
+    logger = logging.getLogger(agent_choice.__name__)
     logger.addHandler(ends)
     try:
         with told_of_slow_imports(0.01):

@@ -22,9 +22,8 @@ from gaia_bridge_cli.servers.asked_secrets import keeper_for, secrets_option, wi
 from gaia_bridge_cli.servers.common import complete_server, config_option, configured, entry_of_server, json_option
 from gaia_bridge_cli.servers.keeping import KeptIn, done, keep, note_secrets
 from gaia_bridge_cli.servers.outside_variables import with_container_variables
-from gaia_bridge_cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
 from gaia_bridge_cli.servers.registry_options import RegistryOptions, reference_in, registry_options
-from gaia_bridge_cli.servers.typed_entries import Typed, typed_entry
+from gaia_bridge_cli.servers.typed_entries import PasteError, Typed, is_pasted, pasted_entries, typed_entry
 
 if TYPE_CHECKING:
     from gaia_bridge_desk.editors.reading import Found

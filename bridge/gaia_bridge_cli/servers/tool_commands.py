@@ -42,7 +42,7 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
     """
     with imported_for_good():
         from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
-        from gaia_bridge_cli.servers.parameters import parameter_lines, signature
+        from gaia_bridge_cli.servers.arguments import parameter_lines, signature
         from gaia_bridge_cli.servers.server_probe import shown_tools
 
     reached = target_of(target, config, **bridge)
