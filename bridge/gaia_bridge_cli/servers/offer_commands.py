@@ -37,11 +37,11 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
     """
     with imported_for_good():
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
-        from gaia_bridge_cli.servers.server_probe import UnknownNameError, read_resource
+        from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError, read_resource
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> JSON:
         delegate = CallerDelegate(reached.name, activity, asks=can_ask() and not as_json)
-        return await read_resource(transport, limits, uri, activity, reached.spec.options, delegate)
+        return await read_resource(AskedServer(transport, limits, activity, reached.spec.options, delegate), uri)
 
     reached = target_of(target, config, **bridge)
     try:
@@ -76,7 +76,7 @@ def prompt(
         from gaia_bridge_cli.servers.arguments import ArgumentsError
         from gaia_bridge_cli.servers.asked_arguments import arguments_for, prompt_schema, refuse_no_arguments
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
-        from gaia_bridge_cli.servers.server_probe import UnknownNameError, get_prompt
+        from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError, get_prompt
 
     asks = can_ask() and not as_json
 
@@ -86,7 +86,8 @@ def prompt(
             return _texts(await arguments_for(arguments, schema, activity=activity, asks=asks))
 
         delegate = CallerDelegate(reached.name, activity, asks=asks)
-        return await get_prompt(transport, limits, name, given, activity, reached.spec.options, delegate)
+        server = AskedServer(transport, limits, activity, reached.spec.options, delegate)
+        return await get_prompt(server, name, given)
 
     refuse_no_arguments(arguments)
     reached = target_of(target, config, **bridge)

@@ -91,20 +91,13 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
         from gaia_bridge_cli.servers.asked_arguments import arguments_for, refuse_no_arguments
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
         from gaia_bridge_cli.servers.common import unknown_hint
-        from gaia_bridge_cli.servers.server_probe import UnknownNameError
+        from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError
         from gaia_bridge_cli.servers.server_probe import call as call_tool
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         delegate = CallerDelegate(name, activity, asks=asks)
-        return await call_tool(
-            transport,
-            limits,
-            tool,
-            partial(arguments_for, arguments, activity=activity, asks=asks),
-            activity,
-            spec.options,
-            delegate,
-        )
+        server = AskedServer(transport, limits, activity, spec.options, delegate)
+        return await call_tool(server, tool, partial(arguments_for, arguments, activity=activity, asks=asks))
 
     asks = can_ask() and not as_json
     refuse_no_arguments(arguments)

@@ -64,6 +64,10 @@ def _place_of(agent: object) -> Path | None:
         return None
 
 
+_SHOWN: Final = 10
+"""Files that are named of a skill."""
+
+
 class SkillPart:
     """Skills in folders, with the methods of an agent. May be used in any thread.
 
@@ -161,9 +165,9 @@ def _template(entry: JSON) -> JSON:
     }
 
 
-def _further_files(entry: JSON, most: int = 10) -> Iterator[str]:
+def _further_files(entry: JSON) -> Iterator[str]:
     beginning = f"{root_of(entry['uri'])}/"
     further = [file["uri"].removeprefix(beginning) for file in files_of(entry) if file["uri"] != entry["uri"]]
-    yield from further[:most]
-    if len(further) > most:
-        yield f"and {len(further) - most:,} more"
+    yield from further[:_SHOWN]
+    if len(further) > _SHOWN:
+        yield f"and {len(further) - _SHOWN:,} more"
