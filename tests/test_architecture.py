@@ -146,7 +146,10 @@ OPENED = {
     ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
     ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
     ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
-    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
+    (
+        "gaia_bridge.bridge.embedding.serving",
+        "gaia_bridge_cli.serving.bridge_runner",
+    ): "`gaia_bridge.serve` is the command",
     ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
     ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
 }

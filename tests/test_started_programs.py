@@ -67,7 +67,7 @@ def test_every_spec_of_a_program_that_is_made_in_code_says_where_it_is_started()
         "agents/gaia/mcp/client/transports/stdio.py",  # a program's own command
         "bridge/gaia_bridge_doors/acp/session.py",  # the folder of the conversation, which the editor trusts
         "bridge/gaia_bridge/bridge/contents.py",  # a program's own servers
-        "bridge/gaia_bridge_cli/inspector.py",  # a folder of its own
+        "bridge/gaia_bridge_cli/serving/inspector.py",  # a folder of its own
         "bridge/gaia_bridge_cli/servers/targets.py",  # a command that was typed after `--`, as in a shell
         "bridge/gaia_bridge/config/entries.py",  # what its callers say
         "bridge/gaia_bridge/config/layers.py",  # a folder of its own, but for a project's file

@@ -34,7 +34,7 @@ def acp(ctx: click.Context, agent: str, images: bool, log_level: str | None, deb
     if importlib.util.find_spec("acp") is None:
         raise ConfigError("acp", "the package of the Agent Client Protocol is not installed", _EXTRA)
     with imported_for_good():
-        from gaia_bridge_cli.bridge_runner import ServeOptions, run
+        from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
         from gaia_bridge_doors.acp.serving import serve_acp
 
     options = ServeOptions(

@@ -155,7 +155,7 @@ def background(
     set_up_logging(ctx, log_level, debug, default="info")
     with imported_for_good():
         from gaia_bridge.settings import BackgroundLimits
-        from gaia_bridge_cli.bridge_runner import ServeOptions, run
+        from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
         from gaia_bridge_daemon.background.serving import Background
 
     collect_in_larger_pieces(YOUNG_OBJECTS)

@@ -145,8 +145,8 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "new": ("projects:new", "Add an agent and its test to the current folder."),
     },
     "Run": {
-        "serve": ("serve:serve", "Publish agents, over HTTP or over stdio."),
-        "dev": ("dev:dev", "Serve agents over HTTP while they are being written."),
+        "serve": ("serving.serve:serve", "Publish agents, over HTTP or over stdio."),
+        "dev": ("serving.dev:dev", "Serve agents over HTTP while they are being written."),
         "acp": ("acp:acp", "Serve an agent to Zed, JetBrains or Neovim."),
         "agents": ("agents:agents", "Show which agents would be published."),
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
@@ -165,7 +165,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
     },
     "Servers": {
-        "search": ("servers.search_command:search", "Find servers in the public registry."),
+        "search": ("servers.registry.search_command:search", "Find servers in the public registry."),
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
         "list": ("servers.list_commands:list_servers", "Show the configured servers."),
         "remove": ("servers.entry_commands:remove", "Take a server out of the configuration."),

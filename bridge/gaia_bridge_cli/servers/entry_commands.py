@@ -22,7 +22,7 @@ from gaia_bridge_cli.servers.asked_secrets import keeper_for, secrets_option, wi
 from gaia_bridge_cli.servers.common import complete_server, config_option, configured, entry_of_server, json_option
 from gaia_bridge_cli.servers.keeping import KeptIn, done, keep, note_secrets
 from gaia_bridge_cli.servers.outside_variables import with_container_variables
-from gaia_bridge_cli.servers.registry_options import RegistryOptions, reference_in, registry_options
+from gaia_bridge_cli.servers.registry.options import RegistryOptions, reference_in, registry_options
 from gaia_bridge_cli.servers.typed_entries import PasteError, Typed, is_pasted, pasted_entries, typed_entry
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _add_listed(
     if typed.openapi or typed.sse:
         raise click.UsageError("--openapi and --sse do not go with registry:, which says itself what it is")
     with imported_for_good():
-        from gaia_bridge_cli.servers.registry_adding import Beside, add_from_registry
+        from gaia_bridge_cli.servers.registry.adding import Beside, add_from_registry
 
     also = typed.further({"cwd": typed.cwd} if typed.cwd else {})
     beside = Beside(typed.variables(), typed.headers(), also, secrets)

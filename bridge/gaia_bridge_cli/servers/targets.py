@@ -206,9 +206,9 @@ def _agent(reference: str) -> Target:
         from gaia_bridge.contract import AgentLike
         from gaia_bridge.model import AgentServerSpec
         from gaia_bridge.sources.agent.parts import parts_of
-        from gaia_bridge_cli.agent_choice import told_of_slow_imports
         from gaia_bridge_cli.logs import keep_log
         from gaia_bridge_cli.output import stdout_to_stderr
+        from gaia_bridge_cli.serving.agent_choice import told_of_slow_imports
 
     with stdout_to_stderr(), keep_log(), told_of_slow_imports(), only_shown():
         chosen, others = _loaded(reference)

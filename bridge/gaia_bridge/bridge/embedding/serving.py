@@ -89,9 +89,9 @@ def _serve(
     **contents: Any,
 ) -> None:
     # The command line is above the core; who calls this has asked for it.
-    from gaia_bridge_cli.bridge_runner import ServeOptions, run
     from gaia_bridge_cli.exit_codes import exit_code_of
     from gaia_bridge_cli.logs import log_to_stderr
+    from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
 
     bridge = _bridge_of(agents, contents)
     stdio = (port is None and _is_started_by_a_client()) if stdio is None else stdio

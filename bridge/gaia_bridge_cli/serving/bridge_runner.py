@@ -38,18 +38,18 @@ from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio
 from gaia_bridge.settings import Settings
-from gaia_bridge_cli.agent_choice import AgentChoice, told_of_slow_imports
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.interrupts import ended_by_interrupt
 from gaia_bridge_cli.logs import hide_in_log, keep_log
 from gaia_bridge_cli.server_logs import ServerLogs, default_log_folder
-from gaia_bridge_cli.shutdown import Shutdown
+from gaia_bridge_cli.serving.agent_choice import AgentChoice, told_of_slow_imports
+from gaia_bridge_cli.serving.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from gaia_bridge.server.http.access_policy import LiveToken
-    from gaia_bridge_cli.banner import Told
+    from gaia_bridge_cli.serving.banner import Told
     from gaia_bridge_daemon.background.serving import Background
 
 logger = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         from gaia_bridge.server.http.listener import HttpServer, bind
         from gaia_bridge.server.http.token import load_or_create_token
         from gaia_bridge.server.http.token_changes import follow_token
-        from gaia_bridge_cli.banner import Access, banner
+        from gaia_bridge_cli.serving.banner import Access, banner
 
     limits = options.settings.http
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
@@ -200,7 +200,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
 
 def _told(options: ServeOptions, bridge: Bridge) -> Told:
     """What the command line has to do with the banner."""
-    from gaia_bridge_cli.banner import Told
+    from gaia_bridge_cli.serving.banner import Told
 
     config = [] if options.config is None else ["--config", str(options.config)]
     no_servers = [] if options.with_servers else ["--no-servers"]
@@ -413,13 +413,13 @@ def _reloading(options: ServeOptions, content: _Content) -> _Content:
 
 
 def _shown_calls() -> list[Middleware]:
-    from gaia_bridge_cli.call_lines import CallLines
+    from gaia_bridge_cli.serving.call_lines import CallLines
 
     return [CallLines()]
 
 
 def _inspector() -> Callable[[str], Coroutine[Any, Any, None]]:
-    from gaia_bridge_cli.inspector import run_inspector
+    from gaia_bridge_cli.serving.inspector import run_inspector
 
     return run_inspector
 

@@ -9,7 +9,7 @@ from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.sources.functions.collection import ModuleFunctions
 from gaia_bridge.testing import connected
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_cli.call_lines import CallLines
+from gaia_bridge_cli.serving.call_lines import CallLines
 from tests.support.agents import one_tool
 
 pytestmark = pytest.mark.anyio

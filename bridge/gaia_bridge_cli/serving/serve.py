@@ -1,4 +1,4 @@
-"""`gaia-bridge serve`: what its command line means. The serving itself is in `gaia_bridge_cli.bridge_runner`."""
+"""`gaia-bridge serve`: what its command line means. The serving itself is in `bridge_runner`."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def serve(
 
         ctx.call_on_close(log_to_json(log_json))
     with imported_for_good():
-        from gaia_bridge_cli.bridge_runner import ServeOptions, run
+        from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
 
     collect_in_larger_pieces(YOUNG_OBJECTS)
     clients = _client_limits(ctx, result_limits, instructions_limits)

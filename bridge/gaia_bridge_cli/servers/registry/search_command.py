@@ -10,7 +10,7 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.servers.common import activity, json_option, print_json, print_rows
-from gaia_bridge_cli.servers.registry_options import registry_base, registry_option
+from gaia_bridge_cli.servers.registry.options import registry_base, registry_option
 
 if TYPE_CHECKING:
     from gaia_bridge_desk.server_registry.documents import Listed

@@ -39,7 +39,7 @@ from gaia_bridge_cli.servers.common import activity
 from gaia_bridge_cli.servers.form_fields import Field, FieldError
 from gaia_bridge_cli.servers.keeping import KeptIn, keep
 from gaia_bridge_cli.servers.kept_secrets import KEEPERS, Secret, kept_files
-from gaia_bridge_cli.servers.registry_options import PREFIX, RegistryOptions, registry_base
+from gaia_bridge_cli.servers.registry.options import PREFIX, RegistryOptions, registry_base
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 from gaia_bridge_cli.servers.typed_entries import named_values
 from gaia_bridge_desk.server_registry.client import LATEST, NotListedError, RegistryClient

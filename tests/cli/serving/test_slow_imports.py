@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge_cli import agent_choice
-from gaia_bridge_cli.agent_choice import told_of_slow_imports
+from gaia_bridge_cli.serving import agent_choice
+from gaia_bridge_cli.serving.agent_choice import told_of_slow_imports
 
 SLOW = """
 import inner_module
 """
 INNER = """
 import sys
-said = sys.modules["tests.cli.test_slow_imports"].SAID
+said = sys.modules["tests.cli.serving.test_slow_imports"].SAID
 assert said.wait(10)
 """
 SAID = threading.Event()
@@ -42,7 +42,7 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
     (tmp_path / "slow_agent.py").write_text(SLOW, encoding="utf-8")
     (tmp_path / "inner_module.py").write_text(INNER, encoding="utf-8")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setitem(sys.modules, "tests.cli.test_slow_imports", sys.modules[__name__])
+    monkeypatch.setitem(sys.modules, "tests.cli.serving.test_slow_imports", sys.modules[__name__])
     heard = Heard()
     logger = logging.getLogger(agent_choice.__name__)
     logger.addHandler(heard)

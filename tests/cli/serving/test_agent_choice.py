@@ -9,7 +9,7 @@ import pytest
 
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.server.http.access_policy import reaches_beyond
-from gaia_bridge_cli.agent_choice import AgentChoice
+from gaia_bridge_cli.serving.agent_choice import AgentChoice
 
 
 @pytest.mark.requirement("F-268", "S-2")

@@ -17,11 +17,12 @@ from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import ClientLimits
-from gaia_bridge_cli import bridge_runner, main
-from gaia_bridge_cli.agent_choice import AgentChoice
-from gaia_bridge_cli.banner import Access, Told
-from gaia_bridge_cli.bridge_runner import ServeOptions
+from gaia_bridge_cli import main
 from gaia_bridge_cli.exit_codes import ExitCode
+from gaia_bridge_cli.serving import bridge_runner
+from gaia_bridge_cli.serving.agent_choice import AgentChoice
+from gaia_bridge_cli.serving.banner import Access, Told
+from gaia_bridge_cli.serving.bridge_runner import ServeOptions
 from tests.cli.running import write_agent
 
 
@@ -148,7 +149,7 @@ def test_drafts_are_spoken_on_demand_and_it_is_said_if_there_are_none(
 ) -> None:
     assert main(["serve", "--draft"]) == 0
     assert f"no draft of MCP is newer than {PUBLISHED.latest}" in capsys.readouterr().err
-    monkeypatch.setattr("gaia_bridge_cli.serve.DRAFTS", (Revision("2099-01-01"),))
+    monkeypatch.setattr("gaia_bridge_cli.serving.serve.DRAFTS", (Revision("2099-01-01"),))
     assert main(["serve", "--draft"]) == main(["serve"]) == 0
     served = [(options.settings.revisions.names, options.settings.upstream.revisions.names) for options in given]
     drafts = (*PUBLISHED.names, "2099-01-01")
@@ -262,7 +263,7 @@ def test_behind_a_proxy_the_banner_leads_editors_to_the_public_address_and_names
     (project := tmp_path / "project").mkdir()
     monkeypatch.chdir(project)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("gaia_bridge_cli.banner.banner", banner)
+    monkeypatch.setattr("gaia_bridge_cli.serving.banner.banner", banner)
     options = ["--port", "0", "--public-url", "https://bridge.example", "--no-servers"]
     assert main(["serve", *options, "code"]) == ExitCode.SOFTWARE
     assert [(told.installed, told.has_auth) for told in shown] == [(None, True)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gaia_bridge_cli.inspector import run_inspector
+from gaia_bridge_cli.serving.inspector import run_inspector
 from tests.cli.running import running, write_agent
 from tests.process.driving import url_of
 from tests.support.waiting import until

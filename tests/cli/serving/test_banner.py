@@ -13,7 +13,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.version import __version__
-from gaia_bridge_cli.banner import Access, Told, banner
+from gaia_bridge_cli.serving.banner import Access, Told, banner
 
 TOKEN = "t" * 43
 

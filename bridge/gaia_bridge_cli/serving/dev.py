@@ -67,7 +67,7 @@ def dev(
     ctx.call_on_close(partial(short_lines.setLevel, short_lines.level))
     short_lines.setLevel(logging.WARNING)
     with imported_for_good():
-        from gaia_bridge_cli.bridge_runner import ServeOptions, run
+        from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
 
     options = ServeOptions(
         agents=agents,

@@ -20,7 +20,7 @@ from tests.cli.running import INITIALIZE, Running, request, running, write_agent
 
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-SERVERS = Path(__file__).parents[1] / "servers"
+SERVERS = Path(__file__).parents[2] / "servers"
 
 
 def url_of(bridge: Running) -> str:
