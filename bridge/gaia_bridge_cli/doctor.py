@@ -20,14 +20,7 @@ from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import NobodyToAskError, can_ask
-from gaia_bridge_cli.servers.common import (
-    activity,
-    complete_server,
-    config_option,
-    json_option,
-    print_json,
-    print_rows,
-)
+from gaia_bridge_cli.servers.common import activity, complete_server, config_option, json_option, print_json, print_rows
 
 if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON

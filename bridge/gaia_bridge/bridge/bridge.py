@@ -22,13 +22,7 @@ from gaia_bridge.calls.loop_guard.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.contract import Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
-from gaia_bridge.model import (
-    LeftOut,
-    NamingPolicy,
-    OpenApiServerSpec,
-    ServerOptions,
-    ServerSpec,
-)
+from gaia_bridge.model import LeftOut, NamingPolicy, OpenApiServerSpec, ServerOptions, ServerSpec
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.server.backlog import Backlog

@@ -25,12 +25,7 @@ from gaia_bridge.calls.parked_calls import ParkedCalls, Question, Waiting
 from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.calls.results.conversion import as_protocol_error, failure_text, is_input_required, jsonable
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import (
-    ClientCapabilityError,
-    RequestCancelledError,
-    RequestError,
-    ToolError,
-)
+from gaia_bridge.errors import ClientCapabilityError, RequestCancelledError, RequestError, ToolError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import missing_capability, question_problem, result_problem
 from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome, resting

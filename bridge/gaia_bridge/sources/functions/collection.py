@@ -16,12 +16,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from gaia_bridge.sources.functions.definitions import (
-    FunctionPrompt,
-    FunctionResource,
-    FunctionTool,
-    suggested_values,
-)
+from gaia_bridge.sources.functions.definitions import FunctionPrompt, FunctionResource, FunctionTool, suggested_values
 from gaia_bridge.sources.functions.marks import (
     CompletionMark,
     Mark,
