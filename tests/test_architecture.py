@@ -40,13 +40,13 @@ LAYERS = {
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
     "gaia_bridge.sources.functions": 2,
-    "gaia_bridge.sources.functions.docstrings": 1,
     "gaia_bridge.sources.functions.marks": 1,
     "gaia_bridge.protocol": 1,
     "gaia_bridge.runtime.descriptors": 1,
     "gaia_bridge.runtime.event_loops": 1,
     "gaia_bridge.runtime.exception_groups": 1,
     "gaia_bridge.runtime.forking": 1,
+    "gaia_bridge.runtime.lazy_members": 1,
     "gaia_bridge.runtime.peer_credentials": 1,
     "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.settings": 1,
@@ -147,7 +147,10 @@ OPENED = {
     ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
     ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
     ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
-    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
+    (
+        "gaia_bridge.bridge.embedding.serving",
+        "gaia_bridge_cli.serving.bridge_runner",
+    ): "`gaia_bridge.serve` is the command",
     ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
     ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
 }
@@ -177,7 +180,7 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "acp": ("gaia_bridge_doors.acp.*",),
     "asyncio": (
-        "gaia_bridge_cli.servers.launcher_progress",  # sees that a start is being cancelled, which anyio does not tell
+        "gaia_bridge_cli.servers.server_connection",  # sees that a start is being cancelled, which anyio does not tell
         "gaia.mcp.aio.*",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
@@ -191,16 +194,16 @@ OWNERS = {
     ),
     "click": ("gaia_bridge_cli.*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
-    "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.variable_files"),
+    "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.outside_variables"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
-    "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
+    "docstring_parser": ("gaia_bridge.sources.functions.typed_function",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
     "mcp": (
         "gaia_bridge.bridge.*",
-        "gaia_bridge.bridge.chaining.sdk_host",
+        "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.client.oauth.*",
         "gaia_bridge.server.sdk_server",
@@ -210,7 +213,7 @@ OWNERS = {
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.relayed_request", "gaia_bridge.server.tracing"),
     "pydantic": (
         "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",

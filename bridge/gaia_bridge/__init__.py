@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gaia_bridge.sources.functions.marks import completion, prompt, resource, tool
 
 _PLACES = (
-    "errors", "contract", "calls.request_context", "sources.functions.marks", "model", "settings", "bridge",
-    "sources.composition.description", "bridge.embedding.client", "bridge.embedding.serving",
+    ".errors", ".contract", ".calls.request_context", ".sources.functions.marks", ".model", ".settings", ".bridge",
+    ".sources.composition.description", ".bridge.embedding.client", ".bridge.embedding.serving",
 )  # fmt: skip
 
 __all__ = [
@@ -51,10 +51,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
+    from gaia_bridge.runtime.lazy_members import import_member
 
-    for place in _PLACES if name in __all__ else ():
-        module = import_module(f"{__name__}.{place}")
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

@@ -14,28 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 from gaia_bridge.model import AgentOffer, Change, LogMessage, Progress, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.text.json_types import JSON
 
-__all__ = [
-    "JSON",
-    "AgentLike",
-    "ChangeListener",
-    "ClientRequest",
-    "CompletesArguments",
-    "FollowsRoots",
-    "GivesPrompts",
-    "HasParts",
-    "Introducible",
-    "KnowsItsEnd",
-    "KnowsPublisher",
-    "ListsResourceTemplates",
-    "ListsSkills",
-    "Publishable",
-    "Publisher",
-    "ReadsResources",
-    "Republishes",
-    "Source",
-    "Starts",
-]
-
 ChangeListener = Callable[[Change], None]
 """Called on the bridge's event loop whenever something that a source offers has changed."""
 

@@ -6,7 +6,6 @@ What is in here is loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,10 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeModel", "FakeUser", "RecordingClient", "connected"]
 
+_PLACES = ("gaia_bridge.bridge.testing.doubles", "gaia_bridge.bridge.testing.recording_client")
+
 
 def __getattr__(name: str) -> object:
-    for place in ("bridge.testing.doubles", "bridge.testing.recording_client") if name in __all__ else ():
-        module = import_module(f"gaia_bridge.{place}")
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gaia_bridge.runtime.lazy_members import import_member
+
+    return import_member(__name__, __all__, _PLACES, name)

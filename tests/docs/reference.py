@@ -1,7 +1,7 @@
 """Writes the pages of reference from the program itself: `python -m tests.docs.reference`.
 
 `commands.md` comes from the command line's own help, `configuration.md` from the structs that entries become, and
-`settings.md` from the settings; each with the docstrings that stand there.
+`settings.md` from the settings; each with the docstrings that stand there. Of `editors.md`, two tables are written.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from gaia_bridge.model import (
     ToolTransform,
 )
 from gaia_bridge_cli.program import program
+from gaia_bridge_desk.editors.table import EDITORS, Editor, Scope
 from tests.docs.pages import DOCS
 
 __all__ = ["FOLDER", "PAGES", "Field", "fields_of", "main"]
@@ -294,10 +295,45 @@ def _number(default: str) -> str:
         return f"`{default}`"
 
 
+# Editors
+
+
+def editors_page() -> str:
+    """The page of editors, with its two tables as the program has them."""
+    page = (DOCS / "editors.md").read_text("utf-8")
+    files = [
+        (f"`{each.name}`", each.title, _files_of(each, Scope.USER), _files_of(each, Scope.WORKSPACE))
+        for each in EDITORS
+    ]
+    page = _with_table(page, "## Editors\n\n", ("EDITOR", "is", "for all folders", "`--workspace`"), files)
+    return _with_table(
+        page,
+        "says what is left to do in the editor:\n\n",
+        ("editor", "then"),
+        [(each.title, each.then) for each in EDITORS],
+    )
+
+
+def _files_of(editor: Editor, scope: Scope) -> str:
+    paths = [f"{place.folder}/{place.names[0]}" for place in editor.places if place.scope is scope]
+    return ", ".join(
+        f"`{path.removeprefix('./').replace('{config}', '~/.config').replace('{data}', '~/.local/share')}`"
+        for path in paths
+    )
+
+
+def _with_table(page: str, before: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A page with another table behind some words."""
+    beginning, _, rest = page.partition(before)
+    after = rest.partition("\n\n")[2]
+    return f"{beginning}{before}{_table(head, rows)}\n{after}"
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "commands.md": commands,
     "configuration.md": configuration,
     "settings.md": settings_page,
+    "../editors.md": editors_page,
 }
 """What each page has to say."""
 

@@ -13,8 +13,8 @@ import click
 
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.program import program
+from gaia_bridge_desk.doctor.checks import NOTHING, Kind
 from gaia_bridge_desk.doctor.examining import OF_THE_DOCTOR, SUBJECTS
-from gaia_bridge_desk.doctor.findings import NOTHING, Kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 CODES = PAGE.parent / "reference" / "doctor-codes.md"

@@ -25,7 +25,7 @@ DIRECTLY = "agents bridge bridge/bridge".split()
 MODULES = """
     agents/llm/test_settings.py agents/mcp/aio/test_handles.py agents/mcp/client/test_mcp_client.py
     agents/mcp/client/transports/test_base.py agents/mcp/test_mixin.py
-    cli/test_banner.py cli/test_output.py
+    cli/serving/test_banner.py cli/test_output.py
     agents/mcp/toolset/test_schema_converter.py bridge/client/oauth/test_grants.py bridge/client/oauth/test_store.py
     bridge/client/test_lists.py bridge/client/test_negotiation.py bridge/client/test_questions.py
     bridge/client/test_requests.py bridge/client/test_rounds.py bridge/client/test_subscriptions.py

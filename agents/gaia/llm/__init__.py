@@ -26,10 +26,6 @@ _PLACES = ("gaia_bridge.errors", "gaia_bridge.chat_types", "gaia.llm.limits", "g
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
+    from gaia_bridge.runtime.lazy_members import import_member
 
-    for place in _PLACES if name in __all__ else ():  # the client is last
-        module = import_module(place)
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

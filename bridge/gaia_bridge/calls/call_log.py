@@ -19,8 +19,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["KEPT", "CallRecord", "is_wanted", "leave", "record_of", "size_of", "tell_of"]
-
 logger = logging.getLogger(__name__)
 
 _SHOWN: Final = 120

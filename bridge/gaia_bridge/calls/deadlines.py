@@ -9,8 +9,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Clock", "Clocks", "Deadline"]
-
 _GRAIN: Final = 0.001
 """Seconds by which a timer may be early: those of uvloop count milliseconds."""
 

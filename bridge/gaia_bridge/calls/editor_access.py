@@ -7,8 +7,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["CommandEnd", "EditorAccess"]
-
 
 class CommandEnd(Struct, frozen=True):
     """How a command in a terminal of the editor has ended."""

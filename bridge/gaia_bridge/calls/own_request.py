@@ -10,8 +10,6 @@ from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["OwnRequest", "nobody_to_ask"]
-
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 

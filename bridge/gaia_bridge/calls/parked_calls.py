@@ -33,8 +33,6 @@ from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ParkedCalls", "Question", "Resumable", "Waiting"]
-
 _PARKED = "parked:"
 """The prefix of a `requestState` that resumes parked work."""
 

@@ -10,8 +10,6 @@ from gaia_bridge.model import Progress
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ProgressReceivers", "Receive", "progress_params"]
-
 Receive = Callable[[Progress], None]
 """Takes one report."""
 

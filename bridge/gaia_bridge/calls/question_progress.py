@@ -13,8 +13,6 @@ from typing import Protocol
 
 from gaia_bridge.model import Progress
 
-__all__ = ["Reports", "reporting", "reports"]
-
 
 class Reports(Protocol):
     """Receives progress."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Cancellable", "ReceivedRequests", "RequestId"]
-
 RequestId = int | str | float
 """What a request can be known by. Servers may give theirs fractions (JSON-RPC 2.0, section 4); MCP has none."""
 

@@ -32,8 +32,6 @@ from gaia_bridge.text.json_types import JSON
 if TYPE_CHECKING:
     from gaia_bridge.calls.editor_access import EditorAccess
 
-__all__ = ["CallChannel", "Elicited", "RequestContext", "get_request_context", "request_scope"]
-
 
 class CallChannel(Protocol):
     """What carries a request context's messages to the client; the core implements it."""

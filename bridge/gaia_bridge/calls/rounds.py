@@ -13,8 +13,6 @@ import anyio
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Question", "RoundsError", "play_rounds"]
-
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.25
 """Seconds before a request is made again whose result asked nothing: it says "not yet", and must not become a storm."""

@@ -10,8 +10,6 @@ from msgspec import Struct
 
 from gaia_bridge.chat_types import ToolBegun
 
-__all__ = ["RunningTool", "enter_tool", "running_tool", "tool_in_task"]
-
 
 class RunningTool(Struct, frozen=True):
     """A call, and how far it is."""

@@ -6,8 +6,6 @@ import asyncio
 
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["SentRequests", "own_id"]
-
 _DIGITS = 18
 """More would be no id of ours, and costs something to convert."""
 

@@ -6,8 +6,6 @@ import asyncio
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Interruptible"]
-
 
 class Interruptible:
     """A block of one task, which goes on behind it when the block is interrupted.

@@ -35,8 +35,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["JsonRpcPeer", "OnNotification", "open_peer"]
-
 logger = logging.getLogger(__name__)
 
 OnNotification = Callable[[str, JSON, int | None], None]

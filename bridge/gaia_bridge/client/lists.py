@@ -17,8 +17,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["ParameterHeaders", "ReadPage", "read_pages"]
-
 logger = logging.getLogger(__name__)
 
 Ask = Callable[[str, JSON], Awaitable[JSON]]

@@ -43,8 +43,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Attempt", "EraRefusedError", "attempts", "modern_meta"]
-
 logger = logging.getLogger(__name__)
 
 DISCOVER: Final = "server/discover"

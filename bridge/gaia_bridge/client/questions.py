@@ -27,8 +27,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Questions", "answer_of"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["play"]
-
 Ask = Callable[[JSON], Awaitable[JSON]]
 """Makes the request, with further parameters."""
 

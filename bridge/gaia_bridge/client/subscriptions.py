@@ -26,8 +26,6 @@ from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Subscriptions"]
-
 logger = logging.getLogger(__name__)
 
 LISTEN: Final = "subscriptions/listen"

@@ -17,22 +17,6 @@ from typing import Protocol
 from gaia_bridge.errors import RequestError
 from gaia_bridge.text.json_types import JSON
 
-__all__ = [
-    "AuthorizationError",
-    "ConnectionLostError",
-    "LaunchError",
-    "Link",
-    "MisconfiguredError",
-    "NotApprovedError",
-    "Receiver",
-    "SessionExpiredError",
-    "StartTimeoutError",
-    "Transport",
-    "UnheardError",
-    "UnreachableError",
-    "UpstreamError",
-]
-
 
 class UpstreamError(RequestError):
     """The upstream did not do its part. The text continues a sentence that begins with its name.

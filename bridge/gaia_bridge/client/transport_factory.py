@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from gaia_bridge.client.oauth.interaction import UserInteraction
     from gaia_bridge.client.oauth.on_demand import AuthorizationOnDemand
 
-__all__ = ["Pace", "Watched", "kind_of", "limits_for", "secrets_of", "transport_for"]
-
 logger = logging.getLogger(__name__)
 
 _SECRET: Final = 8

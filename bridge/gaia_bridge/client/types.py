@@ -15,8 +15,6 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
 
-__all__ = ["CLIENT_NAME", "ClientDelegate", "Era", "OnProgress", "RequestTimeoutError", "ServerHandshake"]
-
 CLIENT_NAME: Final = "gaia-mcp-bridge"
 """Who we say we are, where nobody says otherwise."""
 

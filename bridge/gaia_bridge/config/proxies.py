@@ -19,17 +19,6 @@ from msgspec import Struct
 
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 
-__all__ = [
-    "OF_ENTRY",
-    "NamedProxy",
-    "Proxy",
-    "ProxyAddressError",
-    "SocksError",
-    "named_proxies",
-    "proxy_at",
-    "proxy_for",
-]
-
 OF_ENTRY: Final = "'proxy' in its entry"
 """What names the proxy of one server."""
 

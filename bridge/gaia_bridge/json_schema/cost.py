@@ -21,8 +21,6 @@ from gaia_bridge.json_schema.parts import REFERENCES, References, SchemaError, i
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["MAX_REACH", "SchemaCost", "reach"]
-
 MAX_REACH: Final = 100_000
 """Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
 double that with every line, and there are clients that do replace references."""

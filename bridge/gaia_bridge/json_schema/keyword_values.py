@@ -10,8 +10,6 @@ from gaia_bridge.json_schema.regex_syntax import is_common_pattern
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["NOTES", "VALUES", "are_names", "is_type", "put_right"]
-
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 

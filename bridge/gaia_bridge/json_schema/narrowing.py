@@ -7,9 +7,6 @@ from typing import Any, Final, Protocol
 
 from gaia_bridge.text.json_types import at_pointer, is_array, is_object
 
-__all__ = ["Judge", "Judges", "Narrowed"]
-
-
 _MAX_ITEMS: Final = 10_000
 """Items of a list that are looked at one by one, each in some microseconds."""
 

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["OutputSchemas"]
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["PlainSchema"]
-
 _DIALECTS: Final = (
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",

@@ -19,8 +19,6 @@ from gaia_bridge.json_schema.regex_syntax import is_common_pattern
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, json_pointer
 
-__all__ = ["PortableSchema", "for_draft_07", "portable", "without_nulls"]
-
 _DIALECTS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2020-12|/2019-09|-07|-06)/schema#?")
 """The dialects of JSON Schema that clients know."""
 

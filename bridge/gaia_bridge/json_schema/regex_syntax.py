@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["is_common_pattern"]
-
 _MAX_LENGTH: Final = 1_000
 """Characters of a pattern; a longer one is not worth its risk."""
 

@@ -11,21 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.narrowing import Narrowed
-from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, references, schemas_in
+from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, schemas_in
 from gaia_bridge.json_schema.plain import PlainSchema
 from gaia_bridge.text.json_types import is_array, is_object, json_pointer
 
 if TYPE_CHECKING:
     import jsonschema_rs
-
-__all__ = [
-    "SchemaError",
-    "SchemaValidator",
-    "preview",
-    "reference_problem",
-    "references",
-    "shape_problem",
-]
 
 _SHOWN_ERRORS = 5
 

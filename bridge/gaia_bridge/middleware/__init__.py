@@ -5,7 +5,6 @@ See docs/middleware.md. What is in here is loaded on first use, as most bridges 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from gaia_bridge.middleware.retry_reads import RetryReads
     from gaia_bridge.middleware.timing_log import TimingLog
 
-_PLACES = ("base", "rate_limit", "result_cache", "result_size", "retry_reads", "timing_log")
+_PLACES = (".base", ".rate_limit", ".result_cache", ".result_size", ".retry_reads", ".timing_log")
 
 __all__ = [
     "CallNext",
@@ -31,8 +30,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    for place in _PLACES if name in __all__ else ():
-        module = import_module(f"{__name__}.{place}")
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gaia_bridge.runtime.lazy_members import import_member
+
+    return import_member(__name__, __all__, _PLACES, name)

@@ -13,8 +13,6 @@ from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["RateLimit"]
-
 _CLIENTS: Final = 1_024
 """Clients that are remembered; of more, the one that asked longest ago begins anew."""
 

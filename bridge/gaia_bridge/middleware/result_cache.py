@@ -16,8 +16,6 @@ from gaia_bridge.protocol.meta import forwarded_meta
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["ResultCache"]
-
 _NO_ARGUMENT: Final = frozenset(("_meta", "inputResponses", "requestState"))
 """Parameters that do not say what is asked for."""
 

@@ -10,8 +10,6 @@ from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ResultSize"]
-
 
 class ResultSize(Middleware):
     """Replaces what is large in the result of a tool by a link to a resource that holds it.

@@ -12,8 +12,6 @@ from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["RetryReads"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["TimingLog"]
-
 
 class TimingLog(Middleware):
     """Logs each request when it is answered: what, for whom, how it ended, and how long it took.

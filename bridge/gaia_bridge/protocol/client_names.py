@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["known_name"]
-
 _EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
 """What early editions of an editor have behind its name."""
 

@@ -24,19 +24,6 @@ from gaia_bridge.protocol.shapes import (
     required,
 )
 
-__all__ = [
-    "BLOCK",
-    "DECORATION",
-    "EXECUTION",
-    "HANDSHAKE_DEFINITIONS",
-    "IMPLEMENTATION",
-    "LAST_MODIFIED",
-    "MODERN_DEFINITIONS",
-    "RESULTS",
-    "ROLE",
-    "TOOL",
-]
-
 _MOST_COMPLETIONS: Final = 100
 """The most values that one completion result may have (server/utilities/completion)."""
 

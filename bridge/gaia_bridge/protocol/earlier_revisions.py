@@ -13,8 +13,6 @@ from gaia_bridge.errors import AnswerError
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["answer_for", "declares_context", "has_notification", "question_for"]
-
 _OF_THE_LAST: Final = frozenset({"notifications/elicitation/complete", "notifications/tasks/status"})
 """The notifications that 2025-11-25 added, and 2026-07-28 took out."""
 

@@ -9,8 +9,6 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.text.json_text import to_json, valid_json
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request", "encoded_result"]
-
 
 def encoded(value: Any) -> bytes:
     """A value as JSON in UTF-8, repaired if need be: lone surrogates are replaced, NaN and infinities are null."""

@@ -17,25 +17,6 @@ from gaia_bridge.protocol.messages import Refusal, identifier
 from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "METHOD_HEADER",
-    "NAMED",
-    "NAME_HEADER",
-    "PARAM_PREFIX",
-    "REVISION_HEADER",
-    "HeaderMap",
-    "ParameterHeaders",
-    "annotation_problem",
-    "decoded_value",
-    "encoded_value",
-    "envelope_problem",
-    "header_map",
-    "name_header",
-    "parameter_headers",
-    "repeated_header",
-    "revision_problem",
-]
-
 REVISION_HEADER: Final = "mcp-protocol-version"
 METHOD_HEADER: Final = "mcp-method"
 NAME_HEADER: Final = "mcp-name"

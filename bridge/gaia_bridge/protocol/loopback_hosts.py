@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
 
-__all__ = ["is_loopback_address", "is_loopback_host"]
-
 
 def is_loopback_address(text: str) -> bool:
     """Whether a text is an IPv4 or IPv6 loopback address.

@@ -12,8 +12,6 @@ from typing import Any
 
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["is_model_visible"]
-
 
 def is_model_visible(definition: Mapping[str, Any]) -> bool:
     """Whether a model may see and call a tool: not if `_meta.ui.visibility` is a list without `model`.

@@ -14,26 +14,6 @@ from gaia_bridge.protocol.shapes import is_identifier
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "Refusal",
-    "batch_problem",
-    "batched_problem",
-    "decoded",
-    "era_problem",
-    "error_bytes",
-    "error_message",
-    "identifier",
-    "is_plain_request",
-    "is_request",
-    "message_problem",
-    "meta_of",
-    "oversized",
-    "says_revision",
-    "too_many_sessions",
-    "unexpected_batch",
-]
-
-
 _NO_MESSAGE: Final = "Not a JSON-RPC 2.0 request, notification or response"
 
 

@@ -7,19 +7,6 @@ from typing import Any, Final
 
 from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
 
-__all__ = [
-    "CLIENT_CAPABILITIES_KEY",
-    "CLIENT_INFO_KEY",
-    "LEFT_OUT_KEY",
-    "LOG_LEVEL_KEY",
-    "PROGRESS_TOKEN_KEY",
-    "PROTOCOL_VERSION_KEY",
-    "RELATED_TASK_KEY",
-    "SERVER_INFO_KEY",
-    "SUBSCRIPTION_ID_KEY",
-    "forwarded_meta",
-]
-
 PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 CLIENT_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"

@@ -16,26 +16,6 @@ from msgspec import Struct
 
 from gaia_bridge.model import NamingPolicy, SourceKind
 
-__all__ = [
-    "MAX_NAME",
-    "MAX_QUALIFIED",
-    "MAX_SERVER_NAME",
-    "SERVER_NAME_RULE",
-    "SourceName",
-    "agent_name",
-    "assign_names",
-    "clean_name",
-    "file_name",
-    "fitting_names",
-    "is_server_name",
-    "is_source_name",
-    "may_be_of",
-    "qualified_name",
-    "source_prefix",
-    "source_prefixes",
-    "words_of",
-]
-
 MAX_NAME = 64
 """Characters of a name that every model provider accepts."""
 

@@ -31,15 +31,6 @@ from gaia_bridge.protocol.shapes import (
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, SKILLS_LIST
 from gaia_bridge.text.json_types import is_object, json_pointer
 
-__all__ = [
-    "EXTENSION_METHODS",
-    "HANDSHAKE_METHODS",
-    "METHODS",
-    "MODERN_METHODS",
-    "check_parameters",
-    "parameter_problem",
-]
-
 _SHOWN: Final = 3
 """The most invalid parameters that one error message describes."""
 

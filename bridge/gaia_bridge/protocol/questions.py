@@ -29,8 +29,6 @@ from gaia_bridge.protocol.shapes import (
 )
 from gaia_bridge.text.json_types import is_object
 
-__all__ = ["ANSWERS", "CAPABILITIES", "NOTIFICATIONS", "QUESTIONS"]
-
 _META: Final = Field("_meta", OBJECT)
 
 

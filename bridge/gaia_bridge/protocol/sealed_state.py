@@ -22,8 +22,6 @@ from gaia_bridge.protocol.codes import INVALID_PARAMS
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["STATEFUL_METHODS", "StateSeal"]
-
 logger = logging.getLogger(__name__)
 
 STATEFUL_METHODS: Final = frozenset({"prompts/get", "resources/read", "tools/call"})

@@ -15,30 +15,6 @@ from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = [
-    "ANYTHING",
-    "FLAG",
-    "FRACTION",
-    "LIST",
-    "NUMBER",
-    "OBJECT",
-    "TEXT",
-    "TEXTS",
-    "TOKEN",
-    "WHOLE",
-    "Field",
-    "Items",
-    "Problem",
-    "Record",
-    "Shape",
-    "Tagged",
-    "first_problem",
-    "is_identifier",
-    "one_of",
-    "optional",
-    "required",
-]
-
 
 def is_identifier(value: object) -> TypeGuard[int | str]:
     """Whether a value can be the id of a request: a string, or an integer written without a fraction."""

@@ -13,29 +13,6 @@ from urllib.parse import unquote
 
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "DIRECTORY_READ",
-    "DIRECTORY_TYPE",
-    "DYNAMIC",
-    "SKILLS_EXTENSION",
-    "SKILLS_GET",
-    "SKILLS_LIST",
-    "SKILL_FILE",
-    "SKILL_KEY",
-    "SOURCE_KEY",
-    "changed_files",
-    "children",
-    "declares_skills",
-    "files_of",
-    "frontmatter_problem",
-    "is_child",
-    "name_problem",
-    "reads_directories",
-    "root_of",
-    "skill_labels",
-    "skill_problem",
-]
-
 SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
 SKILLS_LIST: Final = "skills/list"
 SKILLS_GET: Final = "skills/get"

@@ -7,8 +7,6 @@ from typing import Final
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["TASK_ID", "TASK_STATUS", "made_task", "with_own_task", "with_public_task"]
-
 TASK_ID: Final = "taskId"
 TASK_STATUS: Final = "notifications/tasks/status"
 """Tells whoever made a task how it is."""

@@ -6,8 +6,6 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["UriTemplate", "UriTemplateError"]
-
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _VARIABLE: Final = re.compile(
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:[A-Za-z0-9_.]|%[0-9A-Fa-f]{2})*(?:\*|:[1-9]\d{0,3})?"

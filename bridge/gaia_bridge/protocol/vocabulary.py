@@ -19,32 +19,6 @@ from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, opt
 from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_problem
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = [
-    "CAPABILITY_OF",
-    "CONTENT_TYPES",
-    "ELICITATION_COMPLETE",
-    "LIST_FIELDS",
-    "LOG_LEVEL_KEY",
-    "LOG_MESSAGE",
-    "answer_problem",
-    "as_declared",
-    "capability_problem",
-    "declares",
-    "definition_problem",
-    "for_legacy",
-    "for_legacy_question",
-    "for_modern",
-    "for_modern_questions",
-    "info_problem",
-    "is_complete",
-    "is_loud_enough",
-    "missing_capability",
-    "notification_problem",
-    "question_problem",
-    "result_problem",
-    "server_info",
-]
-
 LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "tool": ("tools/list", "tools"),
     "prompt": ("prompts/list", "prompts"),

@@ -28,8 +28,6 @@ from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime.event_loops import wait_across
 from gaia_bridge.runtime.watchdog import watching
 
-__all__ = ["AgentLoop", "AgentRunner", "Job", "LoopHandle", "Outcome", "RunsCoroutines", "resting"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

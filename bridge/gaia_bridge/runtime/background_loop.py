@@ -32,8 +32,6 @@ from gaia_bridge.constants import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio, wait_across
 from gaia_bridge.runtime.watchdog import watching
 
-__all__ = ["BACKGROUND", "BackgroundLoop", "Lease", "RunsTasks"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

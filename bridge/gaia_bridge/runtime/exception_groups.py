@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["only_error_in"]
-
 
 def only_error_in(error: BaseException) -> BaseException:
     """The one error in the groups that task groups wrap around it; a group of several is returned as it is."""

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["FORKS", "Forks"]
-
 
 class Forks:
     """What happens in a forked child, before any other code runs there."""

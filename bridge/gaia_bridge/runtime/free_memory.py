@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["return_free_memory"]
-
 
 def return_free_memory() -> None:
     """Return what the allocator keeps for later. Takes milliseconds: call it in a thread, and seldom.

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from gaia_bridge.runtime.background_loop import Lease
 
-__all__ = ["LentLoop"]
-
 T = TypeVar("T")
 
 

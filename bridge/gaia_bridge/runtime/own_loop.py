@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from gaia_bridge.runtime.agent_runner import AgentLoop, Outcome, RunsCoroutines
 
-__all__ = ["FactoryTimeout", "OwnLoop", "own_loop_of"]
-
 _ATTRIBUTE: Final = "_mcp_own_loop"
 
 

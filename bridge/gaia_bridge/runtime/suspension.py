@@ -6,8 +6,6 @@ import time
 
 import anyio
 
-__all__ = ["clock", "resumed"]
-
 
 def clock() -> float:
     """Seconds on a clock that also goes on while the machine sleeps; that of the event loop does not everywhere."""

@@ -6,8 +6,6 @@ from types import TracebackType
 
 from gaia_bridge.constants import OWN_PACKAGES
 
-__all__ = ["traceback_of_agent"]
-
 
 def traceback_of_agent(error: BaseException) -> TracebackType | None:
     """The traceback of an exception from the first frame on that is not ours; all of it, if all frames are.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["is_traced"]
-
 
 def is_traced() -> bool:
     """Whether anybody collects spans: the SDK is there then, and not the API alone, which makes none."""

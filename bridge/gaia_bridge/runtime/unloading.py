@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-__all__ = ["Forgets", "on_unload", "unload"]
-
 Forgets = Callable[[Collection[str]], Callable[[Collection[str]], None]]
 """Forgets what the named modules had defined; returns what remembers that again, for the modules that stay."""
 

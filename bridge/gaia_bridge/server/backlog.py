@@ -19,8 +19,6 @@ from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.runtime.free_memory import return_free_memory
 from gaia_bridge.settings import BacklogLimits
 
-__all__ = ["Backlog", "Turn"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -35,8 +35,6 @@ from gaia_bridge.server.connection import Channel, Connection
 from gaia_bridge.server.translating_channel import TranslatingChannel, written
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Call"]
-
 _NOTHING: Mapping[str, Any] = {}
 
 

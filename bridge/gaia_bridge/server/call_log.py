@@ -13,8 +13,6 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["CallLog", "outcome_of", "outcome_of_error"]
-
 
 class CallLog:
     """The log of one endpoint.

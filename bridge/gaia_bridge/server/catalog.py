@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.calls.loop_guard.bridge_hops import unmarked
-from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
+from gaia_bridge.contract import ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
@@ -39,9 +39,8 @@ from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.server.skill_prompts import skill_prompts
 from gaia_bridge.server.skill_uris import UnlistedRoots
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.likeness import did_you_mean
-
-__all__ = ["Catalog"]
 
 logger = logging.getLogger(__name__)
 

@@ -28,8 +28,6 @@ from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ClientResults", "lost_result"]
-
 _ANY: Final = KnownClient()
 
 _OURS: Final = "gaia-bridge"

@@ -21,8 +21,6 @@ from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["NOWHERE", "Channel", "Connection"]
-
 logger = logging.getLogger(__name__)
 
 DEFAULT_LOG_LEVEL: Final = "info"

@@ -21,7 +21,6 @@ from gaia_bridge.calls.loop_guard.bridge_hops import check_hops, new_id
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.calls.results.earlier_content import content_for
-from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import Change
@@ -57,9 +56,7 @@ from gaia_bridge.server.tool_search.published_search import PublishedSearch
 from gaia_bridge.server.tracing import request_span
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import is_array, is_object
-
-__all__ = ["Answer", "Dispatcher"]
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,6 @@ from gaia_bridge.settings import HttpLimits
 if TYPE_CHECKING:
     from gaia_bridge.server.http.app import HttpBinding
 
-__all__ = ["Endpoint"]
-
 
 class Endpoint:
     """What lives at one address.

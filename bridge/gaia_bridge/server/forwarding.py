@@ -18,8 +18,6 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import TASKS_EXTENSION, capabilities_of
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["TASKS", "no_such_task", "target_of"]
-
 TASKS: Final = "tasks/"
 """How the methods of tasks begin."""
 

@@ -11,8 +11,6 @@ from urllib.parse import quote
 
 from gaia_bridge.text.borders import border_before
 
-__all__ = ["INSTRUCTIONS_SCHEME", "fitted", "fitted_alone", "instructions_uri", "whole"]
-
 INSTRUCTIONS_SCHEME: Final = "gaia-instructions://"
 
 _NOTE: Final = (

@@ -26,17 +26,6 @@ from gaia_bridge.settings import ClientLimits, Settings
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = [
-    "TASKS_EXTENSION",
-    "capabilities_of",
-    "discover_result",
-    "initialize_result",
-    "instructions_room",
-    "met",
-    "settled",
-    "tells_of",
-]
-
 logger = logging.getLogger(__name__)
 
 _NOTED: Final = 1.0

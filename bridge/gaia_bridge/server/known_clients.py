@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from gaia_bridge.protocol.client_names import known_name
 
-__all__ = ["KnownClient", "known_client", "result_limits", "tool_limit"]
-
 
 class KnownClient(Struct, frozen=True):
     """What one client takes; `None` is any number."""

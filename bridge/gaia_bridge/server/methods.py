@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.calls.results.conversion import error_result, with_told_content
-from gaia_bridge.contract import JSON, FollowsRoots, Source
+from gaia_bridge.contract import FollowsRoots, Source
 from gaia_bridge.errors import (
     INVALID_PARAMS,
     AnswerError,
@@ -35,9 +35,7 @@ from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search.published_search import PublishedSearch
 from gaia_bridge.server.tool_search.search import SearchError
 from gaia_bridge.settings import Settings
-from gaia_bridge.text.json_types import is_object
-
-__all__ = ["Methods"]
+from gaia_bridge.text.json_types import JSON, is_object
 
 _KINDS: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
 """What each method that lists something lists, and the field that holds it."""

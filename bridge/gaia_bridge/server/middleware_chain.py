@@ -20,8 +20,6 @@ from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Handler", "MiddlewareChain"]
-
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Call], Awaitable[JSON]]

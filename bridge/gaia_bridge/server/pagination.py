@@ -13,8 +13,6 @@ from gaia_bridge.settings import PageLimits
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Pager", "page_of_server"]
-
 _KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
 """What tells two definitions of a kind apart."""
 

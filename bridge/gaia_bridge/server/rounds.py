@@ -14,8 +14,6 @@ from gaia_bridge.errors import INTERNAL_ERROR, AnswerError, ProtocolError
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["RoundRequest", "brought_to_an_end"]
-
 
 class RoundRequest(ClientRequest, Protocol):
     """A request that can be made again."""

@@ -31,8 +31,6 @@ from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["sdk_server"]
-
 logger = logging.getLogger(__name__)
 
 _INITIALIZED: Final = "notifications/initialized"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.contract import JSON, Source
+from gaia_bridge.contract import Source
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND, METHOD_NOT_FOUND
@@ -32,9 +32,7 @@ from gaia_bridge.server.pagination import Pager
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
-from gaia_bridge.text.json_types import is_array, is_object
-
-__all__ = ["SkillMethods", "without_skill_prompts"]
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _NAMED_FILES: Final = 50
 """Of a skill, in the prompt that stands for it."""

@@ -11,8 +11,6 @@ from gaia_bridge.protocol.names import SourceName
 from gaia_bridge.protocol.skills import SKILL_KEY, root_of
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["skill_prompts"]
-
 _Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 _OTHERWISE: Final = "skill"
 

@@ -10,11 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gaia_bridge.contract import JSON, Source
+from gaia_bridge.contract import Source
 from gaia_bridge.protocol.skills import SOURCE_KEY, root_of
-from gaia_bridge.text.json_types import is_array
-
-__all__ = ["SkillRoots", "UnlistedRoots"]
+from gaia_bridge.text.json_types import JSON, is_array
 
 _SCHEME: Final = "skill://"
 

@@ -12,8 +12,6 @@ from gaia_bridge.text.json_types import is_object
 if TYPE_CHECKING:
     from gaia_bridge.server.call import Call
 
-__all__ = ["Span", "request_span"]
-
 
 class Span(Protocol):
     """What is told of one request."""

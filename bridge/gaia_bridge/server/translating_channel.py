@@ -8,8 +8,6 @@ from gaia_bridge.protocol.encoding import encoded
 from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.server.connection import Channel
 
-__all__ = ["TranslatingChannel", "written"]
-
 
 def written(revision: Revision, body: bytes, method: str | None = None) -> bytes:
     """A message as a revision says it.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from gaia_bridge.constants import KIB, MIB
 from gaia_bridge.settings.limits import Limits
 
-__all__ = ["AgentLimits"]
-
 
 class AgentLimits(Limits, frozen=True):
     """What one agent may use of the process."""

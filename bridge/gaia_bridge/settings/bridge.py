@@ -20,8 +20,6 @@ from gaia_bridge.settings.limits import Limits
 from gaia_bridge.settings.programs import AcpLimits, BackgroundLimits
 from gaia_bridge.settings.upstream import UpstreamLimits
 
-__all__ = ["Settings"]
-
 
 class Settings(Limits, frozen=True):
     """All limits of one bridge."""

@@ -6,8 +6,6 @@ from gaia_bridge.constants import KIB, LEAST_RESULT, MIB
 from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.settings.limits import Limits
 
-__all__ = ["BacklogLimits", "ChatEndpointLimits", "ClientLimits", "HttpLimits", "PageLimits", "SubscriptionLimits"]
-
 
 class HttpLimits(Limits, frozen=True):
     """What the HTTP side accepts (faults-and-security section 6)."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from gaia_bridge.constants import KIB, MIB
 from gaia_bridge.settings.limits import Limits
 
-__all__ = ["AcpLimits", "BackgroundLimits", "DoctorLimits"]
-
 
 class BackgroundLimits(Limits, frozen=True):
     """A bridge in the background, for all editors of a user."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-__all__ = ["border_after", "border_before"]
-
 _JOINER: Final = "\u200d"
 _MODIFIERS: Final = ("Mn", "Me", "Sk")
 """Unicode categories of what changes the character before it: marks, variation selectors, tones of skin."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_text", "without_hidden"]
-
 MAX_SHOWN = 1_000
 """Characters of one text that a log needs."""
 

@@ -7,22 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeGuard, cast
 from urllib.parse import unquote
 
-__all__ = [
-    "JSON",
-    "MAX_NESTING",
-    "SMALL_BYTES",
-    "RepeatedKeyError",
-    "at_pointer",
-    "copied",
-    "is_array",
-    "is_larger",
-    "is_object",
-    "is_small",
-    "is_too_deep",
-    "json_pointer",
-    "unique_keys",
-]
-
 JSON = dict[str, Any]
 """A decoded JSON object."""
 

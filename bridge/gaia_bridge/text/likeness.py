@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["closest", "did_you_mean"]
-
 _TELLING = 3
 """Letters that a name has to have, that longer ones which begin with it are meant by it."""
 

@@ -16,8 +16,6 @@ from urllib.parse import quote, quote_plus
 
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["MASK", "LineRedactor", "Redactor", "redacted"]
-
 MASK: Final = "***"
 
 _MIN_LENGTH: Final = 6

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ADDRESS_CHARACTER", "is_web_address"]
-
 ADDRESS_CHARACTER: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})"
 """A pattern: what may be in an address behind its machine (RFC 3986)."""
 

@@ -27,8 +27,6 @@ from gaia_bridge.server.http.token import MAX_LENGTH, token_proof
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["bridge_status", "published_at"]
-
 _PATIENCE: Final = 5.0
 """Seconds for the bridge to answer, all in all: it answers from memory."""
 

@@ -19,8 +19,6 @@ from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.servers.common import Activity, activity, usable_spec
 from gaia_bridge_cli.servers.server_probe import Probe, probe
 
-__all__ = ["introduced", "tried"]
-
 
 def introduced(found: Probe) -> str:
     """Who a server says it is, and how much it offers."""

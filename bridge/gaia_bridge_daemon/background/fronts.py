@@ -43,8 +43,6 @@ from gaia_bridge_daemon.front.greeting import (
 from gaia_bridge_daemon.front.launching import FOR_EVER
 from gaia_bridge_daemon.front.place import Scope
 
-__all__ = ["Fronts"]
-
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 256 * 1024

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-__all__ = ["FrontOptions", "Reaching", "is_agent", "options_of", "run"]
-
 _UNAVAILABLE = 69
 """As `gaia_bridge_cli.exit_codes` has it, which takes longer to import."""
 

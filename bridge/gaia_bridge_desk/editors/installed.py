@@ -17,8 +17,6 @@ from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Installed", "InstalledFiles"]
-
 _FOLDER: Final = Path("~/.gaia/backups")
 _INDEX: Final = "installed.json"
 _KEPT: Final = 20

@@ -23,10 +23,8 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors import jsonc, toml_tables
 from gaia_bridge_desk.editors.entries import is_ours, merged
-from gaia_bridge_desk.editors.formats import Editor, FileKind
 from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
-
-__all__ = ["MAX_BYTES", "Change", "Wanted", "document_of", "plan_install", "plan_remove", "snippet", "text_of", "write"]
+from gaia_bridge_desk.editors.table import Editor, FileKind
 
 MAX_BYTES: Final = 32 * MIB
 """Bytes of an editor's file. Claude Code keeps histories in its own, which have a few MiB."""

@@ -18,8 +18,6 @@ from gaia_bridge.settings import RegistryLimits, UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge_desk.server_registry.documents import Listed, Page, RegistryFormatError, listed_of, page_of
 
-__all__ = ["LATEST", "NotListedError", "RegistryClient", "RegistryError", "base_of"]
-
 LATEST: Final = "latest"
 """Stands for the newest version of a server."""
 

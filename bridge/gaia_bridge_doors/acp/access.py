@@ -20,8 +20,6 @@ from gaia_bridge.runtime.agent_runner import resting
 from gaia_bridge.settings import AcpLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Access", "Workplace"]
-
 _READ: Final = CLIENT_METHODS["fs_read_text_file"]
 _WRITE: Final = CLIENT_METHODS["fs_write_text_file"]
 _CREATE: Final = CLIENT_METHODS["terminal_create"]

@@ -21,8 +21,6 @@ from gaia_bridge.runtime.agent_runner import LoopHandle, resting
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["EditorRequest", "TurnChannel"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -23,8 +23,6 @@ from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import Turn
 from gaia_bridge_doors.conversation.turn_log import TurnLog
 
-__all__ = ["EditorTurn"]
-
 _STOP_REASONS: Final = {"length": "max_tokens", "content_filter": "refusal"}
 """ACP's words for how a reply ended; all else is the end of the turn."""
 

@@ -23,10 +23,8 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.conversation.requested_tools import EVERYTHING, Borrowing, RequestedTools
+from gaia_bridge_doors.conversation.tool_request import EVERYTHING, Borrowing, RequestedTools
 from gaia_bridge_doors.conversation.turn_log import TurnLog
-
-__all__ = ["Loan", "offered_tools"]
 
 logger = logging.getLogger(__name__)
 

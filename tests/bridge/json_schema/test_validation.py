@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.json_schema.cost import SchemaCost
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, preview
+from gaia_bridge.json_schema.parts import SchemaError, preview
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.text.json_types import JSON, json_pointer
 
 any_text = st.text(st.characters(exclude_categories=()))

@@ -14,8 +14,8 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge_desk.editors import installing
 from gaia_bridge_desk.editors.entries import address_entry, is_ours, merged, program_entry
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
-from gaia_bridge_desk.editors.formats import EDITORS, Editor, Scope
 from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, plan_remove, snippet, write
+from gaia_bridge_desk.editors.table import EDITORS, Editor, Scope
 from tests.bridge.config.editing import leftovers
 
 ENTRY = {"command": "/opt/gaia/bin/gaia-bridge", "args": ["connect"]}

@@ -84,7 +84,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("        remember_search_path(os.environ)", "        pass"),
     ),
     *mutations(
-        f"{_REGISTRY}runners.py",
+        f"{_REGISTRY}ways.py",
         ("tests/desk/server_registry/test_runners.py",),
         ("elif option not in runner.known or (runner.known[option] is None and equals):", "elif False:"),
         ("or (runner.known[option] is None and equals):", ":"),

@@ -44,10 +44,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load what is asked for (PEP 562), so that its modules can be loaded one by one, by those that classes need."""
-    from importlib import import_module
+    from gaia_bridge.runtime.lazy_members import import_member
 
-    for place in _PLACES if name in __all__ else ():
-        module = import_module(place)
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

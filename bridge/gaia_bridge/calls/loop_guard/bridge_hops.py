@@ -14,18 +14,6 @@ from typing import Any, Final
 from gaia_bridge.errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "HOPS_META_KEY",
-    "came_through",
-    "check_hops",
-    "hops_of",
-    "is_loop",
-    "marked",
-    "new_id",
-    "passed",
-    "unmarked",
-]
-
 HOPS_META_KEY: Final = "io.gaia-mcp-bridge/hops"
 """The key in `_meta`, of requests and of definitions: a list of ids, in the order in which they were passed."""
 

@@ -19,8 +19,6 @@ from gaia_bridge.constants import MAX_HOPS
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["LINEAGE", "LINEAGE_VARIABLE", "Ancestor", "Lineage", "LineageError"]
-
 LINEAGE_VARIABLE: Final = "GAIA_BRIDGE_LINEAGE"
 """What children are told: a JSON list, the eldest first."""
 

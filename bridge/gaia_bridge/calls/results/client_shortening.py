@@ -18,8 +18,6 @@ from gaia_bridge.protocol.encoding import encoded
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_larger, is_object
 
-__all__ = ["ClientCut", "Shortened", "shortened_for_client"]
-
 _LINK: Final = 700
 """Bytes of a link and of what is said of it to a model, at most."""
 

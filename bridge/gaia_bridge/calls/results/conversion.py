@@ -22,20 +22,6 @@ from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, SMALL_BYTES, is_array, is_object, is_small
 
-__all__ = [
-    "as_protocol_error",
-    "completion_result",
-    "error_result",
-    "failure_text",
-    "is_input_required",
-    "jsonable",
-    "prompt_result",
-    "resource_result",
-    "tool_result",
-    "with_told_content",
-    "words",
-]
-
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _COMPLETE: JSON = {"resultType": "complete"}
 _PLAIN: Final = frozenset({bool, int, str, type(None)})

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["content_for"]
-
 _UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
     "2024-11-05": frozenset({"audio", "resource_link"}),
     "2025-03-26": frozenset({"resource_link"}),

@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar
 
 from gaia_bridge.text.json_types import is_array, is_larger, is_object
 
-__all__ = ["is_json_of", "json_chunks"]
-
 _CHUNK: Final = 65_536
 """Characters of one step, or some more."""
 

@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["RESULT_SCHEME", "Kept", "KeptResults", "new_uri"]
-
 RESULT_SCHEME: Final = "gaia-result://"
 
 

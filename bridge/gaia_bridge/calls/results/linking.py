@@ -12,8 +12,6 @@ from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Cut", "ResultLinks"]
-
 _ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
 """What a schema may say of a text without forbidding any."""
 

@@ -10,16 +10,6 @@ from typing import Any, Final, NamedTuple
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "FAILED_SILENTLY",
-    "ContentStyle",
-    "render_block",
-    "render_content",
-    "render_json",
-    "render_result",
-    "without_base64",
-]
-
 FAILED_SILENTLY: Final = "The tool failed without saying why"
 """What stands for the text of a failure that has none."""
 

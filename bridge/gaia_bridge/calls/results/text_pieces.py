@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from gaia_bridge.protocol.encoding import encoded
 from gaia_bridge.text.borders import border_after, border_before
 
-__all__ = ["both_ends", "json_bytes", "pieces"]
-
 
 def json_bytes(text: str, limit: int) -> int:
     """Bytes of a text in JSON; some number beyond the limit if it certainly has more.

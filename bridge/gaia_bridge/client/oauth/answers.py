@@ -20,8 +20,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_object
 
-__all__ = ["check_answer", "grant_of", "refused_renewal", "without_scope"]
-
 _REFUSALS: Final = (400, 401, 403)
 """How a token endpoint says that a refresh token is no good (RFC 6749, section 5.2, and some who read it freely)."""
 

@@ -15,8 +15,6 @@ from gaia_bridge.client.transports.http_values import usable_url
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["advertised_issuers"]
-
 
 async def advertised_issuers(
     spec: HttpServerSpec, limits: UpstreamLimits | None = None, *, tls: ssl.SSLContext | None = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["FetchError", "LoginNotAcceptedError", "LoginRefusedError", "LoginRequiredError"]
-
 
 class FetchError(AuthorizationError):
     """An address that the server or its authorization server named was not fetched, or gave no answer."""

@@ -30,8 +30,6 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["Fetcher", "Resolver", "resolve"]
-
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds the addresses of a host, in order of preference. Raises `OSError` if it has none."""
 

@@ -33,8 +33,6 @@ from gaia_bridge.model import OAuthOptions
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["SdkClient", "check_authorization_server", "identity_exchange", "sdk_client", "signed_assertion"]
-
 SdkClient = OAuthClientProvider | IdentityAssertionOAuthProvider
 """An OAuth client of the SDK: an `httpx2.Auth` whose flow makes requests of its own."""
 

@@ -25,8 +25,6 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["BrowserInteraction", "Login", "NoInteraction", "UserInteraction", "checked_login_url"]
-
 logger = logging.getLogger(__name__)
 
 _URL_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?#[]@!*+,;=%&")

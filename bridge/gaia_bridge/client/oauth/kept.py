@@ -8,8 +8,6 @@ from pathlib import Path
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.config.paths import home_folder
 
-__all__ = ["default_folder", "prefix_of"]
-
 
 def default_folder() -> Path:
     """The folder of all logins: `~/.gaia/oauth`.

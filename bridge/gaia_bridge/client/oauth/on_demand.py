@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gaia_bridge.client.oauth.interaction import UserInteraction
     from gaia_bridge.client.oauth.provider import ServerAuthorization
 
-__all__ = ["AuthorizationOnDemand"]
-
 
 class AuthorizationOnDemand:
     """The authorisation of requests to one server; see `provider.oauth_for`.

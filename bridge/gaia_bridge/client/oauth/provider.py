@@ -39,8 +39,6 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["ServerAuthorization", "oauth_for"]
-
 _CHALLENGES: Final = 8
 """How often one request is sent at all. The rules below end sooner; this holds if they should not."""
 _PAST: Final = 1.0

@@ -14,8 +14,6 @@ from typing import Final
 
 import httpx2
 
-__all__ = ["LONGEST_URL", "is_public", "url_problem"]
-
 LONGEST_URL: Final = 8_192
 """Characters; more than any server's metadata needs."""
 

@@ -32,8 +32,6 @@ from gaia_bridge.client.oauth.kept import default_folder, prefix_of
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.config.file_editor import make_private_folder
 
-__all__ = ["StoredLogin", "TokenStore"]
-
 logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1024 * 1024

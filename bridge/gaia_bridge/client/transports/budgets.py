@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from gaia_bridge.client.transport import UpstreamError
 
-__all__ = ["Budget", "FloodError", "Share"]
-
 
 class FloodError(UpstreamError):
     """The server sent too many useless messages; its connection is not read any further.

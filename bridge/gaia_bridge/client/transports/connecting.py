@@ -11,8 +11,6 @@ from typing import Final, Protocol, TypeVar
 
 from gaia_bridge.client.transports.http1 import Abortable, Connection
 
-__all__ = ["ConnectError", "ConnectTimeoutError", "Direct", "Make", "ProxyError", "Way", "first_connected"]
-
 Make = Callable[[], Connection]
 """Makes a connection that is not open yet."""
 

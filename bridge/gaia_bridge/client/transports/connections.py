@@ -17,8 +17,6 @@ from gaia_bridge.client.transports.budgets import Share
 from gaia_bridge.client.transports.connecting import ConnectError, Way
 from gaia_bridge.client.transports.http1 import Connection, Response
 
-__all__ = ["Connections"]
-
 _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""
 

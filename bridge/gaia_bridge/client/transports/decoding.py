@@ -9,8 +9,6 @@ from typing import Final
 
 from gaia_bridge.client.transports.http1 import PIECE
 
-__all__ = ["Decoder", "UndecodableError"]
-
 _EITHER: Final = zlib.MAX_WBITS | 32
 """Has zlib find out whether it is gzip or its own format."""
 _BARE: Final = -zlib.MAX_WBITS

@@ -11,8 +11,6 @@ from typing import Final
 from gaia_bridge.text.escaping import MAX_SHOWN, printable
 from gaia_bridge.text.redaction import LineRedactor, Redactor
 
-__all__ = ["ErrorOutput"]
-
 logger = logging.getLogger(__name__)
 
 _LINE: Final = 4 * MAX_SHOWN

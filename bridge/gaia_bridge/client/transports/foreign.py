@@ -9,8 +9,6 @@ from gaia_bridge.client.transport import Link, Receiver, Transport
 from gaia_bridge.text.json_text import valid_json
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ForeignTransport"]
-
 
 class ForeignTransport:
     """Carries the messages of another transport. Implements `transport.Transport`.

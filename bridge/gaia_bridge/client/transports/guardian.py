@@ -23,21 +23,6 @@ import select
 import signal
 import time
 
-__all__ = [
-    "AGENTS_MARK",
-    "MARK",
-    "News",
-    "follow_parent",
-    "main",
-    "marked",
-    "note",
-    "parents",
-    "remove_socket",
-    "send",
-    "socket_identity",
-    "started",
-]
-
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
 

@@ -17,8 +17,6 @@ from typing import Final
 from gaia_bridge.client.transports import guardian
 from gaia_bridge.client.transports.guardian import AGENTS_MARK, MARK, parents
 
-__all__ = ["GUARDIAN", "Guardian"]
-
 logger = logging.getLogger(__name__)
 
 _PAUSE = 1.0

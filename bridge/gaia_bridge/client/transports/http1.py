@@ -16,8 +16,6 @@ import httptools
 from gaia_bridge.client.transports.budgets import Share
 from gaia_bridge.constants import KIB
 
-__all__ = ["PIECE", "Abortable", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
-
 PIECE: Final = 64 * KIB
 """The most bytes of a body that are returned at once: processing them must not keep other servers waiting."""
 _HEAD: Final = 100 * KIB

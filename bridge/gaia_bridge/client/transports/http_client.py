@@ -41,8 +41,6 @@ from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["Authorization", "BrokenOffError", "HttpClient", "Method", "Reply", "proxy_to"]
-
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
 
 _HOPS: Final = 3

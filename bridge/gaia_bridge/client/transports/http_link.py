@@ -26,8 +26,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import Redactor
 
-__all__ = ["HttpLink", "HttpTransport"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -14,18 +14,6 @@ from gaia_bridge.text.escaping import one_line, printable, without_hidden
 from gaia_bridge.text.json_text import from_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "NoMessageError",
-    "cancellation",
-    "encoded",
-    "error_words",
-    "is_complete",
-    "is_message",
-    "is_response",
-    "messages",
-    "response_to",
-]
-
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _QUICK_ENCODER: Final = msgspec.json.Encoder()
 _RESPONSE: Final = frozenset({"result", "error"})

@@ -36,12 +36,6 @@ from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.pipe_end import PipeEnd
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = [
-    "Child",
-    "exit_text",
-    "undisturbed",
-]
-
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.02

@@ -20,8 +20,6 @@ from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["words_in", "words_of"]
-
 _READ: Final = 16 * KIB
 """Bytes of a body that are looked at: what it says in words comes first."""
 _SHOWN: Final = 300

@@ -8,8 +8,6 @@ from typing import Final
 from gaia_bridge.client.transports.sse_parser import EventStream
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["Place"]
-
 _USABLE_ID: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
 """What a header carries unchanged; the length is ours."""
 _DOUBLINGS: Final = 10

@@ -19,8 +19,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["SseTransport"]
-
 
 class SseTransport(HttpTransport):
     """How to reach a server over HTTP+SSE; made as `HttpTransport` says.

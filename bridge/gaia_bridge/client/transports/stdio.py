@@ -41,8 +41,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.text.redaction import Redactor
 
-__all__ = ["StdioLink", "StdioTransport"]
-
 logger = logging.getLogger(__name__)
 
 _AFTERMATH: Final = 0.05

@@ -40,8 +40,6 @@ from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["StreamableHttpTransport"]
-
 logger = logging.getLogger(__name__)
 
 _ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"

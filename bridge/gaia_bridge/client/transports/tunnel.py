@@ -21,8 +21,6 @@ from gaia_bridge.config.proxies import Proxy
 from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["ByProxy", "refusal_of"]
-
 C = TypeVar("C", bound=Abortable)
 
 _HEAD: Final = 100 * KIB

@@ -13,8 +13,6 @@ from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback
 from gaia_bridge.server.http.proxies import DEFAULT_PORTS, LOOPBACK, Proxies, PublicUrl
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["AccessPolicy", "LiveToken", "check_exposure", "quoted", "reaches_beyond", "split_authority"]
-
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_LENGTH = 80
 

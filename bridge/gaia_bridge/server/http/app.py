@@ -14,7 +14,6 @@ import anyio
 import anyio.to_thread
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gaia_bridge.contract import JSON
 from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.messages import (
     Refusal,
@@ -36,12 +35,10 @@ from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.modern_http import ModernHttp
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
-from gaia_bridge.text.json_types import is_array
+from gaia_bridge.text.json_types import JSON, is_array
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
-
-__all__ = ["HttpBinding", "make_app"]
 
 _Serve = Callable[["HttpBinding", HttpExchange], Awaitable[None]]
 _Find = Callable[[str, str], "HttpBinding | None"]

@@ -45,8 +45,6 @@ from gaia_bridge.server.http.request_heads import (
 )
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["LISTENING", "Connection", "ConnectionConfig", "Unsent"]
-
 logger = logging.getLogger(__name__)
 
 LISTENING: Final = 0.5

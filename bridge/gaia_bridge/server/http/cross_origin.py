@@ -10,8 +10,6 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Scope, Send
 
-__all__ = ["CrossOrigin"]
-
 _METHODS: Final = ("GET", "POST", "DELETE")
 
 

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["DISCONNECT", "Departure"]
-
 logger = logging.getLogger(__name__)
 
 DISCONNECT: Final = "gaia_bridge.disconnect"

@@ -13,8 +13,6 @@ from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["CHAT_PREFIX", "NEVER_AGAIN", "body_for", "chat_error", "error_body"]
-
 CHAT_PREFIX: Final = "/v1/"
 """How the paths of OpenAI's API begin."""
 

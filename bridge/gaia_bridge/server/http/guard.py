@@ -39,8 +39,6 @@ from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE
 if TYPE_CHECKING:
     from gaia_bridge.server.http.cross_origin import CrossOrigin
 
-__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "bearer_token", "replaying"]
-
 HEALTH_PATH = "/health"
 """The only path that `GET` may read without the token: a supervisor has none, and is told nothing but that we live."""
 

@@ -31,8 +31,6 @@ from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.server.http.connection import LISTENING, Connection, ConnectionConfig
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["HttpServer", "bind"]
-
 logger = logging.getLogger(__name__)
 
 BACKLOG = 2048

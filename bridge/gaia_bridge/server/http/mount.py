@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["MOUNTED_AT", "at_root"]
-
 MOUNTED_AT: Final = "gaia_bridge.mounted_at"
 """Where a scope says which path leads to us: links that clients are given begin with it."""
 

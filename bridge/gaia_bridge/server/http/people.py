@@ -8,8 +8,6 @@ from starlette.types import Scope
 
 from gaia_bridge.server.http.access_policy import AccessPolicy
 
-__all__ = ["is_person", "words_for_people"]
-
 _WORDS: Final = """\
 This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
 

@@ -21,14 +21,6 @@ from gaia_bridge.server.http.mount import MOUNTED_AT
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = [
-    "DEFAULT_PORTS",
-    "LOOPBACK",
-    "Forwarded",
-    "Proxies",
-    "PublicUrl",
-]
-
 FORWARDED_FOR: Final = b"x-forwarded-for"
 FORWARDED_HOST: Final = b"x-forwarded-host"
 FORWARDED_PROTO: Final = b"x-forwarded-proto"

@@ -9,8 +9,6 @@ from collections import Counter
 
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["Refusals"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from gaia_bridge.server.http.departures import Departure
 
-__all__ = ["Cycle", "Piece"]
-
 _LOWER: Final = frozenset((b"cache-control", b"content-length", b"content-type", b"date", b"mcp-session-id"))
 """Names of headers as most answers of ours write them: they need not be made lower case to be known."""
 

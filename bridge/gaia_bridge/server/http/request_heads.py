@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from gaia_bridge.server.http.access_policy import quoted
 
-__all__ = ["BODY_ARRIVED", "HEAD_END", "SAME_HEAD", "WHOLE_BODY", "KnownHead", "fields_problem", "head_problem"]
-
 HEAD_END: Final = b"\r\n\r\n"
 
 BODY_ARRIVED: Final = "gaia_bridge.body_arrived"

@@ -27,8 +27,6 @@ from gaia_bridge.text.json_text import valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import ADDRESS_CHARACTER, is_web_address
 
-__all__ = ["answer_card", "server_card"]
-
 _MEDIA_TYPE: Final = b"application/mcp-server-card+json"
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 

@@ -12,8 +12,6 @@ from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["serve_until_cancelled"]
-
 
 async def serve_until_cancelled(
     make_app: Callable[[AccessPolicy], ASGIApp],

@@ -20,9 +20,6 @@ from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["MAX_LENGTH", "load_or_create_token", "token_proof"]
-
-
 TOKEN_BYTES = 32
 """256 bits from the system's generator: guessing is hopeless, so attempts need not be counted."""
 

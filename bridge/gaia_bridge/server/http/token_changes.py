@@ -14,8 +14,6 @@ from gaia_bridge.runtime.file_watch import FileWatch
 from gaia_bridge.server.http.access_policy import LiveToken
 from gaia_bridge.server.http.token import load_or_create_token
 
-__all__ = ["follow_token"]
-
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.5

@@ -30,8 +30,6 @@ from gaia_bridge.settings import SubscriptionLimits
 from gaia_bridge.sources.change_queue import ChangeQueue
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["Subscriptions"]
-
 logger = logging.getLogger(__name__)
 
 _FLAGS: Final[Mapping[str, ChangeKind]] = {

@@ -19,8 +19,6 @@ from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.text.escaping import printable
 
-__all__ = ["ResourceInterest"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import jsonschema_rs
 
-__all__ = ["MAX_PATTERN", "Pattern", "PatternError"]
-
 MAX_PATTERN: Final = 500
 """Characters of a pattern: some forty tool names with `|` between them."""
 

@@ -40,8 +40,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import from_json, to_json
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["PublishedSearch"]
-
 logger = logging.getLogger(__name__)
 
 _OURS: Final = "gaia-bridge"

@@ -17,8 +17,6 @@ from gaia_bridge.text.json_types import is_array, is_object
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-__all__ = ["ToolRanking", "words_of"]
-
 _MAX_WORDS: Final = 32
 """Words of a query; what a model pastes beyond that says nothing about a tool."""
 

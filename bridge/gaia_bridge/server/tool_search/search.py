@@ -14,22 +14,6 @@ from msgspec import Struct
 from gaia_bridge.server.tool_search.patterns import Pattern, PatternError
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = [
-    "DEFAULT_LIMIT",
-    "MAX_LIMIT",
-    "Definition",
-    "Found",
-    "SearchError",
-    "as_limit",
-    "found",
-    "is_destructive",
-    "nothing_found",
-    "refused",
-    "search_by_pattern",
-    "search_text",
-    "summary",
-]
-
 Definition = Mapping[str, Any]
 
 DEFAULT_LIMIT: Final = 10

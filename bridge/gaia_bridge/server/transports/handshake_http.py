@@ -31,8 +31,6 @@ from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sess
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["HandshakeHttp"]
-
 logger = logging.getLogger(__name__)
 
 _ALLOWED: Final = [(b"allow", b"GET, POST, DELETE")]

@@ -13,8 +13,6 @@ from gaia_bridge.protocol.messages import Refusal, error_bytes
 from gaia_bridge.server.http.departures import DISCONNECT
 from gaia_bridge.server.http.request_heads import SAME_HEAD
 
-__all__ = ["Headers", "HttpExchange"]
-
 Headers = list[tuple[bytes, bytes]]
 
 _ANY: Final = (b"*/*", b"")

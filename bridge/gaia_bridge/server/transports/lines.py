@@ -24,8 +24,6 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.text.json_types import JSON, is_array
 
-__all__ = ["LineClient"]
-
 logger = logging.getLogger(__name__)
 
 Write = Callable[[bytes], Awaitable[object]]

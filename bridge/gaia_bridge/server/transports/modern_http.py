@@ -26,8 +26,6 @@ from gaia_bridge.server.transports.replies import Reply
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["ModernHttp"]
-
 logger = logging.getLogger(__name__)
 
 _NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")

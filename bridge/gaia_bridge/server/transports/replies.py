@@ -11,8 +11,6 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.transports.event_stream import EventStream
 
-__all__ = ["Reply", "never_empty"]
-
 
 def never_empty(call: Call, answer: Answer) -> Answer:
     """An answer as it is sent over HTTP, where a cancelled request is answered too.

@@ -20,8 +20,6 @@ from gaia_bridge.server.transports.event_stream import EventStream, ReplayBuffer
 from gaia_bridge.server.transports.http_exchange import Headers
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["SESSION_HEADER", "Session", "Sessions"]
-
 logger = logging.getLogger(__name__)
 
 SESSION_HEADER = "mcp-session-id"

@@ -18,8 +18,6 @@ from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import is_array
 
-__all__ = ["SseTransport"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -29,8 +29,6 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.lines import LineClient
 
-__all__ = ["ClaimedStdio", "Owed", "Waiting", "claim_stdio", "serve_stdio", "stdio_streams"]
-
 logger = logging.getLogger(__name__)
 
 _CHUNK = 256 * 1024

@@ -21,8 +21,6 @@ from gaia_bridge.server.connection import Channel, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["DuplexClient"]
-
 logger = logging.getLogger(__name__)
 
 Answered = Callable[[bytes], Awaitable[None]]

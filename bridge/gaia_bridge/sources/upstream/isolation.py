@@ -19,8 +19,6 @@ from msgspec import Struct, field
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
 
-__all__ = ["PrivateConnections", "Runs"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -26,8 +26,6 @@ from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Borrows, covers, is_lendable
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["Lendable", "Lending"]
-
 logger = logging.getLogger(__name__)
 
 

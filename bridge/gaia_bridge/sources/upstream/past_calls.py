@@ -19,8 +19,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["PastCalls", "related_task"]
-
 _REMEMBERED: Final = 256
 """Calls that were given up, tasks, and links; of more of a kind, the oldest is forgotten."""
 

@@ -53,14 +53,10 @@ from gaia_bridge.protocol.vocabulary import (
 from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task
-from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
-from gaia_bridge.sources.upstream.required_urls import asking_for, check_links, links_of
-from gaia_bridge.sources.upstream.tracing import request_span
+from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay, asking_for, check_links, links_of, request_span
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
 from gaia_bridge.text.redaction import Redactor
-
-__all__ = ["FOR_CLIENTS", "Asks", "Relays", "Tells"]
 
 logger = logging.getLogger(__name__)
 

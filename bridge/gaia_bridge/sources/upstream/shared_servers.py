@@ -18,8 +18,6 @@ from gaia_bridge.contract import Source
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.runtime.background_loop import Lease
 
-__all__ = ["SHARED_SERVERS", "Borrows", "Lender", "SharedServers", "covers", "is_lendable"]
-
 
 class Borrows(Protocol):
     """A connection through which a server is used that somebody else runs."""

@@ -32,8 +32,6 @@ from gaia_bridge.runtime.suspension import resumed
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 
-__all__ = ["HasPing", "Life", "Supervisor"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -1,4 +1,4 @@
-"""The parts of uvicorn that our listener stands on, which uvicorn does not document: a new minor version may change them.
+"""The undocumented parts of uvicorn that our listener stands on: a new minor version may change them.
 
 If one of these fails, read `bridge/gaia_bridge/server/http/{connection,request_cycle,listener}.py` beside the new
 version before its bound in pyproject.toml is raised.

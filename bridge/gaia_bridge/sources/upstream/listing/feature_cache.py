@@ -28,8 +28,6 @@ from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, introduced
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.version import __version__
 
-__all__ = ["FeatureCache", "Remembered", "Unseen", "default_cache_folder"]
-
 logger = logging.getLogger(__name__)
 
 Unseen = tuple[ServerSpec, int | None, Path | None]

@@ -24,23 +24,6 @@ from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "CAPABILITIES",
-    "EXTRAS",
-    "LISTS",
-    "ListedKind",
-    "changes",
-    "has_list",
-    "introduced",
-    "is_permitted",
-    "no_features",
-    "permitted",
-    "summary",
-    "with_list",
-    "with_lists_of",
-    "with_pages",
-]
-
 
 class ListedKind(Struct, frozen=True):
     """One kind of definition."""
