@@ -12,9 +12,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.calls.progress import progress_params
-from gaia_bridge.calls.question_progress import reporting
-from gaia_bridge.calls.received import ReceivedRequests, RequestId
+from gaia_bridge.calls.in_flight import ReceivedRequests, RequestId
+from gaia_bridge.calls.progress import progress_params, reporting
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.types import ClientDelegate
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, AnswerError, ProtocolError
@@ -61,7 +60,7 @@ async def answer_of(
 
 
 class _Question:
-    """One open request: implements `gaia_bridge.calls.received.Cancellable`."""
+    """One open request: implements `gaia_bridge.calls.in_flight.Cancellable`."""
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()

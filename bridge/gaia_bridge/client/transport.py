@@ -5,7 +5,7 @@ task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link
 nothing of MCP's methods, save what its wire demands.
 
 A transport of one's own is any object with the method of `Transport`; `gaia_bridge.bridge.chaining.agent_transport` is
-an example, and `gaia_bridge.calls.sent` does the bookkeeping of a wire that carries everything in one stream.
+an example, and `gaia_bridge.calls.in_flight` does the bookkeeping of a wire that carries everything in one stream.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
-from gaia_bridge.calls.progress import progress_params
-from gaia_bridge.calls.question_progress import Reports, reports
+from gaia_bridge.calls.progress import Reports, progress_params, reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol import meta

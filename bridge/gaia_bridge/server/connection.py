@@ -9,10 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from typing import Any, Final, Protocol
 
-from gaia_bridge.calls.progress import ProgressReceivers
-from gaia_bridge.calls.question_progress import Reports
-from gaia_bridge.calls.received import ReceivedRequests
-from gaia_bridge.calls.sent import SentRequests
+from gaia_bridge.calls.in_flight import ReceivedRequests, SentRequests
+from gaia_bridge.calls.progress import ProgressReceivers, Reports
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol import meta

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gaia_bridge.calls.cancellation import cancel_reason
-from gaia_bridge.calls.sent import own_id
+from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.text.escaping import one_line, printable, without_hidden
 from gaia_bridge.text.json_text import from_json, valid_json

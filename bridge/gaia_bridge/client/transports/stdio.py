@@ -16,7 +16,7 @@ from typing import Final, cast
 
 import anyio
 
-from gaia_bridge.calls.sent import SentRequests
+from gaia_bridge.calls.in_flight import SentRequests
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,

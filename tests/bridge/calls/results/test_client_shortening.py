@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from gaia_bridge.calls.results import text_pieces
-from gaia_bridge.calls.results.json_chunks import is_json_of, json_chunks
-from gaia_bridge.calls.results.text_pieces import both_ends, json_bytes, pieces
+from gaia_bridge.calls.results import client_shortening
+from gaia_bridge.calls.results.client_shortening import both_ends, is_json_of, json_bytes, json_chunks, pieces
 from gaia_bridge.protocol.encoding import encoded
 
 TEXTS: Final = ("x", "語", "\x00", '"\\', "a\n", "👩\u200d👧🏽", "e\u0301", "\r\n", "\ud800", "x語\x1f👍", "\U0001f1e9")
@@ -41,7 +40,7 @@ def test_of_a_long_text_no_more_is_written_than_is_kept(monkeypatch: pytest.Monk
         written += len(text)
         return encoded(text)
 
-    monkeypatch.setattr(text_pieces, "encoded", counting)
+    monkeypatch.setattr(client_shortening, "encoded", counting)
     for one in ("x", "語\x00"):
         text = one * 500_000
         both_ends(text, 10_000)
