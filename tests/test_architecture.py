@@ -44,7 +44,7 @@ LAYERS = {
     "gaia_bridge.protocol": 1,
     "gaia_bridge.runtime.descriptors": 1,
     "gaia_bridge.runtime.event_loops": 1,
-    "gaia_bridge.runtime.exception_groups": 1,
+    "gaia_bridge.runtime.exceptions": 1,
     "gaia_bridge.runtime.forking": 1,
     "gaia_bridge.runtime.lazy_members": 1,
     "gaia_bridge.runtime.peer_credentials": 1,

@@ -28,7 +28,7 @@ MODULES = """
     cli/test_banner.py cli/test_output.py
     agents/mcp/toolset/test_schema_converter.py bridge/client/oauth/test_grants.py bridge/client/oauth/test_store.py
     bridge/client/test_lists.py bridge/client/test_negotiation.py bridge/client/test_questions.py
-    bridge/client/test_requests.py bridge/client/test_rounds.py bridge/client/test_subscriptions.py
+    bridge/client/test_requests.py bridge/client/test_connection.py bridge/client/test_subscriptions.py
     bridge/client/test_tasks.py bridge/client/transports/test_batches.py bridge/client/transports/test_json_rpc.py
     bridge/client/transports/test_sessions.py bridge/client/transports/test_sse.py
     bridge/client/transports/test_streamable_http.py bridge/sources/test_change_queue.py

@@ -33,7 +33,7 @@ from gaia_bridge.model import (
     ServerSpec,
 )
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from gaia_bridge.json_schema.keyword_values import NOTES, VALUES, are_names, is_type, put_right
+from gaia_bridge.json_schema.keyword_values import NOTES, VALUES, are_names, is_common_pattern, is_type, put_right
 from gaia_bridge.json_schema.parts import LISTS, NAMED, REFERENCES, SINGLE, References, SchemaError, preview
 from gaia_bridge.json_schema.plain import PlainSchema
-from gaia_bridge.json_schema.regex_syntax import is_common_pattern
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, json_pointer
 

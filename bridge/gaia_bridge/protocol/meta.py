@@ -1,11 +1,11 @@
-"""The keys of `_meta` that the specification defines, and one of ours."""
+"""The keys of `_meta` that the specification defines, and one of ours; what `_meta` says of a tool's views."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
+from gaia_bridge.text.json_types import JSON, is_array, is_object, is_too_deep
 
 PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
@@ -45,3 +45,19 @@ def forwarded_meta(params: Mapping[str, Any]) -> JSON | None:
     if not is_object(meta) or is_too_deep(meta):
         return None
     return {key: value for key, value in meta.items() if key not in _OF_ONE_CONNECTION} or None
+
+
+def is_model_visible(definition: Mapping[str, Any]) -> bool:
+    """Whether a model may see and call a tool: not if `_meta.ui.visibility` is a list without `model`.
+
+    In MCP Apps (SEP-1865) a server may have tools that only its views call; the host hides them from its model. Where
+    the bridge itself lists tools for a model, or calls them for one, as tool search does, it has to hide them. A direct
+    `tools/call` does not say who calls, so that check stays with the host.
+
+    Args:
+        definition: The tool's definition, in any revision of MCP.
+    """
+    meta = definition.get("_meta")
+    ui = meta.get("ui") if is_object(meta) else None
+    visibility = ui.get("visibility") if is_object(ui) else None
+    return not is_array(visibility) or "model" in visibility

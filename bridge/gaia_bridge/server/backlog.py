@@ -16,7 +16,6 @@ from collections.abc import Callable, Hashable
 import anyio
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
-from gaia_bridge.runtime.free_memory import return_free_memory
 from gaia_bridge.settings import BacklogLimits
 
 logger = logging.getLogger(__name__)
@@ -230,3 +229,16 @@ class Backlog:
                 logger.warning("a client was cut off: it left %d bytes of its answers unread", slowest.held)
                 slowest.cut()
                 return
+
+
+def return_free_memory() -> None:
+    """Return what the allocator keeps for later. Takes milliseconds: call it in a thread, and seldom.
+
+    After many large blocks, glibc keeps blocks of that size on its heap, where one that is in use keeps all below it
+    (`mallopt(3)`, M_MMAP_THRESHOLD). Does nothing with other C libraries.
+    """
+    import ctypes  # takes long to load, and most processes never need it
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

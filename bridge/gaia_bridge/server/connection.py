@@ -15,7 +15,7 @@ from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
-from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
+from gaia_bridge.protocol.messages import encoded_notification, encoded_request
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.text.json_types import JSON, is_object
 

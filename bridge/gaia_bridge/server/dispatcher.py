@@ -25,8 +25,8 @@ from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import Change
 from gaia_bridge.protocol import codes, meta
-from gaia_bridge.protocol.encoding import encoded_error, encoded_result
 from gaia_bridge.protocol.headers import NAMED
+from gaia_bridge.protocol.messages import encoded_error, encoded_result
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gaia_bridge.protocol.encoding import encoded
+from gaia_bridge.protocol.messages import encoded
 from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.server.connection import Channel
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 from gaia_bridge_desk.editors.entries import is_ours
 from gaia_bridge_desk.editors.finding import file_of

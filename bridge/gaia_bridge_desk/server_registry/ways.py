@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_desk.server_registry.documents import Argument, Package, Remote, Server
 from gaia_bridge_desk.server_registry.runners import RUNNERS, Runner, package_problem
 from gaia_bridge_desk.server_registry.slots import plain

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gaia_bridge.calls.results.kept_results import Kept, new_uri
 from gaia_bridge.constants import KIB
-from gaia_bridge.protocol.encoding import encoded
+from gaia_bridge.protocol.messages import encoded
 from gaia_bridge.text.borders import border_after, border_before
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_array, is_larger, is_object

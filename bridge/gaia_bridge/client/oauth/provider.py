@@ -35,9 +35,9 @@ from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.client.transports.http_values import origin, usable_url
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 _CHALLENGES: Final = 8
 """How often one request is sent at all. The rules below end sooner; this holds if they should not."""

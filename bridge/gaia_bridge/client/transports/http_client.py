@@ -21,8 +21,14 @@ import httpx2
 
 from gaia_bridge.client.transport import LaunchError, UnreachableError, UpstreamError
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connecting import ConnectError, ConnectTimeoutError, Direct, ProxyError, Way
-from gaia_bridge.client.transports.connections import Connections
+from gaia_bridge.client.transports.connections import (
+    ConnectError,
+    Connections,
+    ConnectTimeoutError,
+    Direct,
+    ProxyError,
+    Way,
+)
 from gaia_bridge.client.transports.decoding import Decoder, UndecodableError
 from gaia_bridge.client.transports.http1 import ClosedError, Http1Error, NotTakenError, Response
 from gaia_bridge.client.transports.http_values import (

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from gaia_bridge.client.interruptible import Interruptible
+from gaia_bridge.calls.deadlines import Interruptible
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget

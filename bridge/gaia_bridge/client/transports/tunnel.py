@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from gaia_bridge.client.transports.connecting import ConnectError, Make, ProxyError, first_connected
+from gaia_bridge.client.transports.connections import ConnectError, Make, ProxyError, first_connected
 from gaia_bridge.client.transports.http1 import Abortable, Connection
 from gaia_bridge.client.transports.http_values import named_status, reason_of
 from gaia_bridge.client.transports.tls import OF_UNKNOWN_AUTHORITY, verifying_context

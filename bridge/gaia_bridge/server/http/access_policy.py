@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError, ListenError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
 from gaia_bridge.server.http.proxies import DEFAULT_PORTS, LOOPBACK, Proxies, PublicUrl
 from gaia_bridge.settings import HttpLimits
+from gaia_bridge.text.web_addresses import is_loopback_address, is_loopback_host
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_LENGTH = 80

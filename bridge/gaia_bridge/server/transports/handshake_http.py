@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Final
 
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST
-from gaia_bridge.protocol.encoding import encoded
 from gaia_bridge.protocol.messages import (
     Refusal,
     batch_problem,
     batched_problem,
+    encoded,
     error_bytes,
     is_plain_request,
     is_request,

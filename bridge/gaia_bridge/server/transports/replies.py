@@ -6,7 +6,7 @@ import asyncio
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import REQUEST_CANCELLED
-from gaia_bridge.protocol.encoding import encoded_error
+from gaia_bridge.protocol.messages import encoded_error
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.transports.event_stream import EventStream

@@ -21,7 +21,7 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
-from gaia_bridge.runtime.tracebacks import traceback_of_agent
+from gaia_bridge.runtime.exceptions import traceback_of_agent
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
 from gaia_bridge.text.json_types import JSON, is_larger, is_small

@@ -9,7 +9,7 @@ import pytest
 
 from gaia_bridge.calls.results import client_shortening
 from gaia_bridge.calls.results.client_shortening import both_ends, is_json_of, json_bytes, json_chunks, pieces
-from gaia_bridge.protocol.encoding import encoded
+from gaia_bridge.protocol.messages import encoded
 
 TEXTS: Final = ("x", "語", "\x00", '"\\', "a\n", "👩\u200d👧🏽", "e\u0301", "\r\n", "\ud800", "x語\x1f👍", "\U0001f1e9")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.meta import is_model_visible
 
 
 @pytest.mark.parametrize("visibility", [["model"], ["app", "model"], ["model", "app", "x"], None, "app", {"app": 1}])

@@ -1,10 +1,19 @@
-"""What of a traceback is an agent's own."""
+"""What of an exception matters to people: the one in a group, and the traceback of the agent."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
 from gaia_bridge.constants import OWN_PACKAGES
+
+
+def only_error_in(error: BaseException) -> BaseException:
+    """The one error in the groups that task groups wrap around it; a group of several is returned as it is."""
+    match error:
+        case BaseExceptionGroup(exceptions=[BaseException() as only]):
+            return only_error_in(only)
+        case _:
+            return error
 
 
 def traceback_of_agent(error: BaseException) -> TracebackType | None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.json_schema.regex_syntax import is_common_pattern
+from gaia_bridge.json_schema.keyword_values import is_common_pattern
 
 pieces = st.sampled_from(
     [*"ab09-^$.*+?()[]{}|/\\ ,:=!<>é&~#\n", r"\d", r"\w", r"\p{L}", "(?P<n>", "(?<n>", "(?i)", "(?:", "(?=", "(?<="]
