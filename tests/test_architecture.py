@@ -197,7 +197,7 @@ OWNERS = {
     "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
-    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
+    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.search"),
     "mcp": (
         "gaia_bridge.bridge.*",
         "gaia_bridge.bridge.chaining.sdk_host",
@@ -210,7 +210,7 @@ OWNERS = {
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.call_log"),
     "pydantic": (
         "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",

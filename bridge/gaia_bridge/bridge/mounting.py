@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import INTERNAL_ERROR
 from gaia_bridge.server.http.error_bodies import body_for
-from gaia_bridge.server.http.mount import at_root
+from gaia_bridge.server.http.proxies import at_root
 
 __all__ = ["MountedBridge"]
 

@@ -103,7 +103,7 @@ class ServedBridge(ABC):
             ListenError: The address cannot be listened on, or must not.
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
-        from gaia_bridge.server.http.serving import serve_until_cancelled
+        from gaia_bridge.server.http.listener import serve_until_cancelled
 
         expect_open(self._is_open)
         limits, leave = self.settings.http, self.close_streams

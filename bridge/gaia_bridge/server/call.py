@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Self
 from uuid import uuid4
@@ -17,7 +18,7 @@ from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import declares_context, question_for
-from gaia_bridge.protocol.messages import encoded_notification
+from gaia_bridge.protocol.messages import encoded, encoded_notification
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from gaia_bridge.protocol.task_ids import with_own_task, with_public_task
 from gaia_bridge.protocol.vocabulary import (
@@ -31,7 +32,6 @@ from gaia_bridge.protocol.vocabulary import (
 )
 from gaia_bridge.server.backlog import Turn
 from gaia_bridge.server.connection import Channel, Connection
-from gaia_bridge.server.translating_channel import TranslatingChannel, written
 from gaia_bridge.text.json_types import JSON, is_object
 
 _NOTHING: Mapping[str, Any] = {}
@@ -277,3 +277,40 @@ class Call:
     async def close_stream(self) -> None:
         """End the event stream that carries the answer, where the client can resume it."""
         self.channel.end()
+
+
+def written(revision: Revision, body: bytes, method: str | None = None) -> bytes:
+    """A message as a revision says it.
+
+    Args:
+        revision: The revision.
+        body: The message in the terms of 2026-07-28.
+        method: Of a response, the method of its request.
+    """
+    message = json.loads(body)
+    return encoded(revision.written(message, method or message["method"]))
+
+
+class TranslatingChannel:
+    """Implements `gaia_bridge.server.connection.Channel` for notifications about one request.
+
+    Args:
+        channel: Carries them.
+        revision: What they are said in.
+    """
+
+    def __init__(self, channel: Channel, revision: Revision) -> None:
+        self._channel, self._revision = channel, revision
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client's answers to what it is asked on it come back."""
+        return self._channel.can_ask
+
+    async def send(self, message: bytes) -> None:
+        """Send one message."""
+        await self._channel.send(written(self._revision, message))
+
+    def end(self) -> None:
+        """Close the stream where the client can resume it."""
+        self._channel.end()

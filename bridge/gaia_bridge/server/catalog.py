@@ -37,8 +37,7 @@ from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
-from gaia_bridge.server.skill_prompts import skill_prompts
-from gaia_bridge.server.skill_uris import UnlistedRoots
+from gaia_bridge.server.skill_uris import UnlistedRoots, skill_prompts
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.likeness import did_you_mean
 

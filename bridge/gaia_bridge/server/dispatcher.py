@@ -20,7 +20,6 @@ from msgspec import Struct
 from gaia_bridge.calls.loop_guard.bridge_hops import check_hops, new_id
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
-from gaia_bridge.calls.results.earlier_content import content_for
 from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import Change
@@ -36,9 +35,9 @@ from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
+from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.client_results import ClientResults
+from gaia_bridge.server.client_results import ClientResults, content_for
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import TASKS, no_such_task, target_of
 from gaia_bridge.server.introduction import (
@@ -51,9 +50,8 @@ from gaia_bridge.server.introduction import (
 from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
-from gaia_bridge.server.subscriptions.fanout import Subscriptions
+from gaia_bridge.server.subscriptions import Subscriptions
 from gaia_bridge.server.tool_search.published_search import PublishedSearch
-from gaia_bridge.server.tracing import request_span
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object

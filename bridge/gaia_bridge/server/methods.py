@@ -31,7 +31,7 @@ from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
 from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
-from gaia_bridge.server.subscriptions.fanout import Subscriptions
+from gaia_bridge.server.subscriptions import Subscriptions
 from gaia_bridge.server.tool_search.published_search import PublishedSearch
 from gaia_bridge.server.tool_search.search import SearchError
 from gaia_bridge.settings import Settings

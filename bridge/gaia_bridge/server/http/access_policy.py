@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
+from starlette.types import Scope
 
 from gaia_bridge.errors import ConfigError, ListenError
 from gaia_bridge.server.http.proxies import DEFAULT_PORTS, LOOPBACK, Proxies, PublicUrl
@@ -19,6 +21,15 @@ SHOWN_LENGTH = 80
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _ORIGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.+)")
 _CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+_WORDS: Final = """\
+This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
+
+Give your MCP client {address} at its end. What is published is listed at /tools,
+and how it is at /status.
+"""
+
+_HERE: Final = "the address of this machine and port with /mcp"
 
 
 class LiveToken:
@@ -350,3 +361,17 @@ def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
     if default_port is not None:
         host = host.lower()
     return f"{scheme}://{host}" if port in (None, default_port) else f"{scheme}://{host}:{port}"
+
+
+def words_for_people(policy: AccessPolicy) -> str:
+    """What they are told.
+
+    Args:
+        policy: Says which address clients use.
+    """
+    return _WORDS.format(address=f"the address {policy.public} with /mcp" if policy.public else _HERE)
+
+
+def is_person(scope: Scope) -> bool:
+    """Whether somebody has opened the address in a browser: no MCP client takes HTML."""
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])

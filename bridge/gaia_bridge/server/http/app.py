@@ -26,9 +26,8 @@ from gaia_bridge.protocol.messages import (
 )
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.access_policy import AccessPolicy, is_person, words_for_people
 from gaia_bridge.server.http.guard import REQUEST_ID, Guard
-from gaia_bridge.server.http.people import is_person, words_for_people
 from gaia_bridge.server.http.request_heads import WHOLE_BODY
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.http_exchange import HttpExchange
