@@ -28,7 +28,7 @@ from gaia_bridge.bridge.config_reloader import Reloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.bridge.discovery import LoadedAgent
 from gaia_bridge.bridge.reloading import AgentReloader
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE
+from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest

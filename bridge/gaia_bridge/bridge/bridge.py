@@ -21,7 +21,7 @@ from gaia_bridge.bridge.making import SourceMaker
 from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.bridge.served import ServedBridge
-from gaia_bridge.calls.loop_guard.bridge_hops import new_id
+from gaia_bridge.calls.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.contract import Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError

@@ -18,8 +18,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from gaia_bridge.calls.bridge_hops import passed
 from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline, Interruptible
-from gaia_bridge.calls.loop_guard.bridge_hops import passed
 from gaia_bridge.calls.progress import ProgressReceivers
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError

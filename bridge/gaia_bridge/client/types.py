@@ -86,7 +86,7 @@ class ClientDelegate:
     """What our log calls the server: the name that we gave it, not the one that it gives itself."""
 
     id: str = ""
-    """The id that requests say they have passed (`loop_guard.bridge_hops`); they say nothing if it is empty."""
+    """The id that requests say they have passed (`bridge_hops`); they say nothing if it is empty."""
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Answer the server's question. Only asked what `capabilities` declare; `ping` is answered elsewhere.

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.cancellation import Cancellation
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.progress import Reports, progress_params, reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress

@@ -17,7 +17,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.loop_guard.bridge_hops import unmarked
+from gaia_bridge.calls.bridge_hops import unmarked
 from gaia_bridge.contract import ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState

@@ -17,7 +17,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.results.client_shortening import ClientCut, Shortened, shortened_for_client
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME, KeptResults

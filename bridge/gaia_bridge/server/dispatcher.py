@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
-from gaia_bridge.calls.loop_guard.bridge_hops import check_hops, new_id
+from gaia_bridge.calls.bridge_hops import check_hops, new_id
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.errors import ProtocolError, RequestError

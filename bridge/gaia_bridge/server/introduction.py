@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.revisions import Revisions, negotiated

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY, marked
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.calls.results.conversion import error_result, with_told_content
 from gaia_bridge.contract import FollowsRoots, Source
 from gaia_bridge.errors import (

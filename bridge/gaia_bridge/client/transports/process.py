@@ -21,7 +21,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE, LineageError
+from gaia_bridge.calls.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.guardian import MARK, marked
 from gaia_bridge.client.transports.guardian_client import GUARDIAN

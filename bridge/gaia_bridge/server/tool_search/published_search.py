@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError

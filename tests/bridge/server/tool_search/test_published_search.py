@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.settings import AgentLimits, PageLimits, Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.calls.loop_guard.bridge_hops import (
+from gaia_bridge.calls.bridge_hops import (
     HOPS_META_KEY,
     came_through,
     check_hops,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE_VARIABLE, Lineage, LineageError
+from gaia_bridge.calls.process_ancestry import LINEAGE_VARIABLE, Lineage, LineageError
 from gaia_bridge.constants import MAX_HOPS
 
 
