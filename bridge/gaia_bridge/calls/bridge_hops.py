@@ -51,7 +51,6 @@ def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
 
     Args:
         meta: The request's `_meta`.
-        own: The id of this bridge.
         limit: Bridges that a request may have passed.
 
     Raises:
@@ -81,7 +80,6 @@ def passed(params: JSON | None, own: str) -> JSON:
 
     Args:
         params: The parameters so far; what their `_meta` says of other bridges stays.
-        own: The id of this bridge.
     """
     if params is None or "_meta" not in params:
         return {**(params or {}), "_meta": {HOPS_META_KEY: [own]}}
@@ -98,12 +96,7 @@ def came_through(definition: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def marked(definition: JSON, own: str) -> JSON:
-    """A definition as another bridge is given it.
-
-    Args:
-        definition: The definition.
-        own: The id of this bridge.
-    """
+    """A definition as another bridge is given it."""
     return passed(definition, own)  # `_meta` has the same place in both
 
 

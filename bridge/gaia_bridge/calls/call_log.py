@@ -90,11 +90,7 @@ def _what(target: str) -> str:
 
 
 def tell_of(make: Callable[[], CallRecord]) -> None:
-    """Log the line of a call, if calls are logged.
-
-    Args:
-        make: Creates the record.
-    """
+    """Log the line of a call, if calls are logged."""
     if logger.isEnabledFor(logging.INFO):
         leave(make())
 
@@ -115,7 +111,6 @@ def record_of(call: CallRecord, created: float) -> logging.LogRecord:
     """The record of a call.
 
     Args:
-        call: The call.
         created: When it ended, in seconds since the epoch.
     """
     record = logging.LogRecord.__new__(logging.LogRecord)

@@ -44,7 +44,6 @@ class Clocks:
         """The clock of a request that begins now; it runs until it is stopped.
 
         Args:
-            number: The id of the request.
             deadline: How long it may take.
         """
         clock = self.running[number] = Clock(self, deadline, self.loop.time())

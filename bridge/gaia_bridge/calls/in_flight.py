@@ -54,7 +54,6 @@ class SentRequests:
 
         Args:
             number: The request that it answers, as it says; see `own_id`.
-            response: All of it.
 
         Returns:
             Whether anybody waited: others are late, foreign, or second ones.

@@ -118,7 +118,6 @@ class ParkedCalls(Generic[W]):
     """The work of one source that may ask clients something. Use it only on the event loop.
 
     Args:
-        waiting: Holds the work that waits for answers.
         patience: Seconds a question may stay open.
     """
 

@@ -42,11 +42,7 @@ class Ancestor(Struct, frozen=True):
 
 
 class Lineage:
-    """This process and those above it.
-
-    Args:
-        environ: The environment of this process.
-    """
+    """This process and those above it."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.above = _ancestors(environ.get(LINEAGE_VARIABLE, ""))
@@ -56,9 +52,6 @@ class Lineage:
 
     def serve(self, fingerprint: str) -> None:
         """Say what this process serves.
-
-        Args:
-            fingerprint: Of its configuration and its agents.
 
         Raises:
             LineageError: A process above serves the same.
@@ -70,11 +63,7 @@ class Lineage:
         self._serves = fingerprint
 
     def is_above(self, text: str) -> bool:
-        """Whether this process is above another one.
-
-        Args:
-            text: The variable of the other one.
-        """
+        """Whether this process is above another one."""
         return any(ancestor.id == self._id for ancestor in _ancestors(text))
 
     def environment(self, entry: str, launch: str) -> dict[str, str]:
@@ -82,7 +71,6 @@ class Lineage:
 
         Args:
             entry: The name of the entry that it is launched for.
-            launch: Fingerprint of its launch line.
 
         Raises:
             LineageError: It would be launched by itself, or too many have launched one another.

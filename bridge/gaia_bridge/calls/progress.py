@@ -37,12 +37,7 @@ class ProgressReceivers:
         self._receivers.pop(token, None)
 
     def tell(self, token: object, params: Mapping[str, Any]) -> None:
-        """A progress notification came. What is none, or about nothing of ours, is dropped.
-
-        Args:
-            token: What it is about, as it says.
-            params: Its parameters.
-        """
+        """A progress notification came. What is none, or about nothing of ours, is dropped."""
         number = own_id(token)
         receive = None if number is None else self._receivers.get(number)
         progress = _number(params.get("progress"))
@@ -58,7 +53,6 @@ def progress_params(token: object, report: Progress) -> JSON:
 
     Args:
         token: What it is about, as the side that made the request says.
-        report: What is reported.
     """
     params: JSON = {PROGRESS_TOKEN_KEY: token, "progress": report.progress}
     if report.total is not None:

@@ -58,8 +58,6 @@ async def connect(
 
     Args:
         transport: How to reach the server. Asked for a second link if the server ends the first because of the probe.
-        delegate: Who we are to the server.
-        limits: Deadlines and bounds.
         era: What the server turned out to be last time: it is not probed then, unless it refuses that. `None` probes.
         only: The one era that will do, if not any; nothing else is tried then.
         numbers: The ids of requests, for whoever makes some over the same link by itself; from 1 on if `None`.
@@ -112,9 +110,6 @@ class Connection:
 
     Args:
         peer: Sends requests and receives messages on the link.
-        handshake: What the server said about itself.
-        delegate: Who we are to it.
-        limits: Deadlines and bounds.
     """
 
     def __init__(
@@ -174,7 +169,6 @@ class Connection:
         """Make one request. Cancelling it tells the server that nobody waits any more.
 
         Args:
-            method: The JSON-RPC method.
             params: Its parameters, relayed as they are; a `_meta` among them is completed with what our hop needs.
             on_progress: Asks for progress and receives it: awaited in the order of arrival, and for the last time
                 before this returns.
@@ -325,10 +319,8 @@ async def play(method: str, result: JSON, ask: Ask, answer: Answer, limits: Upst
     """Answer what a result asks, and make the request again, until the result is complete.
 
     Args:
-        method: The request, for errors.
         result: Its first result.
         ask: Makes it again.
-        answer: Answers one question.
         limits: How many rounds, and how many questions in one.
 
     Raises:

@@ -65,7 +65,6 @@ class _RefusedError(UpstreamError):
     """The server wants nothing to do with this era.
 
     Args:
-        problem: What it did.
         code: The JSON-RPC error that it answered with, if it was one.
     """
 

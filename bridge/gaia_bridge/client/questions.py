@@ -35,10 +35,7 @@ async def answer_of(
     """Let the role answer a question, if what that needs was declared.
 
     Args:
-        delegate: Who answers.
         declared: The capabilities that the server was told of.
-        method: The question.
-        params: Its parameters.
         during: Our request that it belongs to, where that is known.
 
     Raises:
@@ -75,10 +72,8 @@ class Questions:
     """The open requests of one server.
 
     Args:
-        delegate: Who answers.
         declared: The capabilities that the server was told of.
         limits: How many may be open.
-        send: Sends a response.
         waits: Entered while the server waits for us, as long as that is; told the request that it waits for, where the
             wire tells.
     """
@@ -109,8 +104,6 @@ class Questions:
         Args:
             tasks: Where the answer is worked on.
             number: Its `id`. One that could not be answered is ignored.
-            method: What is asked.
-            params: Its parameters.
             during: Our request on whose own stream it came, where the wire tells.
         """
         if isinstance(number, bool) or not isinstance(number, int | str | float):

@@ -44,7 +44,6 @@ class Subscriptions:
     Args:
         peer: Sends requests and receives messages on the link.
         limits: How long a confirmation may take, and how long to wait before a stream is opened again.
-        capabilities: What the server declared.
         meta: The `_meta` of our requests.
     """
 

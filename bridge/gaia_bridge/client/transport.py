@@ -67,11 +67,7 @@ class AuthorizationError(UpstreamError):
 
 
 class ConnectionLostError(UpstreamError):
-    """The connection ended before the answer came.
-
-    Args:
-        text: How it ended.
-    """
+    """The connection ended before the answer came."""
 
     unreached = True
 
@@ -90,11 +86,7 @@ class UnreachableError(UpstreamError):
 
 
 class MisconfiguredError(ConnectionLostError, LaunchError):
-    """The server ended by itself because its own configuration cannot be used: starting it again would change nothing.
-
-    Args:
-        text: How it ended.
-    """
+    """The server ended by itself because its own configuration cannot be used: starting it again would change nothing."""
 
     unreached = False
 
@@ -113,7 +105,6 @@ class Receiver(Protocol):
         """A request or notification came from the server.
 
         Args:
-            message: The JSON-RPC object.
             during: The id of our request on whose own response stream it came, where the wire tells.
         """
         ...

@@ -51,8 +51,6 @@ def transport_for(
     """How to reach a server.
 
     Args:
-        spec: Its entry.
-        limits: Bounds.
         on_error_line: Told every line of a child's error output, redacted.
         interaction: How the user is asked to log in, where a server on the network wants that; without, a request
             that needs a login fails and says what to run.
@@ -190,7 +188,6 @@ class Watched:
     """A transport that knows which link is open, for what only its wire can tell.
 
     Args:
-        transport: Does the work.
         pace: When a connection may be opened.
         on_connect: Called before each connection; one attempt may need several, and each is a start of a child.
         refusal: Tells before each connection why there may be none, if so. It is called in a thread, and reads files.

@@ -62,7 +62,6 @@ class RequestTimeoutError(UpstreamError):
     """A request was not answered in time. The server was told that nobody waits for it any more.
 
     Args:
-        method: The request.
         seconds: How long it was waited for.
     """
 
@@ -95,7 +94,6 @@ class ClientDelegate:
 
         Args:
             method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-            params: Its parameters, as they came.
             during: The id of our request that it belongs to, where the wire tells (see `Connection.new_id`).
 
         Returns:
@@ -115,7 +113,6 @@ class ClientDelegate:
 
         Args:
             method: Such as `notifications/message`.
-            params: Its parameters, as they came.
             during: The id of our request that it belongs to, where the wire tells.
         """
 

@@ -91,12 +91,7 @@ def _has_ordered_ranges(characters: str) -> bool:
 
 
 def put_right(keyword: str, value: Any) -> Any:
-    """Return the value of a keyword in the form that all drafts of JSON Schema have.
-
-    Args:
-        keyword: The keyword.
-        value: What a schema says.
-    """
+    """Return the value of a keyword in the form that all drafts of JSON Schema have."""
     if keyword == "required":
         if isinstance(value, bool):  # of draft 3
             return None

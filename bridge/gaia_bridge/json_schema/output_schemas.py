@@ -30,11 +30,7 @@ class OutputSchemas:
         self._promises: dict[str, _Promise] = {}
 
     def replace(self, tools: Iterable[Mapping[str, Any]]) -> None:
-        """Take over what the server promises from now on.
-
-        Args:
-            tools: Its tool definitions.
-        """
+        """Take over what the server promises from now on."""
         old, new = self._promises, dict[str, _Promise]()
         for tool in tools:
             name, schema = tool.get("name"), tool.get("outputSchema")
@@ -52,7 +48,6 @@ class OutputSchemas:
         absent is not judged either: a client that wants it will say so, and others live on the text.
 
         Args:
-            tool: What the server calls the tool.
             result: What it answered, wire-shaped.
 
         Returns:
@@ -71,7 +66,6 @@ class _Promise:
 
     Args:
         whose: The server and the tool, for the log.
-        schema: As it came.
     """
 
     def __init__(self, whose: str, schema: JSON) -> None:

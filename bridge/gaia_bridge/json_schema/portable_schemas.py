@@ -151,7 +151,6 @@ def _each_schema(part: Any, change: Callable[[JSON], JSON], keyword: str = "") -
     Args:
         part: A schema, a list of schemas, or schemas by name.
         change: Takes a schema, which it may change, and returns what takes its place.
-        keyword: The keyword that holds the part.
     """
     if is_array(part):
         return [_each_schema(item, change) for item in part]
@@ -191,11 +190,7 @@ def _monotone(part: JSON) -> JSON:
 
 
 class _Rewriter:
-    """Writes one schema anew, without the keywords that clients refuse.
-
-    Args:
-        schema: The whole schema.
-    """
+    """Writes one schema anew, without the keywords that clients refuse."""
 
     def __init__(self, schema: JSON) -> None:
         self.fault: str | None = None

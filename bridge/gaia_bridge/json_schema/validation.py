@@ -122,7 +122,6 @@ class SchemaValidator:
         a second at most, because the engine lets nobody else work meanwhile.
 
         Args:
-            value: Any JSON value.
             unjudged: What is said of a value that cannot be held against the schema in that time.
         """
         if self._plain is not None and self._plain.fits(value):
@@ -257,7 +256,6 @@ class Narrowed:
     """A part of a value that does not fit, and the part of the schema that it does not fit.
 
     Args:
-        schema: The whole schema.
         value: A value that does not fit it.
     """
 

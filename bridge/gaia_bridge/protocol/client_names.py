@@ -12,11 +12,7 @@ _VIA: Final = " (via "
 
 
 def known_name(client: str) -> str:
-    """The name of a client as tables have it: in lower case, without the edition, and without who speaks for it.
-
-    Args:
-        client: Its name, as it introduces itself.
-    """
+    """The name of a client as tables have it: in lower case, without the edition, and without who speaks for it."""
     name = client.partition(_VIA)[0].strip().casefold()
     edition = next((edition for edition in _EDITIONS if name.endswith(edition)), "")
     return name.removesuffix(edition)

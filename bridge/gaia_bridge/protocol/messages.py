@@ -94,7 +94,6 @@ def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refu
     """Why a batch is refused, or `None` if it is accepted.
 
     Args:
-        messages: The messages of the batch.
         revision: The revision that was negotiated; `None` before that.
         limit: The most messages of one batch.
     """
@@ -130,7 +129,6 @@ def era_problem(message: JSON, header: str | None) -> Refusal | None:
     """Why a message of 2026-07-28 or later contradicts the `MCP-Protocol-Version` header, or `None` (SEP-2243).
 
     Args:
-        message: A JSON-RPC message.
         header: The header, if it was sent. A body of the handshake era under a header of 2026-07-28 is found by
             `headers.envelope_problem`.
     """

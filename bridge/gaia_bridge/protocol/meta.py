@@ -35,9 +35,6 @@ _OF_ONE_CONNECTION: Final = frozenset(
 def forwarded_meta(params: Mapping[str, Any]) -> JSON | None:
     """The `_meta` of a notification that is forwarded, without what is about one connection only.
 
-    Args:
-        params: The parameters of the notification.
-
     Returns:
         `None` where nothing is left, or where it is nested too deep to be written.
     """

@@ -67,9 +67,6 @@ def source_prefix(name: str) -> str:
 
     `[A-Za-z0-9_-]{1,64}`: a name of that form as it is, `@scope/my server` as `scope_my_server`. Other names may lead
     to the same; see `source_prefixes`.
-
-    Args:
-        name: The name of a source.
     """
     if _PREFIX.fullmatch(name):
         return name
@@ -96,11 +93,7 @@ def source_prefixes(names: Iterable[str]) -> dict[str, str]:
 
 
 def file_name(server: str) -> str:
-    """The name of a file or folder for a server: its own, or a safe one that no other has: no plain name has an `@`.
-
-    Args:
-        server: The name of a server.
-    """
+    """The name of a file or folder for a server: its own, or a safe one that no other has: no plain name has an `@`."""
     if is_source_name(server):
         return server
     return f"{source_prefix(server)}@{hashlib.sha256(server.encode()).hexdigest()[:16]}"
@@ -135,8 +128,6 @@ def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = 
     """The spelling that names the source, in the style of `policy`.
 
     Args:
-        item: The tool or prompt.
-        policy: How names are spelled.
         prefix: What stands for its source; `source_prefix` of its name if not given.
     """
     prefix = source_prefix(item.source) if prefix is None else prefix
@@ -175,7 +166,6 @@ def assign_names(
 
     Args:
         items: In the order in which sources were added; the first to claim a name keeps it.
-        policy: How names are spelled.
         prefixes: The prefixes of their sources, which may be more; made of the items' if not given.
 
     Returns:

@@ -147,7 +147,6 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
 
     Args:
         method: One of `HANDSHAKE_METHODS`, `MODERN_METHODS` or `EXTENSION_METHODS`; other methods are not checked.
-        params: The parameters.
         modern: Whether the client speaks 2026-07-28 or later.
 
     Raises:

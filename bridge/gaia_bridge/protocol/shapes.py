@@ -110,7 +110,6 @@ class Record(Shape):
     """An object.
 
     Args:
-        fields: The fields that are checked.
         values: The shape of the values of all fields, if it is checked.
     """
 
@@ -156,7 +155,6 @@ class Items(Shape):
 
     Args:
         item: What each may be.
-        expected: How the whole is said.
         most: How many there may be.
     """
 
@@ -189,8 +187,6 @@ class Tagged(Shape):
     """An object whose shape depends on one of its fields: a tagged union.
 
     Args:
-        key: The name of that field.
-        kinds: The shapes by the value of that field.
         others: The shape of objects with any other value; they are refused if `None`.
     """
 
@@ -244,9 +240,7 @@ def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = 
     """The type of objects whose fields have these shapes.
 
     Args:
-        fields: The fields.
         key: The one that says what kind of object it is, if one does.
-        kind: What that says.
     """
     checked = [field for field in fields if field.name != key]
     members = [

@@ -17,11 +17,7 @@ def only_error_in(error: BaseException) -> BaseException:
 
 
 def traceback_of_agent(error: BaseException) -> TracebackType | None:
-    """The traceback of an exception from the first frame on that is not ours; all of it, if all frames are.
-
-    Args:
-        error: What came out of an agent's code.
-    """
+    """The traceback of an exception from the first frame on that is not ours; all of it, if all frames are."""
     found = error.__traceback__
     while found is not None and _package(found) in OWN_PACKAGES:
         found = found.tb_next

@@ -12,10 +12,8 @@ def import_member(package: str, names: Iterable[str], places: Iterable[str], nam
 
     Args:
         package: The package that is asked for the name.
-        names: All names that it offers.
         places: The modules that define them, in the order in which they are looked through;
             ".name" is one of the package's.
-        name: The name.
 
     Raises:
         AttributeError: The package does not offer it.

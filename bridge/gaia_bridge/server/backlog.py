@@ -25,8 +25,6 @@ class Turn:
     """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
 
     Args:
-        backlog: What it belongs to.
-        client: Who asked.
         target: What was called.
         expected: Bytes that the answer is expected to have, if it is one of those of which only so many are made at
             once; else `None`.
@@ -108,11 +106,7 @@ class _Client:
 
 
 class Backlog:
-    """What is on its way to all clients. Only on the event loop.
-
-    Args:
-        limits: How much.
-    """
+    """What is on its way to all clients. Only on the event loop."""
 
     def __init__(self, limits: BacklogLimits) -> None:
         self.limits = limits
@@ -128,7 +122,6 @@ class Backlog:
         """Wait until a call may be made.
 
         Args:
-            client: Who calls.
             target: What is called.
             cut: Ends the way to the client, where all its answers have one and it can be ended.
 

@@ -41,9 +41,7 @@ class Call:
     """One request, from the moment that it was read to its answer.
 
     Args:
-        connection: The client.
         channel: Carries what is said before the answer.
-        message: The request.
         size: Bytes that it has.
         host: The client's address, where each of its requests stands alone, on a connection that ends with it.
         translating: The revision of the request, if that says things in another way than 2026-07-28.
@@ -283,9 +281,7 @@ def written(revision: Revision, body: bytes, method: str | None = None) -> bytes
     """A message as a revision says it.
 
     Args:
-        revision: The revision.
         body: The message in the terms of 2026-07-28.
-        method: Of a response, the method of its request.
     """
     message = json.loads(body)
     return encoded(revision.written(message, method or message["method"]))
@@ -295,7 +291,6 @@ class TranslatingChannel:
     """Implements `gaia_bridge.server.connection.Channel` for notifications about one request.
 
     Args:
-        channel: Carries them.
         revision: What they are said in.
     """
 

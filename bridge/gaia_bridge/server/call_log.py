@@ -34,9 +34,7 @@ class CallLog:
         """Tell of a call.
 
         Args:
-            call: The call.
             began: What `began` returned.
-            outcome: How it ended.
             size: Bytes of the answer.
         """
         seconds = time.monotonic() - began

@@ -93,7 +93,6 @@ class _View:
 
     Args:
         sources: What there is, in its order.
-        policy: How names are spelled.
         known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
             change is not made again.
         warn: Told, of each part, what could not be published under its own name.
@@ -367,7 +366,6 @@ class Catalog:
         """What `find` finds; if it finds nothing, what it finds when every source has looked again.
 
         Args:
-            find: Looks for it.
             name: Its public name, if it is known by one: a source that it begins with is waited for until it has
                 started, however long that may take it.
 

@@ -50,7 +50,6 @@ class ClientResults:
     """The results that clients of one endpoint are given.
 
     Args:
-        catalog: What the endpoint publishes.
         settings: What is set, beside what is known; and what is large.
     """
 
@@ -82,7 +81,6 @@ class ClientResults:
 
         Args:
             call: A `tools/call`.
-            result: Its result.
             size: Bytes that it has.
         """
         limit, facts = self._limit(call)
@@ -219,7 +217,6 @@ def content_for(revision: str, method: str, result: JSON) -> JSON:
 
     Args:
         revision: What the client speaks, earlier than 2025-11-25.
-        method: What it asked.
         result: The result; not changed.
     """
     if method == "tools/list" and is_array(tools := result.get("tools")):

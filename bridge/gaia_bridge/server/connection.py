@@ -135,8 +135,6 @@ class Connection:
 
         Args:
             channel: The stream that it is asked on.
-            method: The method of the request.
-            params: Its parameters.
             told: Hears how far the client is, where anybody wants to know.
 
         Raises:

@@ -107,10 +107,7 @@ class Dispatcher:
     """A catalog, published.
 
     Args:
-        catalog: What is published.
-        settings: Limits.
         path: The path of the endpoint; its last part is the name that middleware is given.
-        own: The id of the bridge.
         backlog: What is on its way to clients, of all endpoints of the process; of this one alone if `None`.
         middleware: What is done around requests, the outermost first.
     """
@@ -175,7 +172,6 @@ class Dispatcher:
         """Work on a request in a task of its own.
 
         Args:
-            call: The request.
             answered: Takes the answer, unless the program ends before.
         """
         task = asyncio.get_running_loop().create_task(self._run(call, answered))

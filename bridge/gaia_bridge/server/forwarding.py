@@ -28,12 +28,6 @@ _OF_EXTENSION: Final = frozenset({"tasks/cancel", "tasks/get", "tasks/update"})
 def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], revision: str) -> tuple[Source, JSON] | None:
     """Who a request of a method is for that the endpoint itself does not know, and its parameters there.
 
-    Args:
-        catalog: What the endpoint publishes.
-        method: The method.
-        params: The parameters, as they came.
-        revision: The revision that the client speaks.
-
     Returns:
         `None` if it is for nobody here.
 

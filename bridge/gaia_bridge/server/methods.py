@@ -45,13 +45,8 @@ class Methods:
     """What each method does. Parameters were looked at before.
 
     Args:
-        catalog: What is published.
-        settings: Limits.
         tool_search: What clients are shown that take fewer tools than there are.
         results: What clients are given that pass on only so much of a result.
-        subscriptions: Who wants to hear of changes.
-        own: The id of the bridge.
-        chain: What a program wants done around requests.
     """
 
     def __init__(

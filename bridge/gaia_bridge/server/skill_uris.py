@@ -62,7 +62,6 @@ class SkillRoots:
 
     Args:
         sources: In the order in which they were added, by their names as parts of URIs; the first keeps its URIs.
-        ways: How a URI can be written otherwise.
         unlisted: Skills that no list has.
     """
 
@@ -122,8 +121,6 @@ class SkillRoots:
         """A skill under the URIs that clients know, with the name of its source; its digests are as they were.
 
         Args:
-            source: Whose it is.
-            entry: As the source has it.
             public: What the client called it.
         """
         if not self._merges:

@@ -52,7 +52,6 @@ class Subscriptions:
     """All clients of one endpoint that want to hear of changes.
 
     Args:
-        catalog: What changes.
         limits: How much one client may want, and how long it may take to accept what it is told.
     """
 
@@ -194,11 +193,7 @@ class Subscriptions:
 
 
 class _Stream:
-    """What one `subscriptions/listen` request hears of.
-
-    Args:
-        wanted: What it was promised.
-    """
+    """What one `subscriptions/listen` request hears of."""
 
     def __init__(self, wanted: JSON) -> None:
         self._kinds = {kind for flag, kind in _FLAGS.items() if wanted.get(flag)}
@@ -230,7 +225,6 @@ class _LegacyClient:
     """A client of the handshake era.
 
     Args:
-        connection: To it.
         patience: Seconds that one notification may take.
         all_lists: Whether it is told of changed lists that were not promised to it, as it would be by the server that
             it is told of: many declare no `listChanged` and announce all the same (FastMCP 1).
@@ -308,7 +302,6 @@ class ResourceInterest:
     """Counts who wants what, and keeps the sources informed. Only on the event loop.
 
     Args:
-        catalog: Knows which source has a resource.
         announce: Called with the update of a resource that a source was asked for too late to be sure that it told of
             everything since.
     """

@@ -16,11 +16,7 @@ _WEB: Final = re.compile(
 
 
 def is_web_address(text: object) -> bool:
-    """Whether it is an address of the web, whole, without a user.
-
-    Args:
-        text: Anything.
-    """
+    """Whether it is an address of the web, whole, without a user."""
     return isinstance(text, str) and _WEB.fullmatch(text) is not None
 
 

@@ -66,12 +66,6 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
 
     What is no text is left alone. All large texts become one, of which both ends stay: the parts in between can be
     read in pieces that the client passes on as well.
-
-    Args:
-        result: The result of a tool.
-        tool: The name of the tool.
-        definition: The definition of the tool.
-        cut: How small it is to be, and for whom.
     """
     content = result.get("content")
     if not isinstance(content, list):
@@ -107,10 +101,7 @@ def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tup
     """Both ends of a text that have so many bytes, and a link to all of it.
 
     Args:
-        text: The text.
-        tool: The name of the tool.
         alone: The block whose text it is, if it is of only one.
-        cut: How small it is to be, and for whom.
         room: Bytes of both ends.
     """
     uri = new_uri()
@@ -205,7 +196,6 @@ def json_chunks(value: Any, *, in_ascii: bool = False) -> Iterator[str]:
     """The JSON text of a value, in parts.
 
     Args:
-        value: A JSON value.
         in_ascii: Whether other characters are escaped.
     """
     if not is_larger(value, _CHUNK):
@@ -258,12 +248,7 @@ def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
 
 
 def is_json_of(text: str, value: Any) -> bool:
-    """Whether a text is the JSON of a value, in the order of its members, with any white space.
-
-    Args:
-        text: Any text.
-        value: A JSON value.
-    """
+    """Whether a text is the JSON of a value, in the order of its members, with any white space."""
     place, read = 0, ""
     for chunk in json_chunks(value, in_ascii=text.isascii()):
         wanted = _without_space(chunk)
@@ -286,7 +271,6 @@ def json_bytes(text: str, limit: int) -> int:
     """Bytes of a text in JSON; some number beyond the limit if it certainly has more.
 
     Args:
-        text: The text.
         limit: Bytes.
     """
     return len(text) + 2 if len(text) > limit else len(encoded(text))
@@ -296,7 +280,6 @@ def both_ends(text: str, room: int) -> tuple[str, str]:
     """Both ends of a text, together of at most so many bytes in JSON; of lines, whole ones.
 
     Args:
-        text: The text.
         room: Bytes, without quotation marks.
     """
     room = max(room, 0)
@@ -314,7 +297,6 @@ def pieces(text: str, size: int) -> Iterator[str]:
     """A text in pieces, of which each has at most so many bytes in JSON, up to the end of a line where there is one.
 
     Args:
-        text: The text.
         size: Bytes, without quotation marks.
     """
     start = 0

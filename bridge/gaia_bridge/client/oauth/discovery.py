@@ -22,8 +22,6 @@ async def advertised_issuers(
     """What a user can choose `OAuthOptions.issuer` from: the server's protected resource metadata (RFC 9728).
 
     Args:
-        spec: The server.
-        limits: Bounds.
         tls: What servers are verified with; the system's authorities, if not given.
 
     Raises:

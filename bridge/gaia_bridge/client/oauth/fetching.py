@@ -85,11 +85,8 @@ class Fetcher:
     to other ports of this machine, and do without TLS there.
 
     Args:
-        server_url: The configured server.
-        limits: Bounds.
         issuer: The authorization server, if the user has named it.
         tls: What servers are verified with; the system's authorities if not given.
-        resolver: Finds the addresses of a host.
         proxy: The `proxy` of the server's entry.
     """
 
@@ -322,7 +319,6 @@ def url_problem(url: httpx2.URL, *, allow_http: bool) -> str:
     An odd spelling is not interpreted: where two programs may read it differently, one of them is the guard.
 
     Args:
-        url: The URL.
         allow_http: Whether it may do without TLS.
     """
     if url.scheme != "https" and not (allow_http and url.scheme == "http"):

@@ -48,10 +48,6 @@ def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login 
     """The SDK's OAuth client for one attempt at a token.
 
     Args:
-        url: The MCP server.
-        store: Has loaded what is known.
-        options: What the user has arranged.
-        login: Asks the user, where that is needed.
         scope: What was asked for until now.
     """
     method = options.token_endpoint_auth_method
@@ -98,7 +94,6 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
 
     Args:
         client: Has found the authorization server, and is about to send the user or a request there.
-        options: What the user has arranged.
         registers: Whether we are about to be registered there.
 
     Raises:
@@ -219,7 +214,6 @@ class _Registered:
     """The store, as an SDK client sees it that logs users in.
 
     Args:
-        store: The store.
         options: May name a client that is registered already.
         redirect_uri: Where this login comes back to; `None` if nobody logs in.
         check: Makes sure that it is the right authorization server.
@@ -278,7 +272,6 @@ def signed_assertion(
     """A `client_assertion` that is signed here.
 
     Args:
-        client_id: Who we are.
         private_key: The key, in PEM.
         algorithm: A JWS algorithm that fits the key.
         lifetime: Seconds until an assertion expires.
@@ -299,9 +292,6 @@ def identity_exchange(
 
     Args:
         token_endpoint: The identity provider's, as the user has configured it.
-        client_id: Who we are to the identity provider.
-        id_token: Says who the user is.
-        limits: Bounds.
     """
     fetcher = Fetcher(token_endpoint, limits or UpstreamLimits())
 

@@ -67,11 +67,7 @@ class UserInteraction(Protocol):
 
 
 class NoInteraction:
-    """Nobody can be asked: a login has to be made beforehand.
-
-    Args:
-        command: What the user has to run.
-    """
+    """Nobody can be asked: a login has to be made beforehand."""
 
     def __init__(self, command: str) -> None:
         self._command = command

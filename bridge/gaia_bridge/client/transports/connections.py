@@ -35,7 +35,6 @@ class Connections:
     """A pool of connections to one origin.
 
     Args:
-        way: How the origin is reached.
         connect_timeout: Seconds for opening a connection, TLS included.
         write_timeout: Seconds within which the server must receive a request.
         keep_alive: Seconds for which an idle connection is kept.
@@ -66,9 +65,6 @@ class Connections:
 
     async def send(self, request: bytes) -> Response:
         """Send one request, without retries, and wait for the head of its response. Cancelling closes the connection.
-
-        Args:
-            request: The whole request, encoded.
 
         Raises:
             ConnectError: No connection could be opened.
@@ -194,8 +190,6 @@ class Direct:
     """The way to a server that takes connections itself. Implements `Way`.
 
     Args:
-        host: Its name or address.
-        port: Its port.
         tls: What it is verified with; `None` if it speaks no TLS.
     """
 
@@ -221,8 +215,6 @@ async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make
     """Connect to a host.
 
     Args:
-        host: Its name or address.
-        port: The port.
         tls: What it is verified with; `None` if it speaks no TLS.
         make: Makes what speaks over a connection.
 

@@ -84,11 +84,7 @@ class _Knowing(Authorization, Protocol):
 
 
 class BrokenOffError(UpstreamError):
-    """The connection ended before the response was complete.
-
-    Args:
-        reason: Why it ended, as far as is known.
-    """
+    """The connection ended before the response was complete."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"broke off before it answered ({reason}); whether it did the work is unknown")
@@ -173,11 +169,7 @@ class Reply:
         self._response.close()
 
     def again(self, body: bytes) -> None:
-        """Let the body be read once more.
-
-        Args:
-            body: The whole body.
-        """
+        """Let the body be read once more."""
         pieces = [b"", body]
 
         async def read() -> bytes:
@@ -236,8 +228,6 @@ class HttpClient:
     """The HTTP connections to one server.
 
     Args:
-        spec: The server.
-        limits: Bounds.
         auth: Authorises the requests, if the server needs that.
 
     Raises:
@@ -280,9 +270,7 @@ class HttpClient:
         """Send one request and wait for the head of the response. Cancelling closes the connection.
 
         Args:
-            method: The HTTP method.
             headers: Headers of this request; they override configured headers.
-            body: The content.
             url: The URL, if it is not the configured one; of the same origin.
             insist: Whether `auth` may react to a 401 or 403, which may involve a user. Not for background requests.
 
@@ -367,8 +355,6 @@ class HttpClient:
         """Run the flow of `auth` and send its requests; the bodies that it may read are bounded.
 
         Args:
-            request: The original request.
-            auth: The authorisation.
             insist: Whether it may react to a 401 or 403.
             reply: The response to the original request, if that was sent already.
         """
@@ -412,7 +398,6 @@ def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | Non
     """The proxy on the way to a URL, by an entry or by the variables of this process; `None` if there is none.
 
     Args:
-        url: The URL.
         named: The `proxy` of the entry.
 
     Raises:

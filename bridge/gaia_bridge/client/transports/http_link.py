@@ -33,8 +33,6 @@ class HttpTransport(ABC):
     """Base of the transports over HTTP.
 
     Args:
-        spec: The server.
-        limits: Bounds.
         auth: Says who we are, if the server wants to know.
     """
 
@@ -69,7 +67,6 @@ class HttpLink(ABC):
     Args:
         http: Owned by the link, which closes it.
         receiver: Is told what comes in.
-        limits: Bounds.
     """
 
     def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
@@ -153,7 +150,6 @@ class HttpLink(ABC):
         """The messages in an event. Heartbeats and a little nonsense hurt nobody.
 
         Args:
-            event: Its data.
             request_id: The request whose stream it came on, if it was one's.
 
         Raises:

@@ -141,9 +141,6 @@ class ForeignTransport:
     """Carries the messages of another transport. Implements `transport.Transport`.
 
     Ours read JSON that cannot say a lone surrogate; objects that somebody made can hold anything.
-
-    Args:
-        transport: Does the work.
     """
 
     def __init__(self, transport: Transport) -> None:

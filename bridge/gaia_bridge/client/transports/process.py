@@ -126,9 +126,6 @@ class Child:
     Launching does not wait, so that nothing can be cancelled half-way through. Whoever launched it calls
     `stop`, in every case.
 
-    Args:
-        spec: What to launch.
-
     Raises:
         LaunchError: It cannot be launched as it is configured.
         UpstreamError: It cannot be launched right now.

@@ -75,7 +75,6 @@ class AccessPolicy(Struct, frozen=True):
         any_port: Hosts that are accepted with every port, lower case.
         served_elsewhere: Whether we do not listen ourselves: then a page from the very host that it calls may call.
         public: The address that clients use, where a proxy stands before us.
-        proxies: Those that are believed.
         only_direct: Whether a request that was passed on is refused while none is: it would make a local program of
             everybody. Not so where other machines reach us by themselves, some of them through a proxy of theirs.
     """
@@ -117,8 +116,6 @@ class AccessPolicy(Struct, frozen=True):
         Args:
             host: The address, as it was given to `bind`.
             port: The port that is really bound.
-            allow_hosts: Further accepted hosts.
-            allow_origins: Further accepted origins.
             token: The bearer token, or `None`.
             limits: How much and how long; the defaults, if not given.
             public_url: The address that clients use, where a proxy stands before us. It needs a token.
@@ -222,8 +219,6 @@ def _proxied(
     """The public address, and the proxies before us.
 
     Args:
-        public_url: What was given.
-        proxies: What was given.
         token: What clients have to bring.
         names: What the three are called.
 
@@ -247,7 +242,6 @@ def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> 
 
     Args:
         host: The address or name to listen on. A name other than `localhost` counts as reachable.
-        allow_hosts: The hosts that were allowed explicitly.
         token: The bearer token that callers must have, if any.
 
     Raises:
@@ -269,7 +263,6 @@ def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
 
     Args:
         host: The address or name that is listened on.
-        allow_hosts: The hosts that were allowed explicitly.
     """
     names = (split_authority(_bracketed(allowed))[0] for allowed in allow_hosts)
     return not _is_loopback(host) or any(not is_loopback_host(name.strip("[]")) for name in names)
@@ -364,11 +357,7 @@ def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
 
 
 def words_for_people(policy: AccessPolicy) -> str:
-    """What they are told.
-
-    Args:
-        policy: Says which address clients use.
-    """
+    """What they are told."""
     return _WORDS.format(address=f"the address {policy.public} with /mcp" if policy.public else _HERE)
 
 

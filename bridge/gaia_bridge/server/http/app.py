@@ -52,9 +52,7 @@ class HttpBinding:
     """One endpoint over HTTP.
 
     Args:
-        dispatcher: What is served.
         prefix: The path it lives under, without a slash at its end: `` or `/agents/code`.
-        limits: Limits of the HTTP side.
     """
 
     def __init__(self, dispatcher: Dispatcher, prefix: str, limits: HttpLimits) -> None:
@@ -169,8 +167,6 @@ class _McpPaths:
     """ASGI application: serves the paths of MCP, and hands on everything else.
 
     Args:
-        find: Gives the endpoint of a path.
-        others: Serves all other paths.
         policy: Who may call.
     """
 
@@ -248,7 +244,6 @@ def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
     """Why the body of a POST is not taken. Which revision a batch is of, only the session knows.
 
     Args:
-        exchange: The request.
         by_header: Whether a header says which revision the body is of.
     """
     content = exchange.content

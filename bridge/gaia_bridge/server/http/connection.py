@@ -79,11 +79,7 @@ _BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
 
 
 class Unsent:
-    """What waits for all the clients that do not read: a bounded part of the memory.
-
-    Args:
-        limits: How much.
-    """
+    """What waits for all the clients that do not read: a bounded part of the memory."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
@@ -114,12 +110,7 @@ class Unsent:
 
 
 class ConnectionConfig(uvicorn.Config):
-    """uvicorn's settings, with what all connections share.
-
-    Args:
-        limits: Deadlines and sizes.
-        settings: uvicorn's own.
-    """
+    """uvicorn's settings, with what all connections share."""
 
     def __init__(self, app: Any, limits: HttpLimits, **settings: Any) -> None:
         super().__init__(app, http=Connection, **settings)

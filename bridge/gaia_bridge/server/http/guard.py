@@ -422,10 +422,8 @@ class Refusals:
         """Log a refusal, or count it.
 
         Args:
-            method: Of the request.
             path: Of the request, fit to be shown.
             status: What it was answered with.
-            message: Why.
         """
         if self._counts(status):
             return

@@ -209,11 +209,7 @@ class _Requests:
             task.uncancel()
 
     def cancel(self, tasks: Collection[asyncio.Task[Any]]) -> None:
-        """End requests.
-
-        Args:
-            tasks: Their tasks.
-        """
+        """End requests."""
         self._ended.update(tasks)
         for task in self._ended:
             task.cancel()
@@ -312,15 +308,10 @@ async def serve_until_cancelled(
 
     Args:
         make_app: Makes the application, once it is known who may call.
-        host: The address to listen on.
         port: The port; 0 for any free one.
-        hosts: Further names that clients use for us.
         origins: Pages of other servers that may call us.
         token: What clients must send.
         public_url: The address that clients use, where a proxy stands before us.
-        proxies: Those that are believed.
-        limits: Deadlines and sizes.
-        on_shutdown: Says goodbye to clients.
         task_status: Told the URLs that are served.
     """
     sockets = bind(host, port)

@@ -119,7 +119,6 @@ class Proxies:
 
     Args:
         named: Addresses and networks, such as `10.0.0.0/8`; `unix` for whoever has no address.
-        public: The address that clients use.
         place: Where they were named, for the error.
 
     Raises:
@@ -149,7 +148,6 @@ class Proxies:
         """What is believed of a request.
 
         Args:
-            scope: The request.
             values: The headers that proxies write, each as often as it came.
         """
         if self.is_empty:

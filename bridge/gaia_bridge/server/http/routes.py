@@ -29,7 +29,6 @@ def make_routes(report: Mapping[str, _Report], policy: AccessPolicy, further: It
     Args:
         report: What to answer on the plain GET routes, by path.
         policy: Who may call.
-        further: Routes of other APIs.
     """
 
     async def tell_people(request: Request) -> Response:

@@ -63,7 +63,6 @@ async def answer_card(
 
     Args:
         exchange: The request, which the guard has let through.
-        catalog: What the endpoint publishes.
         revisions: The revisions of the modern era that are served.
         prefix: The path that it lives under.
         policy: Who may call, and at which address.
@@ -100,7 +99,6 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     """The card of an endpoint.
 
     Args:
-        catalog: What it publishes.
         revisions: The revisions of the modern era that are served.
         place: Its address, without that of a transport: `http://127.0.0.1:8765/agents/code`.
         asks_token: Whether clients have to bring a token.

@@ -53,7 +53,6 @@ class PublishedSearch:
     """The search tools of one endpoint.
 
     Args:
-        catalog: What the endpoint publishes.
         policy: Whom they are shown to.
         answer_bytes: How much one answer may have; a tool that has more by itself is told all the same.
     """
@@ -75,10 +74,6 @@ class PublishedSearch:
         """What a client is to be shown: all tools, or the search tools and those that no search may tell.
 
         The latter are for the views of MCP Apps, which call them as they are listed; the client's host hides them.
-
-        Args:
-            definitions: All tools.
-            call: Its request.
         """
         if not self._is_shown(definitions, call):
             return definitions
@@ -96,7 +91,6 @@ class PublishedSearch:
 
         Args:
             name: What it calls, which no listed tool is named.
-            call: Its request.
         """
         return self._is_ours(0, name, call)
 
@@ -105,7 +99,6 @@ class PublishedSearch:
 
         Args:
             name: What it calls, which no listed tool is named.
-            call: Its request.
         """
         return self._is_ours(1, name, call)
 
@@ -162,7 +155,6 @@ class PublishedSearch:
         """Answer a search.
 
         Args:
-            arguments: What is searched for.
             modern: Whether for a client of 2026-07-28 or later.
         """
         await self._catalog.refresh()
@@ -197,9 +189,6 @@ class PublishedSearch:
 
     async def meant(self, given: JSON) -> tuple[str, JSON]:
         """The public name of the tool that a call by name is for, and its arguments.
-
-        Args:
-            given: The arguments of the tool that calls others.
 
         Raises:
             SearchError: The call says none, or not how.

@@ -56,7 +56,6 @@ class ToolRanking:
         """The tools that have to do with the words of a query, the best first, and among equals in their order.
 
         Args:
-            tools: The tools by name.
             query: Words; none of them has to occur, and one that occurs in few tools counts more.
             limit: How many are told, as `as_limit` understands it.
 

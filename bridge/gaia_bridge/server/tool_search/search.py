@@ -107,7 +107,6 @@ def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limi
     """The tools with names or descriptions that a regular expression is found in, in their order.
 
     Args:
-        tools: The tools by name.
         pattern: The regular expression; anything matches if there is none.
         limit: How many are told, as `as_limit` understands it.
 
@@ -146,10 +145,8 @@ def found(what: Found, tools: Iterable[JSON], message: str, **more: Any) -> JSON
     """The answer to a search that found something.
 
     Args:
-        what: What it found.
         tools: The tools that are told.
         message: What to do with them.
-        **more: Further fields.
     """
     told = list(tools)
     if len(told) < what.total:

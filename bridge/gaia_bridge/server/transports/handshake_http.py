@@ -45,12 +45,7 @@ _NO_HANDSHAKE: Final = Refusal(
 
 
 class HandshakeHttp:
-    """One endpoint, for clients with sessions.
-
-    Args:
-        dispatcher: Answers their requests.
-        limits: Limits of the HTTP side.
-    """
+    """One endpoint, for clients with sessions."""
 
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
@@ -154,10 +149,7 @@ class HandshakeHttp:
         """Answer one request; it goes on when its client leaves, who may come back for the rest.
 
         Args:
-            session: Whose request it is.
             stream: Carries what is said before the answer.
-            exchange: The response.
-            message: The request.
             opens: Whether the session is kept once this is answered, if it was a handshake.
         """
         call = Call(session.connection, stream, message, exchange.size)

@@ -38,10 +38,7 @@ class HttpExchange:
     """One request of a client.
 
     Args:
-        scope: The ASGI connection.
         receive: Tells when the client leaves.
-        send: Where the answer goes.
-        content: The decoded body of a POST.
         size: Bytes of the body.
     """
 
@@ -120,9 +117,7 @@ class HttpExchange:
         """Answer with server-sent events until there are no more, or the client leaves.
 
         Args:
-            events: The events, as they are written.
             ping: Seconds between two signs of life.
-            headers: What else the answer says of itself.
         """
         from sse_starlette import EventSourceResponse
 

@@ -34,12 +34,7 @@ _MOST_ASKED: Final = 10_000
 
 
 class ModernHttp:
-    """One endpoint, for requests that stand alone.
-
-    Args:
-        dispatcher: Answers them.
-        limits: Limits of the HTTP side.
-    """
+    """One endpoint, for requests that stand alone."""
 
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
@@ -51,7 +46,6 @@ class ModernHttp:
         """Answer one request.
 
         Args:
-            exchange: The request.
             only_json: Whether its client is not one for event streams.
         """
         message = exchange.content

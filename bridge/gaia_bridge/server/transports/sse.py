@@ -22,13 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class SseTransport:
-    """One endpoint over HTTP+SSE.
-
-    Args:
-        dispatcher: Answers requests.
-        path: Where clients post to.
-        limits: Limits of the HTTP side.
-    """
+    """One endpoint over HTTP+SSE."""
 
     def __init__(self, dispatcher: Dispatcher, path: str, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
