@@ -86,7 +86,7 @@ class UnreachableError(UpstreamError):
 
 
 class MisconfiguredError(ConnectionLostError, LaunchError):
-    """The server ended by itself because its own configuration cannot be used: starting it again would change nothing."""
+    """The server ended because its own configuration cannot be used: starting it again would change nothing."""
 
     unreached = False
 

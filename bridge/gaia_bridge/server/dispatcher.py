@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from gaia_bridge.calls.bridge_hops import check_hops, new_id
+from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.errors import ProtocolError, RequestError
@@ -32,7 +33,6 @@ from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, SKILLS_LIST, declares_skills
 from gaia_bridge.protocol.task_ids import TASK_ID, with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
-from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error, request_span

@@ -25,8 +25,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.http_exchange import HttpExchange
-from gaia_bridge.server.transports.replies import Reply, never_empty
+from gaia_bridge.server.transports.http_exchange import HttpExchange, Reply, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array, is_object
