@@ -22,13 +22,7 @@ from msgspec import Struct, field
 from gaia_bridge.calls.cancellation import cancel_reason, note_failure
 from gaia_bridge.calls.deadlines import Clocks, Deadline
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import (
-    INVALID_PARAMS,
-    AnswerError,
-    ClientCapabilityError,
-    ProtocolError,
-    RequestError,
-)
+from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, RequestError
 from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.text.json_types import JSON

@@ -17,13 +17,7 @@ from gaia_bridge.client.transport import LaunchError, Link, NotApprovedError, Re
 from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.config.launching.launchers import launcher_in
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.model import (
-    AgentServerSpec,
-    HttpServerSpec,
-    OpenApiServerSpec,
-    ServerSpec,
-    StdioServerSpec,
-)
+from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OpenApiServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:

@@ -40,13 +40,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, content_for
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import TASKS, no_such_task, target_of
-from gaia_bridge.server.introduction import (
-    capabilities_of,
-    discover_result,
-    initialize_result,
-    instructions_room,
-    met,
-)
+from gaia_bridge.server.introduction import capabilities_of, discover_result, initialize_result, instructions_room, met
 from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain

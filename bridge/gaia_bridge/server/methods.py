@@ -11,13 +11,7 @@ from typing import Any, Final
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.calls.results.conversion import error_result, with_told_content
 from gaia_bridge.contract import FollowsRoots, Source
-from gaia_bridge.errors import (
-    INVALID_PARAMS,
-    AnswerError,
-    ClientCapabilityError,
-    ProtocolError,
-    ResourceNotFoundError,
-)
+from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, ResourceNotFoundError
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_skills
 from gaia_bridge.protocol.task_ids import made_task, with_public_task
