@@ -35,10 +35,10 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
 
-Ask = Callable[[JSON], Awaitable[JSON]]
+_Ask = Callable[[JSON], Awaitable[JSON]]
 """Makes the request, with further parameters."""
 
-Answer = Callable[[str, JSON], Awaitable[JSON]]
+_Answer = Callable[[str, JSON], Awaitable[JSON]]
 """Answers one question: method and parameters."""
 
 
@@ -197,7 +197,7 @@ class Connection:
         ask = partial(self._ask, method, params, on_progress, deadline or self._deadline)
         result = await ask({}, number)
         if rounds and is_input_required(result):
-            result = await play(method, result, ask, self._answer, self._limits)
+            result = await _play(method, result, ask, self._answer, self._limits)
         return result
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
@@ -315,7 +315,7 @@ class Connection:
         return is_object(declared) and declared.get(ability) is True
 
 
-async def play(method: str, result: JSON, ask: Ask, answer: Answer, limits: UpstreamLimits) -> JSON:
+async def _play(method: str, result: JSON, ask: _Ask, answer: _Answer, limits: UpstreamLimits) -> JSON:
     """Answer what a result asks, and make the request again, until the result is complete.
 
     Args:
@@ -334,7 +334,7 @@ async def play(method: str, result: JSON, ask: Ask, answer: Answer, limits: Upst
         raise UpstreamError(str(error)) from None
 
 
-async def _answers(answer: Answer, questions: Mapping[str, Question]) -> JSON:
+async def _answers(answer: _Answer, questions: Mapping[str, Question]) -> JSON:
     answers: JSON = {}
     failure: Exception | None = None
 

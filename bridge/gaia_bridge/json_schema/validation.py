@@ -146,7 +146,7 @@ class SchemaValidator:
 
     def _explained(self, value: Any) -> list[str]:
         """What is wrong with a value: of a large one, with the first part of it that does not fit."""
-        narrowed = Narrowed(self.schema, value)
+        narrowed = _Narrowed(self.schema, value)
         for _ in range(_MAX_NARROWED):
             if self._cost.can_be_explained(narrowed.value, narrowed.part):
                 break
@@ -240,7 +240,7 @@ def reference_problem(schema: Any) -> str | None:
     return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None
 
 
-class Judge(Protocol):
+class _Judge(Protocol):
     """Says whether a value fits."""
 
     def is_valid(self, instance: Any) -> bool:
@@ -248,15 +248,15 @@ class Judge(Protocol):
         ...
 
 
-class Judges(Protocol):
+class _Judges(Protocol):
     """A judge for each part of a schema."""
 
-    def get(self, pointer: str) -> Judge | None:
+    def get(self, pointer: str) -> _Judge | None:
         """The judge of the part at a pointer; `None` if there is none."""
         ...
 
 
-class Narrowed:
+class _Narrowed:
     """A part of a value that does not fit, and the part of the schema that it does not fit.
 
     Args:
@@ -270,7 +270,7 @@ class Narrowed:
         self.value = value
         self.path: list[str | int] = []
 
-    def step(self, judges: Judges) -> bool:
+    def step(self, judges: _Judges) -> bool:
         """Go on to the first part in it that does not fit; returns whether there is one."""
         for pointer, part, steps, value in self._below():
             judge = judges.get(pointer)

@@ -58,8 +58,8 @@ class ResultSize(Middleware):
             raise ValueError(
                 f"got a size of {size} bytes; expected at least {LEAST_RESULT}, as links have some hundred each"
             )
-        self._cut = Cut(size, preview)
-        self._links = ResultLinks(seconds, entries, kept_size)
+        self._cut = _Cut(size, preview)
+        self._links = _ResultLinks(seconds, entries, kept_size)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Make the result small enough."""
@@ -71,7 +71,7 @@ class ResultSize(Middleware):
         return await call_next(request) if contents is None else {"contents": contents}
 
 
-class Cut(Struct, frozen=True):
+class _Cut(Struct, frozen=True):
     """How a result is made smaller."""
 
     size: int
@@ -80,7 +80,7 @@ class Cut(Struct, frozen=True):
     """Characters that stay of the beginning of a text, at most."""
 
 
-class ResultLinks:
+class _ResultLinks:
     """What was taken out of results, for as long as it can be read.
 
     Args:
@@ -92,7 +92,7 @@ class ResultLinks:
     def __init__(self, seconds: float, entries: int, kept_size: int) -> None:
         self._kept = KeptResults(seconds, entries, kept_size)
 
-    def shortened(self, result: JSON, tool: str, definition: JSON | None, cut: Cut) -> JSON:
+    def shortened(self, result: JSON, tool: str, definition: JSON | None, cut: _Cut) -> JSON:
         """A result that has at most so many bytes; the same one if it has no more.
 
         Args:
@@ -132,7 +132,7 @@ class ResultLinks:
         """What a link leads to; `None` if it is not there."""
         return self._kept.contents(uri)
 
-    def _linked(self, block: JSON, size: int, tool: str, cut: Cut) -> list[JSON]:
+    def _linked(self, block: JSON, size: int, tool: str, cut: _Cut) -> list[JSON]:
         """A link to a block, after the beginning of its text; the block itself, if it is too large to be kept."""
         contents = _contents_of(block)
         if contents is None or not self._kept.keep(kept := Kept(new_uri(), [contents], size)):
@@ -153,7 +153,7 @@ class ResultLinks:
             beginning["annotations"] = link["annotations"] = block["annotations"]
         return [beginning, link]
 
-    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str, cut: Cut) -> None:
+    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str, cut: _Cut) -> None:
         """Put the last blocks of many into one resource, as many as are too much."""
         moved: list[int] = []
         contents: list[JSON] = []

@@ -83,7 +83,7 @@ class Call:
         self.translating = translating
         if translating is not None:
             message = translating.read(dict(message), message["method"])
-            channel = TranslatingChannel(channel, translating)
+            channel = _TranslatingChannel(channel, translating)
         self.size = size
         self.served_by = ""
         """The name of the source that works on it, once that is known."""
@@ -287,7 +287,7 @@ def written(revision: Revision, body: bytes, method: str | None = None) -> bytes
     return encoded(revision.written(message, method or message["method"]))
 
 
-class TranslatingChannel:
+class _TranslatingChannel:
     """Implements `gaia_bridge.server.connection.Channel` for notifications about one request.
 
     Args:

@@ -74,7 +74,7 @@ def outcome_of_error(code: int) -> str:
     return "timed out" if was_too_late() else f"error {code}"
 
 
-class Span(Protocol):
+class _Span(Protocol):
     """What is told of one request."""
 
     def ended(self, result: object) -> None:
@@ -83,7 +83,7 @@ class Span(Protocol):
 
 
 @contextmanager
-def request_span(call: Call) -> Generator[Span]:
+def request_span(call: Call) -> Generator[_Span]:
     """The span of one request, below that of the client where it says which (SEP-414)."""
     from opentelemetry.propagate import extract
     from opentelemetry.trace import SpanKind, StatusCode, get_current_span, get_tracer
