@@ -1,4 +1,4 @@
-"""The keys of `_meta` that the specification defines, and one of ours; what `_meta` says of a tool's views."""
+"""The keys of `_meta` that the specification defines, and one of ours; what they say of views and tasks."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ _OF_ONE_CONNECTION: Final = frozenset(
     }
 )
 
+TASK_ID: Final = "taskId"
+TASK_STATUS: Final = "notifications/tasks/status"
+"""Tells whoever made a task how it is."""
+
 
 def forwarded_meta(params: Mapping[str, Any]) -> JSON | None:
     """The `_meta` of a notification that is forwarded, without what is about one connection only.
@@ -58,3 +62,45 @@ def is_model_visible(definition: Mapping[str, Any]) -> bool:
     ui = meta.get("ui") if is_object(meta) else None
     visibility = ui.get("visibility") if is_object(ui) else None
     return not is_array(visibility) or "model" in visibility
+
+
+def with_public_task(message: JSON, prefix: str) -> JSON:
+    """A result, or the parameters of a question, with the public id of the task that it is, or is related to.
+
+    Args:
+        message: What the server sent; not changed.
+        prefix: What the public ids of its tasks begin with; empty where they are the server's own.
+    """
+    if not prefix:
+        return message
+    if isinstance(identifier := message.get(TASK_ID), str):
+        message = {**message, TASK_ID: prefix + identifier}
+    if is_object(task := message.get("task")):
+        message = {**message, "task": with_public_task(task, prefix)}
+    told = message.get("_meta")
+    if is_object(told) and is_object(related := told.get(RELATED_TASK_KEY)):
+        message = {**message, "_meta": {**told, RELATED_TASK_KEY: with_public_task(related, prefix)}}
+    return message
+
+
+def with_own_task(message: JSON, prefix: str) -> JSON:
+    """What a client says, with the server's own id of the task that it is related to.
+
+    Args:
+        message: The client's answer to a question, or the parameters of a notification; not changed.
+        prefix: What the public ids of the server's tasks begin with; empty where they are its own.
+    """
+    told = message.get("_meta")
+    related = told.get(RELATED_TASK_KEY) if is_object(told) else None
+    identifier = related.get(TASK_ID) if is_object(related) else None
+    if not (prefix and is_object(told) and is_object(related) and isinstance(identifier, str)):
+        return message
+    own = {**related, TASK_ID: identifier.removeprefix(prefix)}
+    return {**message, "_meta": {**told, RELATED_TASK_KEY: own}}
+
+
+def made_task(result: JSON) -> str | None:
+    """The id of the task that a result says was made; `None` if it is another result."""
+    task = result.get("task")
+    identifier = task.get(TASK_ID) if is_object(task) else None
+    return identifier if isinstance(identifier, str) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 from unicodedata import category, normalize
 
 from msgspec import Struct
@@ -45,6 +46,12 @@ _UNSAFE_RUN = re.compile(r"[^A-Za-z0-9_-]+")
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_SOURCE_NAMES = re.compile(r"[^a-z0-9_.-]+")
+
+_EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
+"""What early editions of an editor have behind its name."""
+
+_VIA: Final = " (via "
+"""What mcp-remote appends to the name of the client that it speaks for, before its own."""
 
 
 def is_source_name(name: str) -> bool:
@@ -221,3 +228,10 @@ def _hashed_prefix(source: str, prefix: str = "server") -> str:
 def _ending_in_hash(name: str, identity: str, most: int = MAX_NAME) -> str:
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: most - _HASH - 1]}_{digest}"
+
+
+def known_name(client: str) -> str:
+    """The name of a client as tables have it: in lower case, without the edition, and without who speaks for it."""
+    name = client.partition(_VIA)[0].strip().casefold()
+    edition = next((edition for edition in _EDITIONS if name.endswith(edition)), "")
+    return name.removesuffix(edition)

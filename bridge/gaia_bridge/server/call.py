@@ -19,8 +19,8 @@ from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import declares_context, question_for
 from gaia_bridge.protocol.messages import encoded, encoded_notification
+from gaia_bridge.protocol.meta import with_own_task, with_public_task
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revision
-from gaia_bridge.protocol.task_ids import with_own_task, with_public_task
 from gaia_bridge.protocol.vocabulary import (
     LOG_MESSAGE,
     answer_problem,

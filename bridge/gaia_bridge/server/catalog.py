@@ -22,6 +22,7 @@ from gaia_bridge.contract import ChangeListener, ClientRequest, Introducible, So
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
+from gaia_bridge.protocol.meta import with_public_task
 from gaia_bridge.protocol.names import (
     MAX_NAME,
     SERVER_NAME_RULE,
@@ -33,7 +34,6 @@ from gaia_bridge.protocol.names import (
     source_prefix,
     source_prefixes,
 )
-from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris

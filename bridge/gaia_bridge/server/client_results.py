@@ -22,8 +22,7 @@ from gaia_bridge.calls.results.client_shortening import ClientCut, Shortened, sh
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME, KeptResults
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.protocol.client_names import known_name
-from gaia_bridge.protocol.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names, known_name
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits

@@ -14,7 +14,7 @@ import anyio
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
-from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.protocol.names import known_name
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
 from gaia_bridge.server.call import Call

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.protocol.names import known_name
 
 
 class KnownClient(Struct, frozen=True):

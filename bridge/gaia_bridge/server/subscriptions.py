@@ -25,7 +25,7 @@ from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import has_notification
 from gaia_bridge.protocol.messages import encoded_notification
-from gaia_bridge.protocol.task_ids import TASK_ID, TASK_STATUS
+from gaia_bridge.protocol.meta import TASK_ID, TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog

@@ -30,15 +30,16 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
-from gaia_bridge.server.http.departures import DISCONNECT, Departure
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for, error_body
 from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
 from gaia_bridge.server.http.request_heads import (
     BODY_ARRIVED,
+    DISCONNECT,
     HEAD_END,
     SAME_HEAD,
     WHOLE_BODY,
+    Departure,
     KnownHead,
     fields_problem,
     head_problem,

@@ -14,8 +14,7 @@ from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, encoded_error, error_bytes
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Answer
-from gaia_bridge.server.http.departures import DISCONNECT
-from gaia_bridge.server.http.request_heads import SAME_HEAD
+from gaia_bridge.server.http.request_heads import DISCONNECT, SAME_HEAD
 from gaia_bridge.server.transports.event_stream import EventStream
 
 Headers = list[tuple[bytes, bytes]]

@@ -40,9 +40,9 @@ from gaia_bridge.protocol.meta import (
     PROGRESS_TOKEN_KEY,
     PROTOCOL_VERSION_KEY,
     SERVER_INFO_KEY,
+    TASK_STATUS,
     forwarded_meta,
 )
-from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
     ELICITATION_COMPLETE,

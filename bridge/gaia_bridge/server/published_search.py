@@ -18,17 +18,16 @@ from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
-from gaia_bridge.protocol.client_names import known_name
 from gaia_bridge.protocol.meta import is_model_visible
-from gaia_bridge.protocol.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names, known_name
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import tool_limit
-from gaia_bridge.server.tool_search.ranking import ToolRanking
-from gaia_bridge.server.tool_search.search import (
+from gaia_bridge.server.tool_search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     Found,
     SearchError,
+    ToolRanking,
     found,
     is_destructive,
     nothing_found,

@@ -25,7 +25,7 @@ VS_CODE: dict[str, Any] = {"name": "Visual Studio Code", "version": "1.138.0"}
 ALWAYS = Settings(tool_search=ToolSearchPolicy.ALWAYS)
 NEVER = Settings(tool_search=ToolSearchPolicy.NEVER)
 OURS = ["tool_search", "call_tool"]
-LOGGER = "gaia_bridge.server.tool_search.published_search"
+LOGGER = "gaia_bridge.server.published_search"
 
 
 def say(name: str, given: JSON) -> JSON:
