@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gaia_bridge.version import import_member
+
 if TYPE_CHECKING:
     from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
     from gaia_bridge.middleware.result_cache import ResultCache
@@ -28,6 +30,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from gaia_bridge.runtime.lazy_members import import_member
-
     return import_member(__name__, __all__, _PLACES, name)
