@@ -44,9 +44,8 @@ LAYERS = {
     "gaia_bridge.protocol": 1,
     "gaia_bridge.runtime.descriptors": 1,
     "gaia_bridge.runtime.event_loops": 1,
-    "gaia_bridge.runtime.exception_groups": 1,
+    "gaia_bridge.runtime.exceptions": 1,
     "gaia_bridge.runtime.forking": 1,
-    "gaia_bridge.runtime.lazy_members": 1,
     "gaia_bridge.runtime.peer_credentials": 1,
     "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.settings": 1,
@@ -168,6 +167,18 @@ ROOMS = 12
 FILES = 25
 """Modules directly in one folder of `gaia_bridge`, at most."""
 
+CORE_FILES = 310
+"""Files of `gaia_bridge`, at most."""
+
+CRUMB = 60
+"""Lines from which on a module may have a single reader; a smaller one is part of its reader."""
+
+WHOLE = tuple(
+    f"gaia_bridge.{room}"
+    for room in "calls client json_schema middleware protocol runtime server settings text".split()
+)
+"""Where that holds."""
+
 CHAIN = 10
 """Rooms of `gaia_bridge` that import one another in a row, at most."""
 
@@ -200,7 +211,7 @@ OWNERS = {
     "docstring_parser": ("gaia_bridge.sources.functions.typed_function",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
-    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
+    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search"),
     "mcp": (
         "gaia_bridge.bridge.*",
         "gaia_bridge.bridge.chaining.sdk_transport",
@@ -213,7 +224,7 @@ OWNERS = {
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.sources.upstream.relayed_request", "gaia_bridge.server.tracing"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.relayed_request", "gaia_bridge.server.call_log"),
     "pydantic": (
         "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",
@@ -224,7 +235,7 @@ OWNERS = {
     ),
     "pytest": ("gaia_bridge.bridge.testing.plugin",),
     "rich": ("gaia.agents.base.console", "gaia_bridge_cli.servers.common"),
-    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.server.tool_search.ranking"),
+    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.server.tool_search"),
     "sse_starlette": (
         "gaia_bridge_doors.openai_api.turn_endpoint",
         "gaia_bridge.server.transports.http_exchange",
@@ -510,6 +521,23 @@ def undeclared(modules: Iterable[Module], dependencies: Iterable[str]) -> list[s
     return found
 
 
+def crumbs(modules: Iterable[Module]) -> list[str]:
+    """Small modules that one other module imports, and loads whenever it is loaded itself."""
+    given = tuple(modules)
+    readers: dict[str, set[str]] = {module.name: set() for module in given}
+    for item in imports(given):
+        readers.get(item.target, set()).add(item.importer)
+    packages = {module.name for module in given if module.is_package}
+    at_load = {(item.importer, item.target) for item in imports_at_load(given)}
+    return [
+        f"{module.name} is used by {reader} alone"
+        for module in given
+        if not module.is_package and module.source.count("\n") < CRUMB and len(readers[module.name]) == 1
+        for reader in readers[module.name] - packages
+        if (reader, module.name) in at_load
+    ]
+
+
 def too_long(modules: Iterable[Module]) -> list[str]:
     found: list[str] = []
     for module in modules:
@@ -656,6 +684,25 @@ def test_a_module_beside_the_packages_is_counted() -> None:
 
 def test_every_imported_library_is_declared() -> None:
     assert undeclared(our_modules(), declared_dependencies()) == []
+
+
+def test_a_small_module_that_one_other_uses_is_part_of_it() -> None:
+    found = [crumb for crumb in crumbs(our_modules()) if any(within(crumb.split()[0], room) for room in WHOLE)]
+    assert found == []
+
+
+def test_a_small_module_with_one_user_is_found() -> None:
+    small, line = Module("gaia_bridge.a.small", ""), "from gaia_bridge.a.small import x"
+    reader = Module("gaia_bridge.a.reader", line)
+    assert crumbs([small, reader]) == ["gaia_bridge.a.small is used by gaia_bridge.a.reader alone"]
+    assert crumbs([small, Module("gaia_bridge.a.reader", f"def late():\n    {line}")]) == []
+    assert crumbs([small, reader, Module("gaia_bridge.a.other", line)]) == []
+    assert crumbs([Module("gaia_bridge.a.small", "\n" * CRUMB), reader]) == []
+    assert crumbs([small, Module("gaia_bridge.a", line, is_package=True)]) == []
+
+
+def test_the_core_has_few_files() -> None:
+    assert len([module for module in our_modules() if package_of(module.name) == "gaia_bridge"]) <= CORE_FILES
 
 
 def test_modules_stay_short() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gaia_bridge.version import __version__
+from gaia_bridge.version import __version__, import_member
 
 TYPE_CHECKING = False  # as type checkers know it; `typing` would double the time until Ctrl-C is under control
 if TYPE_CHECKING:
@@ -51,6 +51,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from gaia_bridge.runtime.lazy_members import import_member
-
     return import_member(__name__, __all__, _PLACES, name)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gaia_bridge.version import import_member
+
 if TYPE_CHECKING:
     from gaia_bridge.bridge.testing.doubles import FakeModel, FakeUser
     from gaia_bridge.bridge.testing.recording_client import RecordingClient, connected
@@ -18,6 +20,4 @@ _PLACES = ("gaia_bridge.bridge.testing.doubles", "gaia_bridge.bridge.testing.rec
 
 
 def __getattr__(name: str) -> object:
-    from gaia_bridge.runtime.lazy_members import import_member
-
     return import_member(__name__, __all__, _PLACES, name)

@@ -12,7 +12,7 @@ import click
 
 from gaia_bridge.config.approvals import approvals_needed
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gaia_bridge.version import import_member
+
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from gaia.llm.limits import ModelLimits
@@ -26,6 +28,4 @@ _PLACES = ("gaia_bridge.errors", "gaia_bridge.chat_types", "gaia.llm.limits", "g
 
 
 def __getattr__(name: str) -> object:
-    from gaia_bridge.runtime.lazy_members import import_member
-
     return import_member(__name__, __all__, _PLACES, name)

@@ -18,13 +18,13 @@ from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware
 from gaia_bridge.bridge.making import SourceMaker, added_in_order
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.bridge.served import ServedBridge, expect_open
-from gaia_bridge.calls.loop_guard.bridge_hops import new_id
+from gaia_bridge.calls.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.contract import Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
 from gaia_bridge.model import LeftOut, NamingPolicy, OpenApiServerSpec, ServerOptions, ServerSpec
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher

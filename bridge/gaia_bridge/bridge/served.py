@@ -21,7 +21,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.server.http.error_bodies import body_for
-from gaia_bridge.server.http.mount import at_root
+from gaia_bridge.server.http.proxies import at_root
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.composition.composed import innermost
@@ -165,7 +165,7 @@ class ServedBridge(ABC):
             ListenError: The address cannot be listened on, or must not.
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
-        from gaia_bridge.server.http.serving import serve_until_cancelled
+        from gaia_bridge.server.http.listener import serve_until_cancelled
 
         expect_open(self._is_open)
         limits, leave = self.settings.http, self.close_streams

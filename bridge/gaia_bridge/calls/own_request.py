@@ -14,11 +14,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def nobody_to_ask(method: str) -> ClientCapabilityError:
-    """The error of a question that nobody can be asked.
-
-    Args:
-        method: Of the question.
-    """
+    """The error of a question that nobody can be asked."""
     from gaia_bridge.protocol.vocabulary import CAPABILITY_OF  # which an agent alone does not need
 
     return ClientCapabilityError({CAPABILITY_OF.get(method, method): {}})

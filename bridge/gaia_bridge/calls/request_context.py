@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.content import form_params, sampling_request
 from gaia_bridge.contract import ClientRequest

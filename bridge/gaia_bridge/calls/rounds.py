@@ -40,10 +40,8 @@ async def play_rounds(method: str, result: JSON, again: Again, answer: Answer, *
     """Answer what a result asks, and make the request again, until there is a result that asks for nothing.
 
     Args:
-        method: The request, for errors.
         result: Its first result.
         again: Makes it again.
-        answer: Answers the questions of one round.
         rounds: How many there may be.
         questions: How many there may be in one.
 

@@ -17,8 +17,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.calls.bridge_hops import is_loop
 from gaia_bridge.calls.deadlines import Deadline
-from gaia_bridge.calls.loop_guard.bridge_hops import is_loop
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import (
     AuthorizationError,
@@ -65,7 +65,6 @@ class _RefusedError(UpstreamError):
     """The server wants nothing to do with this era.
 
     Args:
-        problem: What it did.
         code: The JSON-RPC error that it answered with, if it was one.
     """
 

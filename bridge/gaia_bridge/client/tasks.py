@@ -31,7 +31,6 @@ class Tasks:
 
     Args:
         peer: Sends requests and receives messages on the link.
-        capabilities: What the server declared.
         limits: How often it is asked, and how long it may take to answer.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gaia_bridge.version import import_member
+
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from gaia_bridge.config.entries import ParsedEntry, entry_of, parse_entry
@@ -29,6 +31,4 @@ _PLACES = (
 
 
 def __getattr__(name: str) -> object:
-    from gaia_bridge.runtime.lazy_members import import_member
-
     return import_member(__name__, __all__, _PLACES, name)

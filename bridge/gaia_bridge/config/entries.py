@@ -48,9 +48,9 @@ from gaia_bridge.model import (
     StdioServerSpec,
     repr_without,
 )
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.protocol.names import SERVER_NAME_RULE, is_server_name, is_source_name
 from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 _BLANK: Final = re.compile(r"\s")
 

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, quote, unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 OF_ENTRY: Final = "'proxy' in its entry"
 """What names the proxy of one server."""

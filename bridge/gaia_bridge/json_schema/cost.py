@@ -117,8 +117,6 @@ def reach(part: Any, leads: References, known: dict[int, int]) -> int:
     """How many schemas a part stands for. One that leads back to itself counts as one where it does.
 
     Args:
-        part: A schema, or a part of one.
-        leads: Where its references lead.
         known: What is known of parts already, by their identity.
 
     Raises:
@@ -136,11 +134,7 @@ def reach(part: Any, leads: References, known: dict[int, int]) -> int:
 
 
 class SchemaCost:
-    """What one schema costs.
-
-    Args:
-        schema: A JSON Schema that compiles.
-    """
+    """What one schema costs."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -233,7 +227,6 @@ class SchemaCost:
         """Whether to find every error of a value takes no longer than others can wait.
 
         Args:
-            value: Any JSON value.
             part: What it is held against, if not against the whole schema.
         """
         if not _weighs_less(value, _MAX_WEIGHT):

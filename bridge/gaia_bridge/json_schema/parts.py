@@ -47,7 +47,6 @@ class SchemaError(ValueError):
     """A schema that cannot be compiled: not a schema, an unknown dialect, or a reference that leads nowhere.
 
     Args:
-        problem: Why.
         path: Where in the schema, if one keyword is at fault.
     """
 

@@ -59,7 +59,6 @@ class PlainSchema:
         """A schema that is a plain one, and so compiles; `None` if it is not, or might not.
 
         Args:
-            schema: A JSON Schema.
             levels: How deeply it may be nested.
         """
         if not is_object(schema) or levels == 0:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol.meta import forwarded_meta

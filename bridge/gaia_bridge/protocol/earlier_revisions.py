@@ -37,7 +37,6 @@ def question_for(revision: str, method: str, params: JSON) -> JSON:
     """A question as clients of a revision can be asked it.
 
     Args:
-        revision: What the client speaks.
         method: `elicitation/create`, `roots/list` or `sampling/createMessage`.
         params: The parameters, as they are asked in the newest revision of the handshake; not changed.
 
@@ -57,8 +56,6 @@ def answer_for(revision: str, method: str, answer: JSON) -> JSON:
     """An answer to a question as servers of a revision can be given it: of a model, one block.
 
     Args:
-        revision: What the server speaks.
-        method: What it asked.
         answer: The answer, as the client gave it; not changed.
 
     Raises:

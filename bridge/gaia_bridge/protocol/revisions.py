@@ -57,7 +57,6 @@ class Revision:
         """Translate a received message of this revision to 2026-07-28.
 
         Args:
-            message: A request, a notification or a response.
             method: Its method; for a response, the method of its request in 2026-07-28.
         """
         del method
@@ -67,7 +66,6 @@ class Revision:
         """Translate a message of 2026-07-28 to this revision, to be sent.
 
         Args:
-            message: A request, a notification or a response.
             method: Its method in 2026-07-28; for a response, the method of its request.
         """
         del method

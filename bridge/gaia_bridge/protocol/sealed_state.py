@@ -54,9 +54,7 @@ class StateSeal:
         """The `requestState` that a client is given.
 
         Args:
-            state: The state to encrypt.
             method: The method of the request whose result asks for input.
-            params: The parameters of that request.
         """
         nonce = os.urandom(_NONCE)
         content = json.dumps({"until": self._clock() + self._lifetime, "state": state}).encode()
@@ -68,8 +66,6 @@ class StateSeal:
 
         Args:
             sealed: The `requestState`.
-            method: The method of the client's request.
-            params: The parameters of that request.
 
         Raises:
             ProtocolError: Created elsewhere, or for another request, or has expired; the error does not say which.

@@ -95,8 +95,6 @@ def children(
     """What is in a directory, as `resources/directory/read` lists it.
 
     Args:
-        uri: The directory.
-        entries: All skills, whose files are known.
         resources: All resources that are listed: how those are described that are among them.
         kind_of: The MIME type that a file has by its name, if that says something.
 
@@ -144,11 +142,7 @@ def name_problem(name: object) -> str | None:
 
 
 def frontmatter_problem(frontmatter: Mapping[str, Any]) -> str | None:
-    """Why the frontmatter of a skill is not what the Agent Skills specification wants, or `None` if it is.
-
-    Args:
-        frontmatter: The frontmatter, as JSON.
-    """
+    """Why the frontmatter of a skill is not what the Agent Skills specification wants, or `None` if it is."""
     if (problem := name_problem(frontmatter.get("name"))) is not None:
         return problem
     for field, most in (("description", _DESCRIPTION_LENGTH), ("compatibility", _COMPATIBILITY_LENGTH)):

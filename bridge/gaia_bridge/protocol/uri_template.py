@@ -39,9 +39,6 @@ class _Step(NamedTuple):
 class UriTemplate:
     """A parsed URI template.
 
-    Args:
-        text: The template.
-
     Raises:
         UriTemplateError: The text is not a URI template, or has too many expressions.
     """
@@ -92,9 +89,6 @@ class UriTemplate:
 
     def variables(self, uri: str) -> dict[str, str | list[str]] | None:
         """What the variables are in a URI, decoded; `None` if it does not match.
-
-        Args:
-            uri: The URI.
 
         Returns:
             The variables that it has; a list for one that is exploded (`{names*}`).

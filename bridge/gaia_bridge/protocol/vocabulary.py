@@ -53,7 +53,6 @@ def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
     """Whether a server says that it has definitions of a kind.
 
     Args:
-        capabilities: What it declares.
         kind: A key of `LIST_FIELDS`.
     """
     return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
@@ -73,12 +72,7 @@ def server_info(info: ServerInfo) -> JSON:
 
 
 def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:
-    """Why the `Implementation` object of a server is invalid, or `None` if it is valid.
-
-    Args:
-        info: The fields that are known here.
-        more: Other fields that the server sent.
-    """
+    """Why the `Implementation` object of a server is invalid, or `None` if it is valid."""
     return first_problem(IMPLEMENTATION, {**(more or {}), **server_info(info)})
 
 

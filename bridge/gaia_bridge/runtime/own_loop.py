@@ -45,7 +45,6 @@ class OwnLoop:
         """Await something on the loop, and wait for it in the calling thread.
 
         Args:
-            awaitable: What.
             seconds: How long; then it is cancelled.
             farewell: Seconds that it is given to end then.
 

@@ -18,9 +18,6 @@ def on_unload(forget: Forgets) -> None:
 def unload(modules: Collection[str]) -> Callable[[Collection[str]], None]:
     """Have everybody forget what these modules had defined.
 
-    Args:
-        modules: Their names.
-
     Returns:
         What undoes it for the modules that it is called with, which could not be imported anew.
     """

@@ -41,8 +41,6 @@ class MiddlewareChain:
     Args:
         middleware: The outermost first.
         endpoint: The name of the source whose endpoint it is; empty for that of everything.
-        catalog: What is published there.
-        limits: Of questions that hooks put to clients.
     """
 
     def __init__(self, middleware: Sequence[Middleware], endpoint: str, catalog: Catalog, limits: AgentLimits) -> None:

@@ -36,7 +36,6 @@ class Pager:
         """One page, and the cursor of the next, if there is one.
 
         Args:
-            items: The whole list.
             cursor: Where the page begins, as an earlier page said; at the start if `None`. It stays valid when the
                 list changes; clients are told of that and list again.
 
@@ -70,11 +69,9 @@ async def page_of_server(
     """A page of a server's list as the server cuts it, with what the server says of it. What was not read is asked for.
 
     Args:
-        server: The server.
         kind: A key of `LIST_FIELDS`.
         cursor: Where the page begins; at the start if `None`.
         definitions: The whole list, as the client is shown it.
-        request: The client's request.
 
     Raises:
         ProtocolError: The server has no such list, or no such page.

@@ -30,8 +30,6 @@ async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _R
     """Ask until there is a result that asks for nothing; clients of 2026-07-28 play rounds by themselves.
 
     Args:
-        ask: Asks the source.
-        call: The client's request.
         limits: How many rounds there may be, of how many questions, and how long one may stay open.
 
     Raises:

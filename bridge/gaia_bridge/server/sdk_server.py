@@ -54,11 +54,7 @@ def sdk_server(dispatcher: Dispatcher) -> Server[Any]:
 
 
 class _PublishedServer(Server[Any]):
-    """Introduces itself as a catalog does.
-
-    Args:
-        catalog: What is published.
-    """
+    """Introduces itself as a catalog does."""
 
     def __init__(self, catalog: Catalog) -> None:
         who = catalog.implementation(modern=True)
@@ -96,11 +92,7 @@ class _PublishedServer(Server[Any]):
 
 
 class _Handlers:
-    """Has requests answered by a dispatcher.
-
-    Args:
-        dispatcher: The dispatcher.
-    """
+    """Has requests answered by a dispatcher."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -178,7 +170,6 @@ class _Channel:
     """What is said before an answer, or belongs to none: implements `server.connection.Channel`.
 
     Args:
-        session: The SDK's.
         request_id: The request that it is said on behalf of, if any.
         can_ask: Whether clients are sent requests.
     """

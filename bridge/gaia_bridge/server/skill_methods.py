@@ -42,12 +42,7 @@ _UNKNOWN: Final = frozenset({INVALID_PARAMS, LEGACY_RESOURCE_NOT_FOUND})
 
 
 class SkillMethods:
-    """Skills of a catalog. Parameters were looked at before.
-
-    Args:
-        catalog: What is published.
-        settings: Limits.
-    """
+    """Skills of a catalog. Parameters were looked at before."""
 
     def __init__(self, catalog: Catalog, settings: Settings) -> None:
         self._catalog = catalog
@@ -106,10 +101,6 @@ class SkillMethods:
     async def reader(self, uri: str, call: Call) -> tuple[Source, str]:
         """The source that can read a URI, and what it calls it; also of the `SKILL.md` of a skill that no list has.
 
-        Args:
-            uri: What the client calls it.
-            call: The request.
-
         Raises:
             ResourceNotFoundError: None can.
         """
@@ -124,9 +115,7 @@ class SkillMethods:
         """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
 
         Args:
-            source: Whose skill it is.
             uri: What the source calls its `SKILL.md`.
-            call: The request.
         """
         reading = call.with_params({"uri": uri}, "resources/read")
         result = await brought_to_an_end(partial(source.read_resource, uri), reading, self._settings.agent)

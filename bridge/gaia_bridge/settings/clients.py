@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gaia_bridge.constants import KIB, LEAST_RESULT, MIB
-from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.protocol.names import known_name
 from gaia_bridge.settings.limits import Limits
 
 

@@ -14,12 +14,7 @@ _LONGEST: Final = 16
 
 
 def border_before(text: str, place: int) -> int:
-    """The last place, not behind the one that is wanted, where the text can be cut.
-
-    Args:
-        text: The text.
-        place: Where it is to be cut.
-    """
+    """The last place, not behind the one that is wanted, where the text can be cut."""
     for _ in range(_LONGEST):
         if not _parts(text, place):
             break
@@ -28,12 +23,7 @@ def border_before(text: str, place: int) -> int:
 
 
 def border_after(text: str, place: int) -> int:
-    """The first place, not before the one that is wanted, where the text can be cut.
-
-    Args:
-        text: The text.
-        place: Where it is to be cut.
-    """
+    """The first place, not before the one that is wanted, where the text can be cut."""
     for _ in range(_LONGEST):
         if not _parts(text, place):
             break

@@ -69,7 +69,6 @@ def is_small(value: Any, levels: int = _LEVELS) -> bool:
     """Whether a value is plain JSON, and so little that nothing about it needs to be bounded; "no" may be wrong.
 
     Args:
-        value: Anything.
         levels: Of objects and arrays that may be in one another.
     """
     item: object = value

@@ -9,12 +9,7 @@ _TELLING = 3
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name that is most like another one, whatever the case of letters; `None` if none is.
-
-    Args:
-        name: What somebody wrote.
-        known: The names that there are.
-    """
+    """The name that is most like another one, whatever the case of letters; `None` if none is."""
     import difflib
 
     by_lower = {item.lower(): item for item in known}

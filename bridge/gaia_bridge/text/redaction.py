@@ -146,7 +146,6 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without secrets; see `Redactor`, which is cheaper where there is more than one text.
 
     Args:
-        text: Text of any origin.
         secrets: Values that must not show.
     """
     return Redactor(secrets)(text)

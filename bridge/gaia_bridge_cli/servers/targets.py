@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.protocol.names import is_server_name
 from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.options import bridge_options, bridge_url
 from gaia_bridge_cli.servers.common import complete_server, config_option, configured, usable_spec

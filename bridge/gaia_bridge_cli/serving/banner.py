@@ -14,8 +14,8 @@ from msgspec import Struct
 from gaia_bridge.config import current_folder
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.output import counted
 from gaia_bridge_desk.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text

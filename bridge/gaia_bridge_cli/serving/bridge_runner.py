@@ -27,14 +27,14 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.agent_reloading import AgentReloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.discovery import LoadedAgent
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE
+from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
 from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio
 from gaia_bridge.settings import Settings

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE
+from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.errors import PublishError
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.runtime.peer_credentials import is_of_this_user

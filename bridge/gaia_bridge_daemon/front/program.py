@@ -20,7 +20,7 @@ _UNAVAILABLE = 69
 """As `gaia_bridge_cli.exit_codes` has it, which takes longer to import."""
 
 _LINEAGE = "GAIA_BRIDGE_LINEAGE"
-"""As `gaia_bridge.calls.loop_guard.process_ancestry` has it, which takes longer to import."""
+"""As `gaia_bridge.calls.process_ancestry` has it, which takes longer to import."""
 
 
 class FrontOptions:

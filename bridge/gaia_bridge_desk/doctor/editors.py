@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge.version import __version__
 from gaia_bridge_daemon.front.greeting import is_newer
 from gaia_bridge_daemon.front.program import is_agent

@@ -12,7 +12,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__

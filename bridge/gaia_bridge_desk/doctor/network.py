@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 
 from gaia_bridge.config.proxies import ProxyAddressError, SocksError, proxy_at
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 

@@ -28,7 +28,7 @@ from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, ServerSpec
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
 from gaia_bridge.text.escaping import one_line

@@ -13,8 +13,7 @@ import anyio
 from acp import CLIENT_METHODS
 from msgspec import Struct
 
-from gaia_bridge.calls.editor_access import CommandEnd
-from gaia_bridge.calls.running_tool import RunningTool
+from gaia_bridge.calls.editor_access import CommandEnd, RunningTool
 from gaia_bridge.errors import AnswerError
 from gaia_bridge.runtime.agent_runner import resting
 from gaia_bridge.settings import AcpLimits

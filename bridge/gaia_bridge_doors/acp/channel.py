@@ -11,9 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from gaia_bridge.calls.editor_access import EditorAccess
+from gaia_bridge.calls.editor_access import EditorAccess, RunningTool, running_tool
 from gaia_bridge.calls.own_request import OwnRequest
-from gaia_bridge.calls.running_tool import RunningTool, running_tool
 from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import question_problem

@@ -17,8 +17,8 @@ from acp import CLIENT_METHODS, RequestError
 from acp.schema import ElicitationSchema
 from pydantic import ValidationError
 
+from gaia_bridge.calls.editor_access import RunningTool
 from gaia_bridge.calls.own_request import nobody_to_ask
-from gaia_bridge.calls.running_tool import RunningTool
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object

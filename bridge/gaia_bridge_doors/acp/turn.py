@@ -9,8 +9,8 @@ import anyio
 from acp import RequestError
 from anyio.abc import TaskGroup
 
+from gaia_bridge.calls.editor_access import RunningTool
 from gaia_bridge.calls.request_context import RequestContext, request_scope
-from gaia_bridge.calls.running_tool import RunningTool
 from gaia_bridge.chat_types import ChatRequest, Piece, Plan, Reply, Thought, ToolBegun, ToolEnded
 from gaia_bridge.model import Progress
 from gaia_bridge.text.json_types import JSON

@@ -17,7 +17,7 @@ from gaia_bridge.chat_types import LentTool
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import RequestError
 from gaia_bridge.model import SourceState
-from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.meta import is_model_visible
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher

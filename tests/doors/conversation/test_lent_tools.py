@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from starlette.types import Message
 
 from gaia_bridge import source
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.chat_types import ChatRequest, LentTool, Reply
 from gaia_bridge.contract import ClientRequest

@@ -13,8 +13,8 @@ _TESTS: Final = "tests/bridge/client/oauth/"
 
 TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
-        f"{_OAUTH}public_addresses.py",
-        (f"{_TESTS}test_public_addresses.py",),
+        f"{_OAUTH}fetching.py",
+        (f"{_TESTS}test_fetching.py",),
         ("return parsed.is_global and not parsed.is_multicast", "return parsed.is_global"),
         ("return is_public(str(parsed.ipv4_mapped))", "return True"),
         ("return is_public(str(_low_half(parsed)))", "return True"),

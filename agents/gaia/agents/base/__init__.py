@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gaia_bridge.version import import_member
+
 TYPE_CHECKING = False  # see gaia_bridge
 _PLACES = (
     "gaia_bridge.errors",
@@ -44,6 +46,4 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load what is asked for (PEP 562), so that its modules can be loaded one by one, by those that classes need."""
-    from gaia_bridge.runtime.lazy_members import import_member
-
     return import_member(__name__, __all__, _PLACES, name)

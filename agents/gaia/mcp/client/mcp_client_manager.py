@@ -43,7 +43,7 @@ class MCPClientManager:
         self.config = MCPConfig(agent=owner) if config is None else config
         self.debug = debug
         self.own_id = ""
-        """What requests say they have passed; see `gaia_bridge.calls.loop_guard.bridge_hops`."""
+        """What requests say they have passed; see `gaia_bridge.calls.bridge_hops`."""
         self._clients: dict[str, MCPClient] = {}
         self._connecting: set[str] = set()
         self._failed: dict[str, str] = {}

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import anyio
 
-from gaia_bridge.calls.sent import SentRequests
+from gaia_bridge.calls.in_flight import SentRequests
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import cancellation, is_response
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome, RunsCoroutines

@@ -18,7 +18,7 @@ from gaia_bridge.bridge.contents import Servers
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
 
 _LOOP_RUNS = (

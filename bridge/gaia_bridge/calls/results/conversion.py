@@ -41,7 +41,6 @@ def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
     """Turn what `execute_mcp_tool` returned into a wire `CallToolResult` or `InputRequiredResult`.
 
     Args:
-        value: The returned value.
         limit: Bytes that the result may have.
         structured: Whether values other than dictionaries become structured content too; set where the tool
             declares an output schema.
@@ -95,7 +94,6 @@ def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> 
 
     Args:
         value: Text, bytes, a JSON-serialisable value, or a complete result `{"contents": [...]}`.
-        uri: The URI that was read.
         mime_type: The type that the resource was listed with, if it was.
         limit: Bytes that the result may have.
 
@@ -152,9 +150,7 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
     log, under the reference.
 
     Args:
-        error: What was raised.
         what: What failed, as the peer knows it: `tool 'x'`.
-        reference: Identifies the log entry.
     """
     match error:
         case RequestError() | ValueError() if text := words(error):

@@ -84,7 +84,6 @@ class KeptResults:
 
         Args:
             uri: The link; with `/2` at its end, the second piece.
-            owner: Who reads.
         """
         name, _, number = uri.removeprefix(RESULT_SCHEME).partition("/")
         address = RESULT_SCHEME + name

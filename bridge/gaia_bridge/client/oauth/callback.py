@@ -39,11 +39,7 @@ def callback_url(port: int) -> str:
 
 
 class CallbackServer:
-    """Waits for one answer.
-
-    Args:
-        port: The port that it listens on.
-    """
+    """Waits for one answer."""
 
     def __init__(self, port: int) -> None:
         self.url = callback_url(port)

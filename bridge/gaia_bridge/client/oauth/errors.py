@@ -28,11 +28,7 @@ class LoginRefusedError(AuthorizationError):
 
 
 class LoginRequiredError(AuthorizationError):
-    """Only the user can go on, and nobody may be asked here.
-
-    Args:
-        command: What the user has to run.
-    """
+    """Only the user can go on, and nobody may be asked here."""
 
     def __init__(self, command: str) -> None:
         super().__init__(f"it wants a login; run: {command}")

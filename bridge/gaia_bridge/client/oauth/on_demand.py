@@ -23,8 +23,6 @@ class AuthorizationOnDemand:
     """The authorisation of requests to one server; see `provider.oauth_for`.
 
     Args:
-        spec: The server.
-        limits: Bounds.
         interaction: How the user is asked to log in.
         folder: Where logins are kept; `~/.gaia/oauth`, if not given.
 

@@ -52,7 +52,6 @@ async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) ->
     """The messages in the body: a response, and where the server batches perhaps others.
 
     Args:
-        reply: One of success.
         words: Reads what it says in words.
 
     Raises:

@@ -28,7 +28,6 @@ class ErrorOutput(asyncio.Protocol):
         secrets: Values that it must not show.
         kept: Bytes of the latest lines that are kept.
         on_line: Told every line that is looked at.
-        now: The clock.
     """
 
     def __init__(

@@ -83,7 +83,6 @@ class Guardian:
         """Say how a child is to be ended.
 
         Args:
-            identity: Its mark.
             word: `slow` where it may be downloading, `asked` once it was sent SIGTERM, `quick` when it serves.
         """
         with self._lock:

@@ -53,11 +53,7 @@ class Owner(Protocol):
 
 
 class Response:
-    """The response to one request. Must be read to its end, finished or closed.
-
-    Args:
-        connection: The connection that it arrives on.
-    """
+    """The response to one request. Must be read to its end, finished or closed."""
 
     def __init__(self, connection: Connection) -> None:
         self.status = 0
@@ -175,12 +171,7 @@ class Abortable(asyncio.Protocol):
 
 
 class Connection(Abortable):
-    """One connection. It is closed if the server sends unsolicited data, which would be read as the next response.
-
-    Args:
-        owner: The pool that it belongs to.
-        share: Its share of the loop's time.
-    """
+    """One connection. It is closed if the server sends unsolicited data, which would be read as the next response."""
 
     def __init__(self, owner: Owner, share: Share) -> None:
         self.share = share
@@ -220,7 +211,6 @@ class Connection(Abortable):
         """Send a request.
 
         Args:
-            request: The whole request, encoded.
             patience: Seconds within which the server must receive it.
         """
         response = self._response = Response(self)

@@ -47,7 +47,6 @@ class Garbage:
     Args:
         budget: Lines within the window; more is too much.
         window: Seconds.
-        now: The clock.
         secrets: Takes secrets out of what is shown.
     """
 

@@ -38,7 +38,6 @@ async def _beginning_of(reply: Reply, seconds: float) -> bytes:
     """The first bytes of a body, which can be read again afterwards.
 
     Args:
-        reply: The response.
         seconds: How long is waited for them.
     """
     found = bytearray()
@@ -74,7 +73,6 @@ def words_in(kind: str, body: bytes) -> str:
 
     Args:
         kind: Its content type, without parameters; may be empty.
-        body: The body, or its beginning.
     """
     text = body.decode("utf-8", "replace").removeprefix("\ufeff").strip()
     if kind in ("text/html", "application/xhtml+xml") or _PAGE.match(text):

@@ -17,8 +17,6 @@ class CrossOrigin:
     """What allowed pages of other origins are told.
 
     Args:
-        app: What they call.
-        origins: The allowed ones.
         exposed: Names of response headers that a page may read.
     """
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import AccessPolicy, split_authority
-from gaia_bridge.server.http.mount import MOUNTED_AT
+from gaia_bridge.server.http.proxies import MOUNTED_AT
 from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import valid_json
@@ -63,7 +63,6 @@ async def answer_card(
 
     Args:
         exchange: The request, which the guard has let through.
-        catalog: What the endpoint publishes.
         revisions: The revisions of the modern era that are served.
         prefix: The path that it lives under.
         policy: Who may call, and at which address.
@@ -100,7 +99,6 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     """The card of an endpoint.
 
     Args:
-        catalog: What it publishes.
         revisions: The revisions of the modern era that are served.
         place: Its address, without that of a transport: `http://127.0.0.1:8765/agents/code`.
         asks_token: Whether clients have to bring a token.

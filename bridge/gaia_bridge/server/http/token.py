@@ -66,7 +66,6 @@ def token_proof(token: str, challenge: str, host: str) -> str:
     """What only somebody can answer to a challenge who knows the token, which cannot be read from it.
 
     Args:
-        token: The token.
         challenge: What the asker made up.
         host: The `Host` that was asked: the answer is worth nothing at another address.
     """

@@ -24,8 +24,6 @@ async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], 
     """Have clients bring what is in the file, whenever it changes, until cancelled. One that is removed is made anew.
 
     Args:
-        token: What they bring now.
-        path: The file.
         exchanged: Told another token before clients need it.
     """
     watch = FileWatch(lambda: (path,), _LOOK)  # at the start, where the file was read just now

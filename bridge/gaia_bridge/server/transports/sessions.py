@@ -26,11 +26,7 @@ SESSION_HEADER = "mcp-session-id"
 
 
 class Session:
-    """One session; it is in use in a `with` block.
-
-    Args:
-        limits: How much of it is remembered.
-    """
+    """One session; it is in use in a `with` block."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self.id = uuid4().hex

@@ -73,7 +73,6 @@ async def serve_stdio(
     """Serve until the client closes our input. Everything said before the end is written out.
 
     Args:
-        dispatcher: Answers the client's requests.
         claimed: What `claim_stdio` returned.
         line_bytes: The longest line that is accepted.
         batch: How many messages may come at once.

@@ -29,7 +29,7 @@ from gaia_bridge.errors import ClientCapabilityError, RequestCancelledError, Req
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import missing_capability, question_problem, result_problem
 from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome, resting
-from gaia_bridge.runtime.tracebacks import traceback_of_agent
+from gaia_bridge.runtime.exceptions import traceback_of_agent
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_types import JSON, is_larger, is_small

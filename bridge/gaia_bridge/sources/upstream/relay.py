@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import anyio
 
+from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.parked_calls import Waiting
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
@@ -39,9 +40,9 @@ from gaia_bridge.protocol.meta import (
     PROGRESS_TOKEN_KEY,
     PROTOCOL_VERSION_KEY,
     SERVER_INFO_KEY,
+    TASK_STATUS,
     forwarded_meta,
 )
-from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
     ELICITATION_COMPLETE,
@@ -50,7 +51,6 @@ from gaia_bridge.protocol.vocabulary import (
     missing_capability,
     question_problem,
 )
-from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay, asking_for, check_links, links_of, request_span

@@ -28,7 +28,7 @@ from gaia_bridge.client.transport import (
     UpstreamError,
 )
 from gaia_bridge.client.transport_factory import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.client.transports.foreign import ForeignTransport
+from gaia_bridge.client.transports.json_rpc import ForeignTransport
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.model import (

@@ -18,7 +18,7 @@ from gaia_bridge.text.json_types import JSON
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
 from tests.support.oauth_users import LIMITS, User, auth_of, client_with, problem, seeded, stored
-from tests.support.on_demand import oauth_discovery, oauth_grants, oauth_provider
+from tests.support.on_demand import oauth_grants, oauth_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -214,10 +214,10 @@ async def test_a_server_that_is_not_to_be_logged_in_to_has_no_authorisation(tmp_
 
 
 async def test_the_accepted_authorization_servers_can_be_asked_for(server: AuthServer) -> None:
-    assert await oauth_discovery.advertised_issuers(HttpServerSpec("up", server.url), LIMITS) == (server.issuer,)
+    assert await oauth_grants.advertised_issuers(HttpServerSpec("up", server.url), LIMITS) == (server.issuer,)
     server.http.faults[".well-known"] = lambda exchange: exchange.answer(status=404)
     with pytest.raises(AuthorizationError, match="does not say"):
-        await oauth_discovery.advertised_issuers(HttpServerSpec("up", server.url), LIMITS)
+        await oauth_grants.advertised_issuers(HttpServerSpec("up", server.url), LIMITS)
 
 
 def with_slash(server: AuthServer, where: str) -> None:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from gaia_bridge.client.transport import LaunchError, NotApprovedError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
-from gaia_bridge.runtime import suspension
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 from gaia_bridge.sources.upstream.supervisor import Supervisor
@@ -535,7 +534,7 @@ async def test_after_a_suspension_every_server_is_asked_once_and_not_all_at_the_
 ) -> None:
     servers = [Server() for _ in range(20)]
     asleep = 0.0
-    monkeypatch.setattr(suspension, "clock", lambda: anyio.current_time() + asleep)
+    monkeypatch.setattr("gaia_bridge.sources.upstream.supervisor.clock", lambda: anyio.current_time() + asleep)
     async with AsyncExitStack() as stack:
         supervisors = [await stack.enter_async_context(supervised(server, lazy=False)) for server in servers]
         idle = await stack.enter_async_context(supervised(Server(), at_once=False))
@@ -554,7 +553,7 @@ async def test_after_a_suspension_every_server_is_asked_once_and_not_all_at_the_
 @pytest.mark.requirement("F-123")
 async def test_a_server_that_did_not_survive_a_suspension_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     asleep = 0.0
-    monkeypatch.setattr(suspension, "clock", lambda: anyio.current_time() + asleep)
+    monkeypatch.setattr("gaia_bridge.sources.upstream.supervisor.clock", lambda: anyio.current_time() + asleep)
     async with supervised(server := Server(), lazy=False) as supervisor:
         server.connections[0].ping_error = UpstreamError("did not answer ping within 15 s")
         asleep = 60.0

@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.loop_guard.bridge_hops import came_through
+from gaia_bridge.calls.bridge_hops import came_through
 from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder

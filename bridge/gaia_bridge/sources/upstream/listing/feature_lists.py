@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.loop_guard.bridge_hops import came_through
+from gaia_bridge.calls.bridge_hops import came_through
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.json_schema.validation import reference_problem, shape_problem

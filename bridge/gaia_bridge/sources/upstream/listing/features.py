@@ -27,7 +27,7 @@ from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.config import fingerprint
 from gaia_bridge.contract import ChangeListener
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.json_schema.output_schemas import OutputSchemas
+from gaia_bridge.json_schema.validation import OutputSchemas
 from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import forwarded_meta
