@@ -167,17 +167,11 @@ ROOMS = 12
 FILES = 25
 """Modules directly in one folder of `gaia_bridge`, at most."""
 
-CORE_FILES = 310
-"""Files of `gaia_bridge`, at most."""
+FILES = 450
+"""Of all packages in `bridge/`, at most."""
 
 CRUMB = 60
 """Lines from which on a module may have a single reader; a smaller one is part of its reader."""
-
-WHOLE = tuple(
-    f"gaia_bridge.{room}"
-    for room in "calls client json_schema middleware protocol runtime server settings text".split()
-)
-"""Where that holds."""
 
 CHAIN = 10
 """Rooms of `gaia_bridge` that import one another in a row, at most."""
@@ -687,8 +681,8 @@ def test_every_imported_library_is_declared() -> None:
 
 
 def test_a_small_module_that_one_other_uses_is_part_of_it() -> None:
-    found = [crumb for crumb in crumbs(our_modules()) if any(within(crumb.split()[0], room) for room in WHOLE)]
-    assert found == []
+    of_agents_or_documented = ("gaia.", "gaia_bridge.cli ")
+    assert [crumb for crumb in crumbs(our_modules()) if not crumb.startswith(of_agents_or_documented)] == []
 
 
 def test_a_small_module_with_one_user_is_found() -> None:
@@ -701,8 +695,8 @@ def test_a_small_module_with_one_user_is_found() -> None:
     assert crumbs([small, Module("gaia_bridge.a", line, is_package=True)]) == []
 
 
-def test_the_core_has_few_files() -> None:
-    assert len([module for module in our_modules() if package_of(module.name) == "gaia_bridge"]) <= CORE_FILES
+def test_the_bridge_has_few_files() -> None:
+    assert len([module for module in our_modules() if module.name.startswith("gaia_bridge")]) <= FILES
 
 
 def test_modules_stay_short() -> None:

@@ -12,7 +12,7 @@ _UPSTREAM: Final = "tests/bridge/sources/upstream/"
 
 TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
-        "bridge/gaia_bridge_doors/acp/servers.py",
+        "bridge/gaia_bridge_doors/acp/session.py",
         ("tests/doors/acp/test_two_conversations.py",),
         ("ServerOptions(is_of_one_client=True)", "ServerOptions()"),
     ),
