@@ -308,7 +308,7 @@ def editors_page() -> str:
     page = _with_table(page, "## Editors\n\n", ("EDITOR", "is", "for all folders", "`--workspace`"), files)
     return _with_table(
         page,
-        "says what is left to do in the editor:\n\n",
+        "The command shows the last step in the editor:\n\n",
         ("editor", "then"),
         [(each.title, each.then) for each in EDITORS],
     )
@@ -323,8 +323,9 @@ def _files_of(editor: Editor, scope: Scope) -> str:
 
 
 def _with_table(page: str, before: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A page with another table behind some words."""
-    beginning, _, rest = page.partition(before)
+    """Return a page with another table behind some words, which have to be there."""
+    beginning, words, rest = page.partition(before)
+    assert words, f"the page does not say {before!r}"
     after = rest.partition("\n\n")[2]
     return f"{beginning}{before}{_table(head, rows)}\n{after}"
 
