@@ -38,6 +38,8 @@ CALLS: Final = 300
 WARM: Final = 50
 ALLOWED: Final = 1.25
 """How much more than its budget a call may cost."""
+ROUNDS: Final = 2
+"""The cheaper one counts: on a busy machine, timers and late imports fall into one."""
 HOST: Final = "127.0.0.1"
 
 
@@ -137,10 +139,13 @@ async def cost_of(way: str, called: str, era: str) -> Cost:
 
                 await anyio.to_thread.run_sync(client.greet)
                 await anyio.to_thread.run_sync(call, WARM)
-                counter = Counter()
-                counter.start()
-                await anyio.to_thread.run_sync(call, CALLS)
-                return counter.stop(CALLS)
+                costs: list[Cost] = []
+                for _ in range(ROUNDS):
+                    counter = Counter()
+                    counter.start()
+                    await anyio.to_thread.run_sync(call, CALLS)
+                    costs.append(counter.stop(CALLS))
+                return min(costs)
 
 
 def main() -> None:

@@ -240,7 +240,8 @@ class StdioLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """The child wrote something to its standard output."""
-        self._begin_start()
+        if self.child.may_download:
+            self._begin_start()
         if self._reason is not None:
             return  # read on, so that the child does not block while it ends, and forget it
         if len(data) <= _UNTIMED:

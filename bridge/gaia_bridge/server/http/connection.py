@@ -255,7 +255,8 @@ class Connection(HttpToolsProtocol):
             if self._body_wait is None and known.length <= _WHOLE_BYTES and not self._is_impatient:
                 self._body_wait = self.loop.call_later(self._limits.body_patience, self._read_impatiently)
             return False
-        self._end_body_wait()
+        if self._body_wait is not None:
+            self._end_body_wait()
         self._held, self._searched = held[end:], 0
         self.scope = {**known.scope, "headers": [*known.scope["headers"]], "state": self.app_state.copy()}
         cycle = self._start("1.1", known.found)

@@ -7,6 +7,7 @@ outlives the question.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
@@ -53,7 +54,7 @@ class PastCalls:
         """Remember a call that was answered, and the task that it made."""
         principal = relay.request.principal
         self._answered.pop(principal, None)
-        self._answered[principal] = anyio.current_time() + self._limits.answered_grace
+        self._answered[principal] = asyncio.get_running_loop().time() + self._limits.answered_grace
         if len(self._answered) > 2:
             del self._answered[next(iter(self._answered))]
         if "task" in result and (task := made_task(result)) is not None:
