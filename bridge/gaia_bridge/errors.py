@@ -1,18 +1,18 @@
-"""Every error the bridge raises, shaped by what the one who catches it can do.
+"""Every error the bridge raises, one class for each way in which its catcher can react.
 
     BridgeError
     ├── ConfigError              a configuration file or option: fix the named place
     ├── AgentLoadError           an agent that could not be found or built: fix the reference or the class
     ├── PublishError             a name that is taken or not allowed: choose another
     ├── ListenError              an address that cannot be served: choose another, or allow it explicitly
-    ├── ServerUnavailableError   a configured server that cannot be reached: see what it says, or mend its entry
+    ├── ServerUnavailableError   a configured server that cannot be reached: read its message, or repair its entry
     └── RequestError             one request failed; the connection and everything else go on
         ├── ToolError            anticipated by the agent: its text is meant for the model
         ├── ProtocolError        becomes a JSON-RPC error with the code and data given
         │   ├── ResourceNotFoundError
         │   └── ClientCapabilityError
         ├── BusyError            all threads of an agent are busy and its queue is full: try again
-        ├── ModelError           the language model gave no usable answer: start or set what it says
+        ├── ModelError           the language model gave no usable answer: do what the message says
         │   ├── ModelUnreachableError   ModelNotFoundError   ModelCredentialsError
         │   └── ModelBusyError   ContextOverflowError
         ├── SessionLimitError    the limit of chat sessions is reached: end some
@@ -51,7 +51,7 @@ class ConfigError(BridgeError):
 
     Args:
         place: The file, option or key, as the user would name it.
-        problem: What came and what was expected.
+        problem: The value that came and the values that were expected.
         hint: What to do about it.
     """
 
@@ -66,8 +66,8 @@ class AgentLoadError(BridgeError):
     """An agent reference that leads to no publishable agent.
 
     Args:
-        reference: What the user wrote, such as `module:Class`.
-        problem: Why it leads nowhere.
+        reference: The reference that the user wrote, such as `module:Class`.
+        problem: Why the reference leads nowhere.
         hint: What to do about it.
     """
 
@@ -103,7 +103,7 @@ class ServerUnavailableError(BridgeError):
     Args:
         name: The server.
         problem: What went wrong.
-        kind: What people call it: `server` or `agent`.
+        kind: The word for it in messages: `server` or `agent`.
     """
 
     def __init__(self, name: str, problem: str, kind: str = "server") -> None:
@@ -144,7 +144,7 @@ class ResourceNotFoundError(ProtocolError):
         uri: The URI.
         message: The message of the server or agent that looked for it; empty for a message of our own.
         data: The `data` of its error.
-        said: What a server said that its client understands as it is.
+        said: The error of a server that its client understands unchanged.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class AnswerError(RequestError):
         self.refusal = refusal
 
     def for_server(self) -> ProtocolError:
-        """The error for the server that asked: the client's own, if it sent one."""
+        """Return the error for the server that asked: the client's own, if it sent one."""
         return self.refusal or ProtocolError(INTERNAL_ERROR, str(self))
 
 

@@ -129,7 +129,7 @@ class ParkedCalls(Generic[W]):
         """Handles of parked work that was ended, each with the reason, for clients that come back later."""
 
     def resumed(self, request: ClientRequest) -> W | None:
-        """The parked work that a request resumes; `None` if the request is a new one.
+        """Return the parked work that a request resumes; `None` if the request is a new one.
 
         Raises:
             ProtocolError: The work that it would resume is gone.
@@ -201,7 +201,7 @@ class ParkedCalls(Generic[W]):
         return None
 
     async def _push(self, question: Question, work: W, request: ClientRequest) -> None:
-        """Ask the client. Ends when it answers, when its time is up, or when the answer is not needed any more."""
+        """Ask the client, until it answers, its time is up, or the answer is not needed any more."""
         self._waiting.add(question.reply, work.cancel)
         try:
             await self._ask(question, request)
@@ -233,7 +233,7 @@ class ParkedCalls(Generic[W]):
         return {"resultType": "input_required", "inputRequests": questions, "requestState": _PARKED + handle}
 
     def _left(self, client: Hashable) -> None:
-        """A client can come back no more."""
+        """Cancel the parked work of a client that cannot come back."""
         for handle in self._of_client.pop(client, ()):
             self._cancel(handle, "the client has left")
 
