@@ -104,7 +104,7 @@ class Thought(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What an agent is going to do: all of it, each time that something of it changes."""
+    """The whole plan of an agent, sent again each time that a part of it changes."""
 
     entries: Sequence[JSON]
     """Each with `content`, `status` (`pending`, `in_progress`, `completed`), `priority` (`high`, `medium`, `low`)."""

@@ -61,7 +61,7 @@ def embedded_blob(uri: str, data: bytes, mime_type: str = "application/octet-str
 
 
 def tool_result(*content: JSON, structured: Mapping[str, Any] | None = None, is_error: bool = False) -> JSON:
-    """A complete tool result: content blocks, optional structured content, and whether it is a failure."""
+    """Return a complete tool result: content blocks, optional structured content, and whether it is a failure."""
     result: JSON = {"content": list(content), "isError": is_error}
     if structured is not None:
         result["structuredContent"] = dict(structured)

@@ -74,7 +74,7 @@ class ListsResourceTemplates(Protocol):
 
 @runtime_checkable
 class ListsSkills(Protocol):
-    """Optional hook: list skills that the agent makes itself. Those in its `skills/` folder are published without it."""
+    """Optional hook: list skills that the agent makes itself. Its `skills/` folder is published without this hook."""
 
     def get_mcp_skills(self) -> list[JSON]:
         """Return entries of SEP-2640: `uri`, `frontmatter`, and `resources`: its files, or "dynamic".
@@ -172,7 +172,7 @@ class ClientRequest(Protocol):
 
     @property
     def principal(self) -> Hashable:
-        """The party that limits and caches count the request for: the session, or the address of a request without one."""
+        """The party that limits and caches count the request for: the session, or the address if there is none."""
         ...
 
     @property
@@ -182,7 +182,7 @@ class ClientRequest(Protocol):
 
     @property
     def is_relayed(self) -> bool:
-        """Whether another bridge or an agent sent the request, so that its session may carry requests of several clients."""
+        """Whether another bridge or an agent sent the request: its session may carry requests of several clients."""
         ...
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
@@ -224,7 +224,7 @@ class ClientRequest(Protocol):
 
     @property
     def log_level(self) -> str | None:
-        """The least severe level of the log messages that the client wants, of `model.LOG_LEVELS`; `None` if it wants none."""
+        """The least severe log messages that the client wants, one of `model.LOG_LEVELS`; `None` for no messages."""
         ...
 
     @property
@@ -353,7 +353,7 @@ class Source(Protocol):
         ...
 
     async def learn(self) -> None:
-        """Wait until the offer of the source is known, or the source has failed. Bounded by the deadlines of the source."""
+        """Wait until the offer of the source is known, or the source has failed. Bounded by the source's deadlines."""
         ...
 
     async def refresh(self) -> None:

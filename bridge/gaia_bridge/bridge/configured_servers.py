@@ -93,7 +93,7 @@ class ConfiguredServers:
 
     @property
     def own_files(self) -> tuple[Path, ...]:
-        """The files that decide what is started: `files`, files filled into launch lines, and programs of these lines."""
+        """The files that decide what is started: `files`, and the programs and references of launch lines."""
         return (*self.files, *self.programs)
 
     @property

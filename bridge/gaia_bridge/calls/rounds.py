@@ -19,7 +19,7 @@ _LONGEST_PAUSE: Final = 0.25
 
 
 class RoundsError(Exception):
-    """The questions of a server never end, or make no sense. The text continues a sentence that begins with its name."""
+    """The questions of a server never end, or make no sense. The text continues a sentence with its name."""
 
 
 class Question(NamedTuple):
