@@ -94,7 +94,7 @@ class CompletesArguments(Protocol):
         Args:
             ref: `{"type": "ref/prompt", "name": ...}` or `{"type": "ref/resource", "uri": ...}`.
             argument: The name of the argument being filled in.
-            value: What the user typed so far.
+            value: The text that the user typed so far.
             context: Arguments that were already filled in.
         """
         ...

@@ -52,7 +52,7 @@ class ConfigError(BridgeError):
     Args:
         place: The file, option or key, as the user would name it.
         problem: The value that came and the values that were expected.
-        hint: What to do about it.
+        hint: The remedy.
     """
 
     def __init__(self, place: str, problem: str, hint: str = "") -> None:
@@ -68,7 +68,7 @@ class AgentLoadError(BridgeError):
     Args:
         reference: The reference that the user wrote, such as `module:Class`.
         problem: Why the reference leads nowhere.
-        hint: What to do about it.
+        hint: The remedy.
     """
 
     def __init__(self, reference: str, problem: str, hint: str = "") -> None:
@@ -102,7 +102,7 @@ class ServerUnavailableError(BridgeError):
 
     Args:
         name: The server.
-        problem: What went wrong.
+        problem: The failure.
         kind: The word for it in messages: `server` or `agent`.
     """
 
@@ -236,8 +236,8 @@ class ModelError(RequestError):
     """A language model gave no usable answer.
 
     Args:
-        problem: What happened, as a sentence.
-        hint: What to start, set or change.
+        problem: The failure, as a sentence.
+        hint: The thing to start, set or change.
     """
 
     def __init__(self, problem: str, hint: str = "") -> None:
@@ -262,9 +262,9 @@ class ModelBusyError(ModelError):
     """The server refuses more requests for now.
 
     Args:
-        problem: What happened, as a sentence.
-        hint: What to do.
-        retry_after: Seconds after which it may be asked again, if it said so.
+        problem: The failure, as a sentence.
+        hint: The remedy.
+        retry_after: Seconds after which the server may be asked again, if it named them.
     """
 
     def __init__(self, problem: str, hint: str = "", retry_after: float | None = None) -> None:

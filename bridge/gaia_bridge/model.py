@@ -74,7 +74,7 @@ class SourceState(Enum):
     BACKOFF = "backoff"
     """Not connected; the bridge tries again after a pause."""
     FAILED = "failed"
-    """Not connected; the bridge tries again only when it is told to."""
+    """Not connected; the bridge tries again only on request."""
     STOPPED = "stopped"
     """Not running because it is not needed now."""
 
@@ -484,7 +484,7 @@ class HttpServerSpec(Struct, frozen=True):
     oauth: OAuthOptions | None = OAuthOptions()
     """The login, if the server asks for one; none at all if `None`."""
     proxy: str | Literal[False] | None = None
-    """The HTTP proxy to the server: `http://USER:PASSWORD@HOST:PORT`; none if `False`; if `None`, the one that
+    """The HTTP proxy to the server: `http://USER:PASSWORD@HOST:PORT`; `false`: none; if `None`, the one that
     `HTTPS_PROXY`, `NO_PROXY` and the like in our environment name. This machine is never reached by one.
     """
 

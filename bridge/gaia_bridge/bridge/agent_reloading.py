@@ -153,8 +153,8 @@ class AgentReloader:
     """Loads agents, now and whenever one of their files changes. To be made before any agent is imported.
 
     Args:
-        references: What is to be published, as `find_agents` takes it.
-        root: What relative references are relative to; the current folder if not given.
+        references: The references to agents to publish, as `find_agents` takes it.
+        root: The folder of relative references; the current folder if not given.
     """
 
     def __init__(self, references: Sequence[str], *, root: Path | None = None) -> None:
@@ -170,7 +170,7 @@ class AgentReloader:
         """Load the agents for the first time. A file that cannot be imported is waited for.
 
         Raises:
-            AgentLoadError: A reference leads to nothing that could be mended, or to a `Bridge`.
+            AgentLoadError: A reference leads to nothing that could be repaired, or to a `Bridge`.
         """
         loaded, failures = self._load()
         if not loaded and failures and not self._places:

@@ -183,7 +183,7 @@ class Bridge(ServedBridge):
         """Publish an agent or a server, as it is or composed.
 
         Args:
-            target: What `add_agent` takes, the entry of a server, or a description that `source` made of either.
+            target: An agent as for `add_agent`, the entry of a server, or a description that `source` made of either.
             name: The path segment and qualifier; that of the description or entry, or derived from the class name, if
                 not given.
 
@@ -266,7 +266,7 @@ class Bridge(ServedBridge):
             name: The path segment and qualifier.
             base_url: Where the API is; as the document says if not given.
             headers: Sent with every request, such as `Authorization`.
-            options: What an entry of the configuration could say beside.
+            options: The other options of an entry of the configuration.
 
         Returns:
             The name it is published under.
@@ -320,7 +320,7 @@ class Bridge(ServedBridge):
         """Publish another agent in the place of one: clients stay connected, and are notified of what differs.
 
         Args:
-            name: What it is published under.
+            name: The name that the agent is published under.
             agent: The other agent, as `add_agent` takes it.
             for_good: Whether nothing else uses the old one: once its calls are over, its `on_mcp_replaced` is
                 called, and an agent with servers of its own lets them go.
@@ -459,7 +459,7 @@ class Bridge(ServedBridge):
 
 
 def _chat_models(settings: Settings) -> Models:
-    """Return the empty list of the models that chat clients can choose."""
+    """Return the collection of models that chat clients can choose; it is still empty."""
     from gaia_bridge_doors.conversation.models import Models
 
     return Models(settings.chats)

@@ -87,8 +87,8 @@ class SourceMaker:
 
         Args:
             target: The target.
-            name: What it is called.
-            offer: What is published of this agent alone.
+            name: Its name.
+            offer: The published tools of this agent alone.
 
         Raises:
             AgentLoadError: The object lacks the methods of an agent.

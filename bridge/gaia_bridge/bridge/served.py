@@ -45,7 +45,7 @@ class MountedBridge:
     """ASGI application: serves a bridge below any path, and opens it where the server runs our lifespan.
 
     Args:
-        app: What the bridge serves.
+        app: The application of the bridge.
         is_open: Whether the bridge is open.
         opened: Opens it.
     """
@@ -118,7 +118,7 @@ class ServedBridge(ABC):
         """Serve everything on standard input and output, until the client closes our input.
 
         Args:
-            claimed: What `claim_stdio()` returned, where it was called before agents were loaded.
+            claimed: The result of `claim_stdio()`, where it was called before agents were loaded.
         """
         expect_open(self._is_open)
         all_of_it, limits = self._endpoints["", ""].dispatcher, self.settings
@@ -155,7 +155,7 @@ class ServedBridge(ABC):
             port: The port; 0 for any free one.
             hosts: Further names that clients use for us, as `host` or `host:port`.
             origins: Pages of other servers that may call us, in full.
-            token: What clients must send as `Authorization: Bearer`.
+            token: The token that clients must send as `Authorization: Bearer`.
             public_url: The address that clients use, where a proxy stands before us: `https://bridge.example`. It needs
                 `token`.
             proxies: Addresses and networks of such proxies, which are believed; any on this machine if there are none.
@@ -187,10 +187,10 @@ class ServedBridge(ABC):
         the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
 
         Args:
-            hosts: What clients call us: `host:port`, `host` for a standard port, `host:*` for every port. All else is
+            hosts: Our names for clients: `host:port`, `host` for a standard port, `host:*` for every port. All else is
                 refused, because that is what DNS rebinding needs.
             origins: Pages of other servers that may call us, in full: `https://tool.example`.
-            token: What clients must send as `Authorization: Bearer`.
+            token: The token that clients must send as `Authorization: Bearer`.
             public_url: The address that clients use, where a proxy stands before the server: `https://bridge.example`.
                 It needs `token`.
             proxies: Addresses and networks of such proxies, which are believed, and `unix` for those that connect by a

@@ -36,7 +36,7 @@ def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
         meta: The request's `_meta`.
 
     Raises:
-        ProtocolError: What it says is no list of ids.
+        ProtocolError: The value under the key is no list of ids.
     """
     if HOPS_META_KEY not in meta:
         return None

@@ -52,7 +52,7 @@ def progress_params(token: object, report: Progress) -> JSON:
     """Return the parameters of a progress notification.
 
     Args:
-        token: What it is about, as the side that made the request says.
+        token: The token from the side that made the request.
     """
     params: JSON = {PROGRESS_TOKEN_KEY: token, "progress": report.progress}
     if report.total is not None:

@@ -99,7 +99,7 @@ class RequestContext:
 
     Args:
         channel: Carries messages to the client.
-        request: What the client sent.
+        request: The request of the client.
         request_state: The state of an earlier `input_required` result of this request, as the agent gave it.
     """
 

@@ -103,7 +103,7 @@ class ResultCache(Middleware):
         changes = self._changes
         result = await call_next(request)
         seconds = self._seconds if request.method == "tools/call" else min(self._seconds, _seconds_of(result))
-        # What changed while it was on its way may not be in it.
+        # A result may lack a change that came while it was on its way.
         may_share = self._per_client or result.get("cacheScope") != "private"
         if seconds > 0 and changes == self._changes and may_share and _is_final(result):
             now = time.monotonic()

@@ -40,7 +40,7 @@ class ResultSize(Middleware):
         preview: Characters of a text that stay, at most.
         seconds: How long what is linked is kept.
         entries: How many links are kept.
-        kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
+        kept_size: Bytes that are kept for them, together. A part that is larger alone stays in its result.
     """
 
     capabilities: ClassVar[Mapping[str, JSON]] = {"resources": {}}
@@ -86,7 +86,7 @@ class _ResultLinks:
     Args:
         seconds: How long what is linked is kept.
         entries: How many links are kept.
-        kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
+        kept_size: Bytes that are kept for them, together. A part that is larger alone stays in its result.
     """
 
     def __init__(self, seconds: float, entries: int, kept_size: int) -> None:

@@ -35,7 +35,7 @@ class RateLimit(Middleware):
         requests: How many.
         seconds: In how much time.
         per_client: Whether each client may have so many; else all of them together.
-        methods: What counts.
+        methods: The methods that count.
 
     Raises:
         ValueError: There would be none at all.

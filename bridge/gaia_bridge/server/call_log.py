@@ -41,6 +41,7 @@ class CallLog:
         wanted = str(call.params.get(NAMED[call.method]))
         info = call.client_info
         client = f"{str(info.get('name', 'unknown'))[:KEPT]}/{str(info.get('version', ''))[:KEPT]}"
+        # The lowest bits of an address are always zero.
         source, number = call.served_by or self._source(call.method, wanted), id(call.connection) >> 4
         leave(CallRecord(client, number, call.method, wanted[:KEPT], source, outcome, seconds, call.size, size))
 

@@ -52,7 +52,7 @@ _Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """A definition as the source has it for clients of 2026-07-28, and for those of the handshake era."""
 
 
-class _Target(Struct, frozen=True, dict=True):
+class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properties
     """The tool or prompt that a public name leads to."""
 
     source: Source
@@ -92,7 +92,7 @@ class _View:
     """Everything that is compiled from the sources' offers at one moment, each part when it is first needed.
 
     Args:
-        sources: What there is, in its order.
+        sources: The sources, in their order.
         known: The targets of earlier views, by kind and public name; updated with those of this one. Unchanged
             targets are not made again.
         warn: Called with each part, and what of it could not be published under its own name.

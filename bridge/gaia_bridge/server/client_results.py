@@ -49,7 +49,7 @@ class ClientResults:
     """The results of one endpoint, as its clients are given them.
 
     Args:
-        settings: What is set, beside what is known; and what is large.
+        settings: The limits of clients that the user has set, and the size of large results.
     """
 
     def __init__(self, catalog: Catalog, settings: Settings) -> None:

@@ -107,6 +107,7 @@ class Connection:
     @property
     def key(self) -> str:
         """A secret of this connection, made when it is first needed, in any thread."""
+        # One step, so that two threads get the same.
         made: str = self.__dict__.setdefault("_key", secrets.token_hex(16))
         return made
 
@@ -189,7 +190,7 @@ class Connection:
         """End the connection, because the client is gone: open questions fail, and its requests are cancelled."""
         self._closed = True
         self.received.cancel_all()
-        if "_sent" in self.__dict__:
+        if "_sent" in self.__dict__:  # else no question was ever asked, and the table is not made for this
             self._sent.fail(ProtocolError(INTERNAL_ERROR, "the client is gone"))
         callbacks, self._when_closed = self._when_closed, []
         for callback in callbacks:

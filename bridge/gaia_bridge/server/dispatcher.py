@@ -176,7 +176,7 @@ class Dispatcher:
         ]
         return [str(call.params[NAMED[call.method]]) for call in calls if NAMED.get(call.method) in call.params]
 
-    # What transports hand over.
+    # The entrances for transports.
 
     def begin(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> asyncio.Task[None]:
         """Work on a request in a task of its own.
@@ -287,7 +287,7 @@ class Dispatcher:
         logger.error("a request failed", exc_info=error)
         return ProtocolError(codes.INTERNAL_ERROR, "Internal error")
 
-    # What a request leads to.
+    # The results of requests.
 
     async def _result(self, call: Call) -> JSON:
         """Return the result of a request, complete for the client's era."""
@@ -409,7 +409,7 @@ class Dispatcher:
         told = result.get("_meta")
         if self._stamp is None:
             self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
-        # What is none of the core may hold anything there.
+        # `_meta` may hold anything in results of other methods than those of the core.
         return {**whole, "_meta": {**self._stamp, **told} if is_object(told) else self._stamp}
 
     def _on_change(self, change: Change) -> None:
@@ -470,7 +470,7 @@ def no_such_task() -> ProtocolError:
 
 
 def _has_tasks(catalog: Catalog, method: str, revision: str) -> bool:
-    """Return whether a client of a revision was told that there are tasks, and its revision has the method."""
+    """Return whether a client of a revision sees that there are tasks, and its revision has the method."""
     if revision in HANDSHAKE_REVISIONS:
         return revision == LATEST_HANDSHAKE and "tasks" in capabilities_of(catalog, modern=False)
     extensions = capabilities_of(catalog, modern=True).get("extensions", {})

@@ -39,5 +39,5 @@ class Endpoint:
         try:
             await self.dispatcher.run(task_status=task_status)
         finally:
-            if "http" in self.__dict__:
+            if "http" in self.__dict__:  # else it was never used, and is not made for this
                 self.http.close()

@@ -111,5 +111,5 @@ def _beginning(text: str, limit: int) -> str:
     """Return as many characters as have so many units, without parting those that look like one."""
     end = max(limit, 0)
     while (over := _units(text[:end]) - limit) > 0 and end:
-        end -= (over + 1) // 2
+        end -= (over + 1) // 2  # a character has one or two units
     return text[: border_before(text, end)]

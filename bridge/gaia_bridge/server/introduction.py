@@ -69,7 +69,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     extras = _extras(all_features)
     if any(source.features.skills_for(modern=modern) for source in catalog.sources):
         merged.setdefault("prompts", {"listChanged": True})  # for clients that know no skills
-        # What is in their directories is known, whoever tells it.
+        # Their directories can be read, whichever source lists them.
         extras["extensions"] = {**extras.get("extensions", {}), SKILLS_EXTENSION: {"directoryRead": True}}
     if declares_skills(extras):  # whose files are resources, whatever their server declares
         merged.setdefault("resources", {"listChanged": True})

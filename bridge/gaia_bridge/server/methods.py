@@ -114,7 +114,7 @@ class Methods:
             page = {field: items} if following is None else {field: items, "nextCursor": following}
         if bridge:
             page = {**page, field: [marked(definition, self._own) for definition in page[field]]}
-        # What is not known yet is not to be kept.
+        # A list that is not complete yet must not be kept.
         ttl = self._settings.list_ttl if self._catalog.settled else 0
         return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private", **page}
 

@@ -94,7 +94,7 @@ class MiddlewareChain:
 
 
 def _overrides(middleware: Middleware, name: str) -> bool:
-    own: Any = getattr(middleware, name)
+    own: Any = getattr(middleware, name)  # a bound method holds the function of its class
     return getattr(own, "__func__", own) is not getattr(Middleware, name)
 
 

@@ -133,7 +133,7 @@ def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limi
 
     Args:
         pattern: The regular expression; anything matches if there is none.
-        limit: How many are told, as `as_limit` understands it.
+        limit: How many tools the answer has, as `as_limit` understands it.
 
     Raises:
         SearchError: The pattern is none.
@@ -170,8 +170,8 @@ def found(what: Found, tools: Iterable[JSON], message: str, **more: Any) -> JSON
     """Return the answer to a search with matches.
 
     Args:
-        tools: The tools that are told.
-        message: What to do with them.
+        tools: The tools in the answer.
+        message: The use that a model can make of them.
     """
     told = list(tools)
     if len(told) < what.total:
@@ -277,7 +277,7 @@ class ToolRanking:
 
         Args:
             query: Words; none of them has to occur, and one that occurs in few tools counts more.
-            limit: How many are told, as `as_limit` understands it.
+            limit: How many tools the answer has, as `as_limit` understands it.
 
         Raises:
             SearchError: There is no word in the query.

@@ -18,7 +18,7 @@ MODEL_METHODS = ("get_model_id", "get_model_info")
 """The methods that an agent must have to be a chat model. It may have these instead of the others, or both."""
 
 PARTS = "get_mcp_parts"
-"""The method that an agent of several parts, such as tools and a chat, has instead (`gaia_bridge.contract.HasParts`)."""
+"""The method that an agent of several parts, as tools and a chat, has instead (`gaia_bridge.contract.HasParts`)."""
 
 _SILENT = "silent_mode"
 _LIBRARIES = frozenset({"fastmcp", "mcp"})

@@ -99,7 +99,7 @@ class _Frame(Struct, frozen=True):
 
 def _where(frames: Sequence[_Frame]) -> str:
     """Return ` at file:line` of the innermost frame that belongs to the agent, judged by where the code lies."""
-    # What we refuse ourselves says which function it is about: a line of ours is no place to look at.
+    # Our own refusals name the function that they are about: a line of ours is no place to look at.
     for accept in (_is_project,) if _is_refusal(frames) else (_is_project, _is_foreign):
         for frame in reversed(frames):
             if accept(frame):

@@ -102,7 +102,7 @@ def find_agents(
 
     Args:
         references: See the package's description. None at all means the agents that ship with the bridge.
-        root: What relative references are relative to; the current folder if not given.
+        root: The folder of relative references; the current folder if not given.
         limits: How long an `async` factory may take.
         in_windows: Whether those that ship work in the folders of the windows that ask, not in the current one.
 
@@ -127,7 +127,7 @@ def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits 
 
     Args:
         reference: See the package's description.
-        root: What a relative reference is relative to; the current folder if not given.
+        root: The folder of a relative reference; the current folder if not given.
         limits: How long an `async` factory may take.
 
     Returns:
@@ -144,7 +144,7 @@ def place_of(reference: str, *, root: Path | None = None) -> Path | None:
 
     Args:
         reference: See the package's description.
-        root: What a relative reference is relative to; the current folder if not given.
+        root: The folder of a relative reference; the current folder if not given.
 
     Raises:
         AgentLoadError: It names the folder of a user that does not exist.

@@ -151,8 +151,8 @@ class Client:
             (`StdioServerSpec` ...); or a transport of your own.
         endpoint: Of a bridge, the agent or server whose own endpoint is meant; all that it publishes by default.
         era: The era to speak, `legacy` (up to 2025-11-25) or `modern`; by default the server's best.
-        on_elicitation: Answers forms. Without it, the server is told that nobody can be asked.
-        on_sampling: Answers for a model. Without it, the server is told that there is none.
+        on_elicitation: Answers forms. Without it, the client does not declare `elicitation`.
+        on_sampling: Answers for a model. Without it, the client does not declare `sampling`.
         roots: Folders, as URIs, that the server may look at.
         on_log: Called with log messages, once `set_log_level` has set a level.
         on_change: Called with changes of lists and updates of resources.
@@ -276,7 +276,7 @@ class Client:
         /,
         *,
         on_progress: Callable[[Progress], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is told
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is notified
         raise_on_error: bool = True,
         **more: Any,
     ) -> ToolResult:
@@ -337,7 +337,7 @@ class Client:
         return _objects((await self.request("resources/read", {"uri": uri})).get("contents"))
 
     async def list_skills(self) -> list[JSON]:
-        """Return the entries of all skills (SEP-2640), to the last page, with the digests of their files; fetch no file."""
+        """Return the entries of all skills (SEP-2640), to the last page, with digests of their files; fetch no file."""
         if not declares_skills(self.capabilities):
             return []
         with self._failures():
@@ -388,7 +388,7 @@ class Client:
 
         Args:
             argument: The argument.
-            value: What was typed so far.
+            value: The text typed so far.
             prompt: The name of the prompt; this or `template`.
             template: The URI template.
             context: Arguments that were filled in before.
@@ -434,7 +434,7 @@ class Client:
         params: Mapping[str, Any] | None = None,
         *,
         on_progress: Callable[[Progress], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is told
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is notified
     ) -> JSON:
         """Make any request.
 

@@ -59,7 +59,7 @@ class RecordingClient(Client):
         /,
         *,
         on_progress: Callable[[Progress], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is told
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is notified
         raise_on_error: bool = True,
         **more: Any,
     ) -> ToolResult:

@@ -287,7 +287,7 @@ def both_ends(text: str, room: int) -> tuple[str, str]:
     head = text[: _fitting(text[: room * 2 // 3], room * 2 // 3)]
     end = head.rfind("\n", len(head) // 2)
     head = head[:end] if end > 0 else text[: border_before(text, len(head))]
-    tail = text[max(len(head), len(text) - room // 3) :][::-1]
+    tail = text[max(len(head), len(text) - room // 3) :][::-1]  # `_fitting` measures from the beginning
     tail = tail[: _fitting(tail, room // 3)][::-1]
     start = tail.find("\n", 0, len(tail) // 2 + 1)
     tail = tail[start + 1 :] if start >= 0 else text[border_after(text, len(text) - len(tail)) :]

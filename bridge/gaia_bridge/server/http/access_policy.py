@@ -167,7 +167,7 @@ class AccessPolicy(Struct, frozen=True):
         A page that comes from the very host that it calls may call it.
 
         Args:
-            hosts: What clients call us: `host:port`, `host` for a standard port, or `host:*` for every port.
+            hosts: Our names for clients: `host:port`, `host` for a standard port, or `host:*` for every port.
             origins: Pages of other servers that may call us, in full: `https://tool.example`.
             token: The bearer token, or `None`.
             limits: How much and how long; the defaults, if not given.

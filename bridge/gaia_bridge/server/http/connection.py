@@ -200,7 +200,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle is not None:
             self.cycle.leave()
 
-    # What comes
+    # Reading
 
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
@@ -415,7 +415,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._part = _Part.HEAD
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._part is _Part.HEAD:  # not behind a body, where everything could be said anew

@@ -35,7 +35,7 @@ def body_for(
     """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
 
     Args:
-        message: What came, what was expected, what to do.
+        message: The value that came, the expected one, and the remedy.
         request_id: The JSON-RPC request, if it is known.
     """
     if not path.startswith(CHAT_PREFIX):
@@ -49,7 +49,7 @@ def chat_error(status: int, message: str, code: str | None = None, param: str | 
     """Return an error of OpenAI's API.
 
     Args:
-        message: What came, what was expected, what to do.
+        message: The value that came, the expected one, and the remedy.
     """
     kind = _TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": valid_text(message), "type": kind, "param": param, "code": code}}

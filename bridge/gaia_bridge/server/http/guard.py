@@ -348,7 +348,7 @@ def _sign_of_proxy(scope: Scope, head: _Head) -> str:
     """Return the sign that a request was passed on by a proxy; empty if there is none."""
     if head.forwarding:
         return ", ".join(sorted(name.decode("latin-1") for name in head.forwarding))
-    # nginx adds nothing unless it is told to. What it speaks by default is spoken by no client of ours.
+    # nginx adds no header by default, but speaks HTTP/1.0 then, which no client of ours speaks.
     is_old = scope.get("http_version") == "1.0" and (scope["path"], scope["method"]) != (HEALTH_PATH, "GET")
     return "HTTP/1.0" if is_old else ""
 

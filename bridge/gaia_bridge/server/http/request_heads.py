@@ -117,7 +117,7 @@ class Departure:
             return lambda: None
         token = object()
         self._callbacks[token] = callback
-        return lambda: self._callbacks.pop(token, None) and None
+        return lambda: self._callbacks.pop(token, None) and None  # without a result, whatever was removed
 
     def happen(self) -> None:
         """Call all callbacks: the client left."""

@@ -41,7 +41,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._last_used = self._loop.time()
         self._left_at = time.monotonic()
-        """The time of its last use by a finer clock, so that no two are equal: some loops' clocks count milliseconds."""
+        """The time of its last use by a finer clock, so no two are equal: some loops' clocks count milliseconds."""
         self._open = 0
 
     @cached_property
