@@ -1,4 +1,4 @@
-"""The data that pass between whoever serves a chat and the agent that answers it. Facts only; messages are plain JSON.
+"""The data that pass between a server of chats and the agent that answers. Facts only; messages are plain JSON.
 
 Messages, tool calls and tools of clients have the shape of OpenAI's chat completions, which every model server speaks.
 Tools that the bridge lends have the shape of MCP.
@@ -98,7 +98,7 @@ class ToolEnded(Struct, frozen=True):
 
 
 class Thought(Struct, frozen=True):
-    """A piece of what a model thinks before it answers, which is no part of the answer."""
+    """A piece of a model's thoughts before it answers, which is no part of the answer."""
 
     text: str
 
@@ -144,8 +144,8 @@ class ChatRequest(Struct, frozen=True):
     events: bool = False
     """Whether the answer may have `TurnEvent`s between its texts."""
     is_own: bool = False
-    """Whether whoever serves the chat has named the session and will end it. Otherwise a client has named it, and it
-    ends when nobody uses it.
+    """Whether the server of the chat has named the session and will end it. Otherwise a client has named the session,
+    which ends when nobody uses it.
     """
 
 
@@ -187,7 +187,7 @@ class KeepsChats(Protocol):
         ...
 
     def describe_chat(self, session_id: str, about: dict[str, Any]) -> None:
-        """Remember what a chat is about: `list_chats` returns it as `metadata`."""
+        """Remember the metadata of a chat, which `list_chats` returns."""
         ...
 
     def list_chats(self) -> list[dict[str, Any]]:

@@ -28,8 +28,9 @@ KIB = 1024
 MIB = 1024 * KIB
 
 BACKGROUND_FAREWELL = 8.0
-"""Seconds for what synchronous code left open to close, when the background loop ends: a stubborn child's
-`stop_grace` and `terminate_grace`, and some more."""
+"""Seconds for things that synchronous code left open to close, when the background loop ends: a stubborn child's
+`stop_grace` and `terminate_grace`, and some more.
+"""
 
 LENT_LOOP_PATIENCE = 2.0
 """Seconds that a bridge's event loop is given to say whether an agent may use one of its servers. One that stands still
@@ -52,7 +53,7 @@ JSON_LOG_QUEUE = 10_000
 """Records that wait to be written to the log file; of more, the newest are left out: nobody waits for a disk."""
 
 LOOP_PATIENCE = 1.0
-"""Seconds that an event loop may be held before the log says by what. All that it does on purpose takes hundredths."""
+"""Seconds that an event loop may be held before the log names the cause. Its own work takes hundredths."""
 
 YOUNG_OBJECTS = 3_000
 """New objects of a server after which the garbage collector looks at them: those of a dozen calls, most of them gone by

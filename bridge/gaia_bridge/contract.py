@@ -15,7 +15,7 @@ from gaia_bridge.model import AgentOffer, Change, LogMessage, Progress, ServerFe
 from gaia_bridge.text.json_types import JSON
 
 ChangeListener = Callable[[Change], None]
-"""Called on the bridge's event loop after each change of what a source offers."""
+"""Called on the bridge's event loop after each change of a source's offer."""
 
 
 @runtime_checkable

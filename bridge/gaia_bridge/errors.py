@@ -161,7 +161,7 @@ class ResourceNotFoundError(ProtocolError):
 
 
 class SkillChangedError(RequestError):
-    """A file of a skill is not what the skill's entry says. It must not be used (SEP-2640, "Verification on Read").
+    """A file of a skill differs from the skill's entry. It must not be used (SEP-2640, "Verification on Read").
 
     Args:
         uri: The file.

@@ -127,7 +127,7 @@ class ChangeKind(Enum):
 
     @property
     def is_offer(self) -> bool:
-        """Whether this changes what the source offers."""
+        """Whether this changes the offer of the source."""
         return self.is_list or self is ChangeKind.INTRODUCTION
 
 
@@ -268,7 +268,7 @@ class ServerFeatures(Struct, frozen=True):
         return self.other if self.other is not None and self.other.modern is modern else self
 
     def skills_for(self, *, modern: bool) -> tuple[Mapping[str, Any], ...]:
-        """Return the skills of the source, for clients of one era: files, which can be read in both. Where the source
+        """Return the skills of the source, for clients of one era: files, which can be read in both. If the source
         lists none there, return those that it lists in the other era.
 
         Args:
@@ -489,7 +489,7 @@ class HttpServerSpec(Struct, frozen=True):
     """
 
     def __repr__(self) -> str:
-        """Name the place, without what may be secret: user, query and header values."""
+        """Name the place, without possible secrets: user, query and header values."""
         parts = urlsplit(self.url)
         place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         return f"HttpServerSpec({self.name!r}, {place!r}, headers={sorted(self.headers)!r}, sse={self.sse})"
@@ -521,7 +521,7 @@ class OpenApiServerSpec(Struct, frozen=True):
     """The HTTP proxy by which the API, and a document on the network, are reached; as for a server over HTTP."""
 
     def __repr__(self) -> str:
-        """Name the entry, without what may be secret: addresses and header values."""
+        """Name the entry, without possible secrets: addresses and header values."""
         return f"OpenApiServerSpec({self.name!r}, headers={sorted(self.headers)!r})"
 
 

@@ -1,7 +1,7 @@
 """Reloads the agents of a running bridge after every change of their source files.
 
-What cannot be imported changes nothing: the last good agent goes on, and the log says what is wrong. The modules that
-agents are made of are followed as far as their author can change them.
+An agent that cannot be imported changes nothing: the last good agent goes on, and the log says what is wrong. The
+modules that agents are made of are followed as far as their author can change them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gaia_bridge.runtime.unloading import unload
 from gaia_bridge.text.escaping import one_line
 
 _NEVER: Final = frozenset({"__main__", "__mp_main__", *OWN_PACKAGES})
-"""The program, and the bridge: whoever changes these starts it again."""
+"""The program and the bridge: their changes need a new start of the program."""
 
 _PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 
@@ -211,7 +211,7 @@ class AgentReloader:
             await self.reload(bridge)
 
     async def reload(self, bridge: _Publishes) -> bool:
-        """Import the agents again, and have them take the place of what is published.
+        """Import the agents again, and publish them in the place of the running ones.
 
         Args:
             bridge: Where the agents are published.

@@ -317,7 +317,7 @@ class Bridge(ServedBridge):
             scope.cancel()
 
     async def replace_agent(self, name: str, agent: Publishable, *, for_good: bool = False) -> None:
-        """Publish another agent in the place of one: clients stay connected, and are notified of what differs.
+        """Publish another agent in the place of one: clients stay connected, and are notified of the differences.
 
         Args:
             name: The name that the agent is published under.
@@ -362,7 +362,7 @@ class Bridge(ServedBridge):
             await self._follow(configured, await anyio.to_thread.run_sync(configured.first))
 
     async def _follow(self, configured: ConfiguredServers, servers: Sequence[ServerSpec]) -> None:
-        """Publish what a configuration lists, now and after each change of it."""
+        """Publish the servers of a configuration, now and after each change of it."""
         self.own_files = lambda: configured.own_files
         self.refusal = configured.refusal
         reloader = Reloader(self, configured.again, lambda: configured.own_files)

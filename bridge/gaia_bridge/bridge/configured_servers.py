@@ -1,8 +1,8 @@
 """The upstream servers that `serve` starts: those of the user, and those of the project that the user has approved.
 
 A running bridge has them as its configuration files have them. A server whose entry did not change keeps its process,
-and so does one where only that changed which of its tools are published, and how. What cannot be read changes nothing:
-an editor that is half-way through saving a file must not stop anybody's servers.
+and so does one where only that changed which of its tools are published, and how. A file that cannot be read changes
+nothing: an editor that is half-way through saving a file must not stop anybody's servers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ConfiguredServers:
     what it listed at the start needs an approval, as what a project lists does.
 
     A server whose entry or program is changed goes on as it was approved until the change is approved as well.
-    What was approved is looked at again before each of its starts.
+    Before each start of a server, its approval is checked again.
 
     Args:
         path: The one file that counts, approved by being named; if `None`, the user's file and the project's.
@@ -218,7 +218,7 @@ class ConfiguredServers:
 
 
 class _Approvals(TrustStore):
-    """Approves what was there at the start, and remembers why a question about a server could not be answered.
+    """Approves the entries that were there at the start, and remembers errors of questions about approvals.
 
     Args:
         given: The `approval_key`s that need no approval, as long as the entries would run the files of these names.
@@ -264,7 +264,7 @@ class Difference(Struct, frozen=True):
     """The steps that make the running servers those of the files."""
 
     removed: tuple[str, ...]
-    """Names that are gone, and those whose entry changed."""
+    """Names that are gone, and names of entries that changed."""
     added: tuple[ServerSpec, ...]
     """Entries that are new, and those that changed."""
     adjusted: tuple[ServerSpec, ...] = ()

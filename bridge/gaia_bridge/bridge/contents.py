@@ -88,7 +88,7 @@ def agent_of(target: Any) -> Any:
 
 
 def instead_of(candidate: object) -> str:
-    """Return what to write instead of something that is no agent; empty if there is no advice."""
+    """Return the advice for an object that is no agent; empty if there is none."""
     if isinstance(candidate, type) and not missing_methods(candidate):
         return f"write {candidate.__name__}()"
     if inspect.isroutine(candidate):

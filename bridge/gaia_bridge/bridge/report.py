@@ -80,7 +80,7 @@ class Report:
         return {"status": "ready", "sources": sources}
 
     def status(self) -> JSON:
-        """Return each source with its state, its path, how much it offers, and what of it is left out."""
+        """Return each source with its state, its path, how much it offers, and the parts left out."""
         return {
             **_ALIVE,
             "name": INFO.name,

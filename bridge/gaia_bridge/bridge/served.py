@@ -97,7 +97,7 @@ def expect_open(is_open: bool) -> None:
 
 
 class ServedBridge(ABC):
-    """The side of a bridge that clients see. What is published is the other side: `Bridge`."""
+    """The side of a bridge that clients see. The other side, the published sources, is `Bridge`."""
 
     settings: Settings
     _everything: Catalog
@@ -183,8 +183,8 @@ class ServedBridge(ABC):
     ) -> ASGIApp:
         """Return an ASGI application, for a server of your own, or to be mounted below any path of another application.
 
-        A server that runs its lifespan opens the bridge. What is mounted has none: enter the bridge in the lifespan of
-        the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
+        A server that runs its lifespan opens the bridge. A mounted application has none: enter the bridge in the
+        lifespan of the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
 
         Args:
             hosts: Our names for clients: `host:port`, `host` for a standard port, `host:*` for every port. All else is
@@ -218,7 +218,7 @@ class ServedBridge(ABC):
         """Return the HTTP application, to be served while the bridge is open.
 
         Args:
-            policy: Who may call.
+            policy: The conditions of access.
         """
         from gaia_bridge.server.http.app import HttpBinding, make_app
 
@@ -250,7 +250,7 @@ class ServedBridge(ABC):
     def sdk_server(self, source: str | None = None) -> Server[Any]:
         """Return an endpoint as a server of the official SDK, for middleware and transports that are written for one.
 
-        Its requests are answered while the bridge is open, on the bridge's event loop. What the SDK does not know
+        Its requests are answered while the bridge is open, on the bridge's event loop. Whatever the SDK does not know
         (methods of extensions, unknown fields of results) does not pass it.
 
         Args:

@@ -2,7 +2,7 @@
 
 A bridge makes up an id for itself. Every request that it sends says in `_meta`, under one key, the ids of all bridges
 that it has passed; one that comes back is refused. A bridge that is asked by another for a list says the same of each
-definition, so that the other leaves out what it would only get back from itself. Nobody else is shown either. Pure.
+definition, so that the other leaves out what it would only get back from itself. Other clients see neither. Pure.
 """
 
 from __future__ import annotations

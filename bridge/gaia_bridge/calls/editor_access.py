@@ -57,7 +57,7 @@ class EditorAccess(Protocol):
         """Return a file as the person sees it, with changes that are not saved yet.
 
         Args:
-            path: Where.
+            path: The path of the file.
             line: The first line that is wanted, from 1 on.
             limit: How many lines.
         """
@@ -71,7 +71,7 @@ class EditorAccess(Protocol):
         """Write a file; the editor makes the file if it is not there, and shows the change.
 
         Args:
-            path: Where.
+            path: The path of the file.
             content: All of it.
         """
         ...

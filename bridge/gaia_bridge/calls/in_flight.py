@@ -50,7 +50,7 @@ class SentRequests:
         self._waiting.pop(number, None)
 
     def resolve(self, number: object, response: JSON) -> bool:
-        """Hand a response to whoever waits for it.
+        """Hand a response to the task that waits for it.
 
         Args:
             number: The request that it answers, as it says; see `own_id`.

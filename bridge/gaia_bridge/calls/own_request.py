@@ -21,11 +21,11 @@ def nobody_to_ask(method: str) -> ClientCapabilityError:
 
 
 class OwnRequest:
-    """Implements `gaia_bridge.contract.ClientRequest`; what a request can do beyond this, its class says.
+    """Implements `gaia_bridge.contract.ClientRequest`; subclasses add further abilities.
 
     Args:
         client: The same for all requests that are taken to come from the same client.
-        principal: Whom limits and caches count it for; the client if `None`.
+        principal: The party that limits and caches count it for; the client if `None`.
     """
 
     method = "tools/call"

@@ -31,7 +31,7 @@ _PARKED = "parked:"
 """The prefix of a `requestState` that resumes parked work."""
 
 _REMEMBERED = 256
-"""Calls that ended while they were parked, whose reason is kept. Older ones are only reported as gone."""
+"""Calls that ended while they were parked, of which the reason is kept. Older ones are only reported as gone."""
 
 
 class Question(Struct, frozen=True):
@@ -182,7 +182,7 @@ class ParkedCalls(Generic[W]):
             self._running.discard(work)
 
     def close(self, reason: str) -> None:
-        """Cancel all work: what runs and what waits for a client."""
+        """Cancel all work, running or parked."""
         for work in list(self._running):
             work.cancel(reason)
         for handle in list(self._parked):

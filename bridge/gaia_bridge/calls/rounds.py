@@ -1,6 +1,6 @@
 """The rounds of a request whose result asks for input: the request is made again until a result asks for nothing.
 
-MCP 2026-07-28, SEP-2322. Who is asked differs, and how; how the rounds go does not.
+MCP 2026-07-28, SEP-2322. The parties that are asked differ, and the ways of asking; the rounds are the same for all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.25
-"""Seconds before a request is made again whose result asked nothing: it means "not yet"; no storm may follow."""
+"""Seconds before a request is made again whose result asked nothing: it means "not yet". They prevent a storm."""
 
 
 class RoundsError(Exception):

@@ -1,4 +1,4 @@
-"""Large results become links: a model reads what it needs of them, not all of it."""
+"""Large results become links: a model reads the parts that it needs, not all of them."""
 
 from __future__ import annotations
 

@@ -91,10 +91,10 @@ class TimingLog(Middleware):
 
         tools/call add for vscode 1.139: ok in 3.2 ms
 
-    What was said is not in it. Given first, it measures the middleware behind it as well; given last, none of it.
+    The line has no contents. Given first, it measures the middleware behind it as well; given last, none of it.
 
     Args:
-        logger: Where; `gaia_bridge.middleware.shipped` if not given.
+        logger: The logger; `gaia_bridge.middleware.shipped` if not given.
         level: As in `logging`.
     """
 

@@ -1,7 +1,7 @@
 """The merged, named view of all sources that one endpoint publishes.
 
-A public name leads to `(source, original name)` through a map, never by taking names apart. What a
-client is shown is compiled once per change and era, not per request: when somebody first looks, because a hundred
+A public name leads to `(source, original name)` through a map, never by taking names apart. The lists of a
+client are compiled once per change and era, not per request: when somebody first looks, because a hundred
 servers that start change a hundred times what nobody has asked for yet.
 """
 

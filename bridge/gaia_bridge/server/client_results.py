@@ -1,7 +1,7 @@
 """Shortens results for clients that pass on only so much of them to their models, by the table of clients.
 
-What is too much is kept for that client, and can be read in pieces: as a resource, or with a tool of ours where the
-client gives its model no way to read resources.
+The part that is too much is kept for that client, and can be read in pieces: as a resource, or with a tool of ours
+where the client gives its model no way to read resources.
 
 Clients of early revisions refuse a whole result for one block of content of a kind that they do not know: it becomes
 one that they know.

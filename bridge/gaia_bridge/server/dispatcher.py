@@ -3,8 +3,8 @@
 A transport makes a `Call` of each request and has it answered here. Whatever goes wrong on the way becomes a JSON-RPC
 error in one place; nothing unforeseen reaches a client as text.
 
-What goes beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) is carried as it
-is, to the server that an endpoint is for, or that made the task; clients are told which of it their servers declare.
+Whatever goes beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) is carried as
+it is, to the server that an endpoint is for, or that made the task; clients are told which of it their servers declare.
 """
 
 from __future__ import annotations
@@ -336,7 +336,7 @@ class Dispatcher:
         """Return whether a request is about skills, and this endpoint answers it rather than a server.
 
         Raises:
-            ProtocolError: Nobody here has skills, so that there is no such method.
+            ProtocolError: No source here has skills, so that there is no such method.
         """
         if call.method not in EXTENSION_METHODS:
             return False
@@ -370,7 +370,7 @@ class Dispatcher:
         return Answer(encoded_result(call.id, small))
 
     def _declaring(self, call: Call, room: int | None, result: JSON) -> JSON:
-        """Return an introduction that also declares what middleware, kept results and cut instructions need."""
+        """Return an introduction that also declares the needs of middleware, kept results and cut instructions."""
         added = {**self._chain.capabilities, **self._results.capabilities(call)}
         if room is not None and (told := result.get("instructions")) is not None:
             if told != self.catalog.info(modern=call.modern).instructions:

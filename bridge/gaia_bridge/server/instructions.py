@@ -1,6 +1,6 @@
 """Instructions of several sources within a client's limit: the short ones whole, the long ones cut fairly.
 
-What is cut is a resource that can be read whole, and says so where it is cut.
+A text that is cut is a resource that can be read whole, and a note where it is cut says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def whole(parts: Sequence[tuple[str, str]]) -> str:
 def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
     """Return the same within a number of UTF-16 units, which is what clients written in JavaScript count.
 
-    What there is is shared out so that no source is cut while another has more (max-min fairness). The order stays.
+    The room is shared out so that no source is cut while another has more (max-min fairness). The order stays.
 
     Args:
         parts: Name and instructions of each source.

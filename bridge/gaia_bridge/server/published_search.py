@@ -1,7 +1,7 @@
 """Two tools that find and call all others, for clients that take only so many tools.
 
-Which clients these are is in `known_clients`. What is called by name is called as it would be directly: here it is only
-found out which tool is meant (`Methods` does the rest).
+Which clients these are is in `known_clients`. A tool that is called by name is called as it would be directly: here it
+is only found out which tool is meant (`Methods` does the rest).
 """
 
 from __future__ import annotations

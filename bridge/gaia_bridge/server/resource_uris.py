@@ -1,6 +1,6 @@
 """The sources of URIs, where several sources share one endpoint, and the URIs that clients see.
 
-A URI stays as it is as long as it leads to the source that said it. Otherwise it is written in another way that names
+A URI stays as it is as long as it leads to the source that uses it. Otherwise it is written in another way that names
 the source and can be taken back exactly, wherever clients see it: in lists, results, templates, notifications, and in
 the `ui://` references of MCP Apps.
 """

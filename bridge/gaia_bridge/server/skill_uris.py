@@ -35,7 +35,7 @@ _OTHERWISE: Final = "skill"
 class UnlistedRoots:
     """The directories of skills that are in no list, each of which a server has confirmed. The latest are kept.
 
-    What is listed comes first: it is only looked here for what no list has.
+    Listed skills come first: only for others are these directories looked up.
     """
 
     def __init__(self) -> None:
@@ -178,8 +178,8 @@ def _outermost(roots: Iterable[str]) -> list[str]:
 def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, _Listed]]:
     """Yield the prompts that stand for the skills of a source, in both eras, each with the URI of its skill.
 
-    What the source has a prompt for itself has no second one. The name is that of the skill; of two skills of one name,
-    and where a prompt has it, that of its path.
+    A skill that the source has a prompt for itself has no second one. The name is that of the skill; of two skills of
+    one name, and where a prompt has it, that of its path.
     """
     taken: set[str] = set()
     covered: set[object] = set()

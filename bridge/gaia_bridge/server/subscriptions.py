@@ -1,7 +1,7 @@
 """Notifies the clients of one endpoint of changes, in the way of their era, without one slow client delaying others.
 
 Clients of 2026-07-28 hold a `subscriptions/listen` stream each; those of the handshake era get notifications on their
-standing stream. What is still to be told is told once, however often it happened.
+standing stream. A change that waits to be sent is sent once, however often it happened.
 
 Each source is asked once for the resources that any number of clients want to hear of, and told when the last of them
 is gone. A resource that appears later, or that another source offers after a change of the configuration, is asked for

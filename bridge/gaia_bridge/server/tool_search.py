@@ -55,7 +55,7 @@ _STATES: Final = 1024 * 1024
 """Bytes of the engine's memory while it matches."""
 
 _MAX_WORDS: Final = 32
-"""Words of a query; what a model pastes beyond that says nothing about a tool."""
+"""Words of a query; the further words that a model pastes help to find no tool."""
 
 _TEXT: Final = 10_000
 """Characters of each field that are indexed."""

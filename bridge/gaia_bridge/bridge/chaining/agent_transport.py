@@ -1,6 +1,6 @@
 """Agents, sources and bridges of this process as servers: reached like any other, without a socket.
 
-A source is published by a dispatcher; an agent, for as long as it is connected to. What crosses is JSON text, as on a
+A source is published by a dispatcher; an agent, for as long as it is connected to. JSON text crosses, as on a
 wire, because an agent hands out the definitions and results that it holds, and a caller may go on with its arguments
 while a call still runs.
 """

@@ -1,8 +1,8 @@
 """A server object of the official SDK, or of FastMCP, as a server that is reached without a process and a socket.
 
 It has one event loop and one lifespan, in a thread of its own, as in a process of its own: what it blocks is nobody
-else's loop. What such a server opens in its lifespan (a pool of connections, a task that works off a queue) belongs to
-the event loop that opened it. So all connections to the server are served on one loop, whatever their eras.
+else's loop. Whatever such a server opens in its lifespan (a pool of connections, a task that works off a queue) belongs
+to the event loop that opened it. So all connections to the server are served on one loop, whatever their eras.
 """
 
 from __future__ import annotations

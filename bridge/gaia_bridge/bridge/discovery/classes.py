@@ -84,7 +84,7 @@ def is_mcp_server(value: object) -> bool:
 
 
 def is_bridge(value: object) -> bool:
-    """Return whether a value is a `gaia_bridge.Bridge`, which decides itself what it publishes."""
+    """Return whether a value is a `gaia_bridge.Bridge`, which chooses itself the agents that it publishes."""
     kinds = () if inspect.isclass(value) else type(value).__mro__
     return any(kind.__module__.startswith("gaia_bridge.bridge.") and kind.__name__ == "Bridge" for kind in kinds)
 
@@ -129,7 +129,7 @@ def construct(cls: type) -> object:
 
 
 def no_agent_made(made: object) -> tuple[str, str] | None:
-    """Return the kind of a factory's result that is no agent, and what to write; `None` if it may be an agent."""
+    """Return the kind of a factory's result that is no agent, and the remedy; `None` if it may be an agent."""
     if made is None:
         return "None", "end it with `return`, and the agent that it makes"
     if inspect.isclass(made):

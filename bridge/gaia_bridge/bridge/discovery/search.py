@@ -75,7 +75,7 @@ class LoadedAgent(Struct, frozen=True):
     Args:
         name: The name that it is published under: `[a-z0-9][a-z0-9_.-]{0,63}`.
         agent: The agent itself.
-        reference: Where it came from, made precise: `path/file.py:Class`, `module:Class`, or the installed name.
+        reference: Its precise origin: `path/file.py:Class`, `module:Class`, or the installed name.
     """
 
     name: str
@@ -131,7 +131,7 @@ def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits 
         limits: How long an `async` factory may take.
 
     Returns:
-        At least one agent. Where others beside it could not be loaded, the log says so.
+        At least one agent. The log lists others beside it that could not be loaded.
 
     Raises:
         AgentLoadError: It leads to no agent at all. Its cause is the exception of the agent's own code.
@@ -425,7 +425,7 @@ class _Shipped(_Search):
 
 
 class _InWindows(_Search):
-    """The search for an agent that ships with the bridge, and works in the folder of whoever asks."""
+    """The search for an agent that ships with the bridge, and works in the folder of the asking window."""
 
     def follow(self) -> None:
         from importlib.metadata import EntryPoint
@@ -436,7 +436,7 @@ class _InWindows(_Search):
 class _FileInFolder(_Search):
     """The search in one file of a folder, where it is no error to have no agent.
 
-    What such a file has built is mostly of a class that another one defines, which is published by itself.
+    An agent that such a file builds is mostly of a class of another file, which is published by itself.
     """
 
     takes_instances = False

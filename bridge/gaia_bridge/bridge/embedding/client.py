@@ -158,7 +158,7 @@ class Client:
         on_change: Called with changes of lists and updates of resources.
         headers: Sent to a URL.
         env: For a command, beside the few variables that every server is given.
-        cwd: Where a command is run.
+        cwd: The folder of a command.
         name: How the client introduces itself.
         limits: Deadlines and bounds.
 

@@ -1,4 +1,4 @@
-"""Answers the questions of a server with the functions of whoever made the client."""
+"""Answers the questions of a server with the functions of the program that made the client."""
 
 from __future__ import annotations
 

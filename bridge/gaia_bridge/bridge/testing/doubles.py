@@ -1,4 +1,4 @@
-"""A user and a model for tests: they give the answers that the test gave them, and remember what they were asked."""
+"""A user and a model for tests: they give the answers of the test, and record the questions."""
 
 from __future__ import annotations
 

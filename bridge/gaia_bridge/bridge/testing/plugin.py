@@ -4,7 +4,7 @@
         async with mcp_client(HelloAgent()) as client:
             assert (await client.call_tool("greet", name="Ada")).text == "Hello, Ada!"
 
-It is `gaia_bridge.testing.connected` without `era`. Tests that use it may be coroutines without any mark. What it needs
+It is `gaia_bridge.testing.connected` without `era`. Tests that use it may be coroutines without any mark. The client
 is imported when a test uses it: the plugin is loaded by every run of pytest where the bridge is installed.
 """
 

@@ -65,8 +65,8 @@ class Shortened(Struct, frozen=True):
 def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: ClientCut) -> Shortened | None:
     """Return a result whose text a client passes on whole; `None` if it does so already, or it cannot be kept.
 
-    What is no text is left alone. All large texts become one, of which both ends stay: the parts in between can be
-    read in pieces that the client passes on as well.
+    Blocks that are no text stay as they are. All large texts become one, of which both ends stay: the parts in between
+    can be read in pieces that the client passes on as well.
     """
     content = result.get("content")
     if not isinstance(content, list):

@@ -38,7 +38,7 @@ _MAX_COMPLETIONS = 100
 
 
 def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
-    """Turn what `execute_mcp_tool` returned into a wire `CallToolResult` or `InputRequiredResult`.
+    """Turn the return value of `execute_mcp_tool` into a wire `CallToolResult` or `InputRequiredResult`.
 
     Args:
         limit: Bytes that the result may have.
@@ -66,7 +66,7 @@ def error_result(text: str) -> JSON:
 
 
 def prompt_result(value: Any, description: str | None, limit: int) -> JSON:
-    """Turn what `get_mcp_prompt` returned into a wire `GetPromptResult` or `InputRequiredResult`.
+    """Turn the return value of `get_mcp_prompt` into a wire `GetPromptResult` or `InputRequiredResult`.
 
     Args:
         value: Text, a content block, a list of messages or content blocks, or a complete result.
@@ -90,7 +90,7 @@ def prompt_result(value: Any, description: str | None, limit: int) -> JSON:
 
 
 def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> JSON:
-    """Turn what `read_mcp_resource` returned into a wire `ReadResourceResult` or `InputRequiredResult`.
+    """Turn the return value of `read_mcp_resource` into a wire `ReadResourceResult` or `InputRequiredResult`.
 
     Args:
         value: Text, bytes, a JSON-serialisable value, or a complete result `{"contents": [...]}`.
@@ -121,7 +121,7 @@ def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> 
 
 
 def completion_result(value: Any, limit: int) -> JSON:
-    """Turn what `complete_mcp_argument` returned into a wire `CompleteResult`.
+    """Turn the return value of `complete_mcp_argument` into a wire `CompleteResult`.
 
     Raises:
         ToolError: It is neither a list of strings nor a completion.

@@ -109,7 +109,7 @@ class KeptResults:
         return 0 if kept is None else len(kept.pieces)
 
     def forget(self, owner: Hashable) -> None:
-        """Forget what was kept for an owner, who is gone."""
+        """Forget everything that was kept for an owner, who is gone."""
         for uri in [*self._of(owner)]:
             self._drop(uri)
 

@@ -121,7 +121,7 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, f
         find: Gives the endpoint for `("agents" | "servers" | "", name)`, or `None`; asked for every request, so that
             agents can come and go while the application runs.
         report: Makes the answers of the plain GET routes, by path.
-        policy: Who may call.
+        policy: The conditions of access.
         further: Gives the routes of other APIs, once somebody asks for a path that is none of MCP.
     """
 
@@ -167,7 +167,7 @@ class _McpPaths:
     """ASGI application: serves the paths of MCP, and hands on everything else.
 
     Args:
-        policy: Who may call.
+        policy: The conditions of access.
     """
 
     def __init__(self, find: _Find, others: ASGIApp, policy: AccessPolicy) -> None:

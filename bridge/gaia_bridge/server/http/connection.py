@@ -1,4 +1,4 @@
-"""One HTTP connection: httptools under uvicorn, with what h11 would refuse refused, and a deadline for each wait.
+"""One HTTP connection: httptools under uvicorn, as strict as h11, and with a deadline for each wait.
 
 Two readers of the same bytes must see the same requests, or one request hides in another. httptools is strict where it
 reads, but does not say where a request ends, bounds no head, keeps blanks at the end of values (RFC 9110, 5.5), takes
@@ -111,7 +111,7 @@ class Unsent:
 
 
 class ConnectionConfig(uvicorn.Config):
-    """uvicorn's settings, with what all connections share."""
+    """uvicorn's settings, with the objects that all connections share."""
 
     def __init__(self, app: Any, limits: HttpLimits, **settings: Any) -> None:
         super().__init__(app, http=Connection, **settings)

@@ -1,10 +1,10 @@
-"""The guard in front of every HTTP route: who may call, from which page, with which credential, and how much.
+"""The guard in front of every HTTP route: checks host, origin, credential and size of each request.
 
 Every route of every transport is behind the one `Guard`, so that the same request gets the same verdict everywhere.
 Nothing of a body is read before the headers were accepted. The checks, in order:
 
     target         a path                                        400   RFC 9112 section 3.2
-    proxy          none, or the bridge was told of it            421   what it opens to others
+    proxy          none, unless proxies are configured           421   what it opens to others
     Host           exactly one, well-formed / on the list        400 / 421   DNS rebinding
     Origin         absent, or exactly one on the list            403
     header size    at most `HttpLimits.header_bytes`             431
@@ -13,11 +13,11 @@ Nothing of a body is read before the headers were accepted. The checks, in order
     content        application/json in UTF-8, not compressed     415
     body           at most `HttpLimits.body_bytes`, in time      413, 408
 
-What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC;
-what is about credentials as OAuth does, which is how clients read it.
+A refusal has the form that the clients of its path expect: that of OpenAI's API below `/v1/`, of JSON-RPC elsewhere,
+and of OAuth if it is about credentials.
 
 A verdict rests on `scope["path"]`, `scope["method"]` and header bytes alone, never on a URL that was put together from
-them. What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
+them. Accepted values are compared with precomputed ones; parsing serves only to explain a refusal.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ def bearer_token(authorization: bytes) -> bytes:
 
 
 class Guard:
-    """ASGI middleware that lets through what the policy accepts and answers everything else itself.
+    """ASGI middleware that passes on requests that the policy accepts, and answers all others itself.
 
     Args:
         app: The whole application, so that no route can be forgotten.
-        policy: Who may call.
+        policy: The conditions of access.
     """
 
     def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:

@@ -1,6 +1,6 @@
 """The HTTP listener: sockets with clear errors, and a uvicorn that ends when it is to end.
 
-What plain uvicorn lacks here, besides what `http_protocol` says of each connection:
+Features that plain uvicorn lacks, besides those of each connection (`connection`):
 
 - A shutdown that ends. Open event streams would hold it for ever; here `GET` streams end at once and everything else
   has `HttpLimits.shutdown_grace` seconds. `sse_starlette` has a process-wide switch for that (`AppStatus`), which would

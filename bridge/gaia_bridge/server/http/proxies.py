@@ -55,7 +55,7 @@ class PublicUrl(Struct, frozen=True):
 
         Args:
             text: Such as `https://bridge.example` or `https://tools.example/bridge/`.
-            place: Where it was written, for the error.
+            place: The name of the option, for the error.
 
         Raises:
             ConfigError: The text is no address of a server.
@@ -119,7 +119,7 @@ class Proxies:
 
     Args:
         named: Addresses and networks, such as `10.0.0.0/8`; `unix` for whoever has no address.
-        place: Where they were named, for the error.
+        place: The name of the option, for the error.
 
     Raises:
         ConfigError: One is no address.

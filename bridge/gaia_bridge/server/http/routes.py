@@ -28,7 +28,7 @@ def make_routes(report: Mapping[str, _Report], policy: AccessPolicy, further: It
 
     Args:
         report: Makes the answers of the plain GET routes, by path.
-        policy: Who may call.
+        policy: The conditions of access.
     """
 
     async def tell_people(request: Request) -> Response:

@@ -66,7 +66,7 @@ async def answer_card(
         exchange: The request, which the guard has let through.
         revisions: The revisions of the modern era that are served.
         prefix: The path that it lives under.
-        policy: Who may call, and at which address.
+        policy: The conditions of access, and the public address.
     """
     asks_token = policy.token.text is not None
     if exchange.method not in ("GET", "HEAD"):

@@ -1,6 +1,6 @@
 """The sessions of Streamable HTTP clients before 2026-07-28: how many may open, and which give way.
 
-A session that nobody uses gives way to a new client: its owner is told "not found", as after a restart, and shakes
+A session that nobody uses gives way to a new client: its owner gets "not found", as after a restart, and shakes
 hands again.
 """
 

@@ -1,7 +1,7 @@
 """Serves one endpoint on standard input and output.
 
 The pipes are read and written by the event loop itself: half the cost of the SDK's worker threads, and signals work
-while it waits. What a loop cannot wait for (files and terminals) is copied from and to pipes.
+while it waits. Files and terminals, for which a loop cannot wait, are copied from and to pipes.
 """
 
 from __future__ import annotations
