@@ -13,7 +13,7 @@ MODEL_CLASS = "gaia.llm:OpenAIModel"
 """The class that answers for the user's model; docs/models.md says which model that is."""
 
 WINDOW_AGENTS = {"code": "gaia_agents:CodeAgent.for_windows", "project": "gaia_agents:ProjectAgent.for_windows"}
-"""The same agents, each working in the folder of the window that asks."""
+"""The agents that ship, each working in the folder of the window that asks."""
 
 BRIDGE_PACKAGES = ("gaia_bridge", "gaia_bridge_cli", "gaia_bridge_daemon", "gaia_bridge_desk", "gaia_bridge_doors")
 """The packages of the bridge."""

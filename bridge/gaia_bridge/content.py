@@ -69,7 +69,7 @@ def tool_result(*content: JSON, structured: Mapping[str, Any] | None = None, is_
 
 
 def user_message(*content: JSON | str) -> list[JSON]:
-    """One prompt or sampling message of the user for each content block (or text) given."""
+    """Return a prompt or sampling message of the user for each content block (or text) given."""
     return [{"role": "user", "content": text(item) if isinstance(item, str) else item} for item in content]
 
 

@@ -99,7 +99,7 @@ def instead_of(candidate: object) -> str:
 
 
 def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
-    """Return the middleware that `Bridge` takes, as a tuple.
+    """Return middleware as a tuple, after a check of each object.
 
     Raises:
         TypeError: An item is no middleware, or has a hook that does not exist.

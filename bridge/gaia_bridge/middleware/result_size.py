@@ -28,9 +28,9 @@ class ResultSize(Middleware):
     """Replaces large content in the result of a tool by a link to a resource that holds this content.
 
     The largest blocks first, until the result is small enough: of a text, its beginning stays. Of many blocks, the last
-    ones become one link. Structured content is
-    left out as well, unless the tool has an output schema, which promises it to the client's program. What it holds of
-    a function that returns a text is shortened as the text is, as the schema permits any.
+    ones become one link. Structured content is left out as well, unless the tool has an output schema, which promises
+    it to the client's program. The structured content of a function that returns a text is shortened as the text is,
+    as the schema permits any.
 
     The resource is read at the same endpoint, by whoever knows its URI, which nobody can guess. A result that was
     forgotten is a resource that is not there.
