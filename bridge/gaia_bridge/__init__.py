@@ -1,4 +1,4 @@
-"""The async core of gaia-mcp-bridge: publish agents, consume MCP servers. What is in it is loaded on first use."""
+"""The async core of gaia-mcp-bridge: publish agents, consume MCP servers. Its members are loaded on first use."""
 
 from __future__ import annotations
 

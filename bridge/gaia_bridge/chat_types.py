@@ -1,4 +1,4 @@
-"""What passes between whoever serves a chat and the agent that answers it. Facts only; messages are plain JSON.
+"""The data that pass between a server of chats and the agent that answers. Facts only; messages are plain JSON.
 
 Messages, tool calls and tools of clients have the shape of OpenAI's chat completions, which every model server speaks.
 Tools that the bridge lends have the shape of MCP.
@@ -33,7 +33,7 @@ __all__ = [
 
 
 ASK_SESSION: Final = "ask_"
-"""What the ids of conversations begin with that the tool `ask` begins for MCP clients."""
+"""The first characters of the ids of conversations that the tool `ask` begins for MCP clients."""
 
 
 class ToolCall(Struct, frozen=True):
@@ -58,10 +58,10 @@ class Usage(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What a model, or an agent, said in one go."""
+    """The whole answer of a model or an agent to one request."""
 
     text: str
-    """All of it, also what was told in pieces before."""
+    """The whole text, including the pieces that were sent before."""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
     """OpenAI's word: `stop`, `length`, `tool_calls` or `content_filter`."""
@@ -78,11 +78,11 @@ class ToolBegun(Struct, frozen=True):
     name: str
     """The tool's key; as the model wrote it, if it is no tool."""
     title: str
-    """What a person is shown."""
+    """The text that a person is shown."""
     arguments: JSON
-    """What it is called with; empty if the model wrote nothing that makes sense."""
+    """The arguments of the call; empty if the model wrote nothing that makes sense."""
     annotations: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the tool says of itself, in MCP's words: `readOnlyHint`, `destructiveHint`, ..."""
+    """The tool's own annotations, as MCP names them: `readOnlyHint`, `destructiveHint`, ..."""
 
 
 class ToolEnded(Struct, frozen=True):
@@ -90,31 +90,31 @@ class ToolEnded(Struct, frozen=True):
 
     id: str
     text: str
-    """What the model is told."""
+    """The text that the model is sent."""
     value: Any = None
-    """What the tool returned, as plain JSON; `None` if it returned nothing."""
+    """The value that the tool returned, as plain JSON; `None` if it returned nothing."""
     problem: str | None = None
-    """What went wrong."""
+    """The error, if the tool failed; `None` otherwise."""
 
 
 class Thought(Struct, frozen=True):
-    """A piece of what a model thinks before it answers, which is no part of the answer."""
+    """A piece of a model's thoughts before it answers, which is no part of the answer."""
 
     text: str
 
 
 class Plan(Struct, frozen=True):
-    """What an agent is going to do: all of it, each time that something of it changes."""
+    """The whole plan of an agent, sent again each time that a part of it changes."""
 
     entries: Sequence[JSON]
     """Each with `content`, `status` (`pending`, `in_progress`, `completed`), `priority` (`high`, `medium`, `low`)."""
 
 
 TurnEvent = ToolBegun | ToolEnded | Thought | Plan
-"""What happens beside the text of an answer."""
+"""An event beside the text of an answer."""
 
 Piece = str | TurnEvent | Reply
-"""What an answer consists of."""
+"""A part of an answer."""
 
 
 class LentTool(Struct, frozen=True):
@@ -123,16 +123,16 @@ class LentTool(Struct, frozen=True):
     definition: JSON
     """An MCP tool definition: `name`, `description`, `inputSchema`, `annotations`."""
     call: Callable[[JSON], Awaitable[JSON]]
-    """Runs it: arguments in, a wire `CallToolResult` out. Failures are results with `isError`."""
+    """Run the tool: takes its arguments, returns a wire `CallToolResult`. Failures are results with `isError`."""
 
 
 class ChatRequest(Struct, frozen=True):
     """One turn that an agent is asked for."""
 
     messages: Sequence[JSON]
-    """The conversation so far, the last one being what is asked. With a session, only what is new."""
+    """The conversation so far; the last message is the question. With a session, only the new messages."""
     session_id: str | None = None
-    """Whose history this continues; `None` for a conversation that the client keeps itself."""
+    """The session whose history this turn continues; `None` for a conversation that the client keeps itself."""
     lent_tools: Sequence[LentTool] = ()
     """Tools that the agent may use in this turn beside its own."""
     client_tools: Sequence[JSON] = ()
@@ -140,12 +140,13 @@ class ChatRequest(Struct, frozen=True):
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """For the model, in OpenAI's words: `temperature`, `max_tokens`, `tool_choice`, ..."""
     must_exist: bool = False
-    """Whether its session has to be there already; else it may begin with this turn."""
+    """Whether the session must exist already; otherwise it may begin with this turn."""
     events: bool = False
     """Whether the answer may have `TurnEvent`s between its texts."""
     is_own: bool = False
-    """Whether the session was named by whoever serves the chat, and is there until that ends it. Otherwise a client has
-    named it, and it ends when nobody uses it."""
+    """Whether the server of the chat has named the session and will end it. Otherwise a client has named the session,
+    which ends when nobody uses it.
+    """
 
 
 @runtime_checkable
@@ -153,11 +154,11 @@ class OfferedAsModel(Protocol):
     """An agent that chat clients can choose as a model ("Multiple Inheritance Pattern")."""
 
     def get_model_id(self) -> str:
-        """The model's name."""
+        """Return the model's name."""
         ...
 
     def get_model_info(self) -> dict[str, Any]:
-        """`max_input_tokens`, `max_output_tokens`, `description`."""
+        """Return `max_input_tokens`, `max_output_tokens` and `description`."""
         ...
 
 
@@ -168,10 +169,10 @@ class AnswersChats(Protocol):
     def answer_chat(self, request: ChatRequest) -> AsyncGenerator[Piece]:
         """Yield pieces of the answer as they come, and one `Reply` at the end. Usable on any event loop.
 
-        What is no text is asked for with `ChatRequest.events`.
+        Events are yielded only if `ChatRequest.events` is set.
 
         Raises:
-            ModelError: There is no answer; says what to start or set.
+            ModelError: There is no answer; the message names what to start or set.
         """
         ...
 
@@ -182,21 +183,21 @@ class KeepsChats(Protocol):
 
     @property
     def keeps_chats(self) -> bool:
-        """Whether they outlive the process."""
+        """Whether the chats outlive the process."""
         ...
 
     def describe_chat(self, session_id: str, about: dict[str, Any]) -> None:
-        """Remember what a chat is about: what `list_chats` gives back as `metadata`."""
+        """Remember the metadata of a chat, which `list_chats` returns."""
         ...
 
     def list_chats(self) -> list[dict[str, Any]]:
-        """All of them: `session_id`, `last_activity` (ISO) and `metadata`."""
+        """Return all chats: `session_id`, `last_activity` (ISO) and `metadata` of each."""
         ...
 
     def get_chat(self, session_id: str) -> list[JSON] | None:
-        """The messages of one, in OpenAI's shape, without a system message; `None` if there is no such chat."""
+        """Return the messages of a chat in OpenAI's shape, without a system message; `None` if there is no chat."""
         ...
 
     def end_chat(self, session_id: str) -> None:
-        """Forget one."""
+        """Forget a chat."""
         ...

@@ -17,7 +17,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
 
     Args:
         args: The arguments; those of the process if not given.
-        prog_name: What the program is called in its messages.
+        prog_name: The name of the program in its messages.
 
     Returns:
         The exit code.

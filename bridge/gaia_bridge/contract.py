@@ -15,12 +15,12 @@ from gaia_bridge.model import AgentOffer, Change, LogMessage, Progress, ServerFe
 from gaia_bridge.text.json_types import JSON
 
 ChangeListener = Callable[[Change], None]
-"""Called on the bridge's event loop whenever something that a source offers has changed."""
+"""Called on the bridge's event loop after each change of a source's offer."""
 
 
 @runtime_checkable
 class AgentLike(Protocol):
-    """What an agent must have to be published ("API Specification").
+    """The methods that an agent must have to be published ("API Specification").
 
     `get_mcp_prompts`, `get_mcp_resources` and `get_mcp_server_info` are used when present. `execute_mcp_tool` may be
     a coroutine function.
@@ -36,8 +36,9 @@ class AgentLike(Protocol):
 
 
 Publishable = object
-"""What can be published: an `AgentLike`, an `OfferedAsModel`, something that `HasParts`, an object with decorated
-methods, or a server object of an MCP library. Whoever publishes it looks."""
+"""Any object that can be published: an `AgentLike`, an `OfferedAsModel`, something that `HasParts`, an object with
+decorated methods, or a server object of an MCP library. Checked when it is published.
+"""
 
 
 @runtime_checkable
@@ -64,7 +65,7 @@ class ReadsResources(Protocol):
 
 @runtime_checkable
 class ListsResourceTemplates(Protocol):
-    """Optional hook: the URI templates (RFC 6570) that `read_mcp_resource` understands."""
+    """Optional hook: list the URI templates (RFC 6570) that `read_mcp_resource` understands."""
 
     def get_mcp_resource_templates(self) -> list[JSON]:
         """Return MCP resource template definitions: `uriTemplate`, `name`, and any other MCP field."""
@@ -73,12 +74,12 @@ class ListsResourceTemplates(Protocol):
 
 @runtime_checkable
 class ListsSkills(Protocol):
-    """Optional hook: skills that the agent makes itself. Those in its `skills/` folder are published without it."""
+    """Optional hook: list skills that the agent makes itself. Its `skills/` folder is published without this hook."""
 
     def get_mcp_skills(self) -> list[JSON]:
         """Return entries of SEP-2640: `uri`, `frontmatter`, and `resources`: its files, or "dynamic".
 
-        What is at these URIs, `read_mcp_resource` reads.
+        `read_mcp_resource` reads these URIs.
         """
         ...
 
@@ -93,14 +94,14 @@ class CompletesArguments(Protocol):
         Args:
             ref: `{"type": "ref/prompt", "name": ...}` or `{"type": "ref/resource", "uri": ...}`.
             argument: The name of the argument being filled in.
-            value: What the user typed so far.
+            value: The text that the user typed so far.
             context: Arguments that were already filled in.
         """
         ...
 
 
 class Publisher(Protocol):
-    """How an agent announces that something about it changed. All methods may be called from any thread."""
+    """The methods by which an agent announces its own changes. All may be called from any thread."""
 
     def tools_changed(self) -> None:
         """Announce that the tool definitions changed, so that clients list them again."""
@@ -119,32 +120,32 @@ class Publisher(Protocol):
         ...
 
     def own_files(self) -> Iterable[Path]:
-        """The files that decide which programs this bridge starts, as far as it knows now.
+        """Return the files that decide which programs this bridge starts, as far as it knows now.
 
-        An agent should never write them for a client: the bridge would run what they say without a person's approval.
+        An agent should never write them for a client: the bridge would run their programs without a person's approval.
         """
         ...
 
 
 @runtime_checkable
 class KnowsPublisher(Protocol):
-    """Optional hook: learn where to announce changes. An agent published twice is given two publishers."""
+    """Optional hook: receive the `Publisher` for changes. An agent published twice is given two publishers."""
 
     def on_mcp_published(self, publisher: Publisher) -> None:
-        """The agent is published from now on."""
+        """Note that the agent is published from now on."""
         ...
 
     def on_mcp_unpublished(self, publisher: Publisher) -> None:
-        """The agent is no longer published through this publisher."""
+        """Note that the agent is no longer published through this publisher."""
         ...
 
 
 @runtime_checkable
 class KnowsItsEnd(Protocol):
-    """Optional hook: learn that nothing uses the agent any more, because it was loaded anew from its changed file."""
+    """Optional hook: note that nothing uses the agent any more, because its changed file was loaded anew."""
 
     def on_mcp_replaced(self) -> None:
-        """Another one has its place, and its calls are over: what it keeps open can be closed."""
+        """Close whatever the agent keeps open: another one has its place, and its calls are over."""
         ...
 
 
@@ -163,7 +164,7 @@ class ClientRequest(Protocol):
 
     @property
     def client(self) -> Hashable:
-        """Identifies the client: equal for all requests of one session. A request without a session has one alone.
+        """The client's identity, equal for all requests of one session. A request without a session has one of its own.
 
         A client of 2026-07-28 over HTTP has no session, and the name that it gives itself identifies nobody.
         """
@@ -171,17 +172,17 @@ class ClientRequest(Protocol):
 
     @property
     def principal(self) -> Hashable:
-        """Whom limits and caches count the request for: the session, or the address of a request without one."""
+        """The party that limits and caches count the request for: the session, or the address if there is none."""
         ...
 
     @property
     def address(self) -> str | None:
-        """Where a client is of whom nothing else is known; `None` where a session ties its requests together."""
+        """The address of a client of which nothing else is known; `None` where a session ties its requests together."""
         ...
 
     @property
     def is_relayed(self) -> bool:
-        """Whether another bridge or an agent sent it, so that its session may carry requests of several clients."""
+        """Whether another bridge or an agent sent the request: its session may carry requests of several clients."""
         ...
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
@@ -208,22 +209,22 @@ class ClientRequest(Protocol):
 
     @property
     def client_info(self) -> Mapping[str, Any]:
-        """How the client introduces itself, in wire shape: `{"name": ..., "version": ...}`; empty if it does not."""
+        """The client's name and version, in wire shape: `{"name": ..., "version": ...}`; empty if it sends none."""
         ...
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
-        """What the client declared, in wire shape: `{"elicitation": {}, "sampling": {}}`."""
+        """The capabilities that the client declared, in wire shape: `{"elicitation": {}, "sampling": {}}`."""
         ...
 
     @property
     def client_folder(self) -> str | None:
-        """The folder that the client's program was started in, where that is known to be one of this user's."""
+        """The folder that the client's program was started in, where it is known to be a program of this user."""
         ...
 
     @property
     def log_level(self) -> str | None:
-        """The least severe log messages that the client wants, one of `model.LOG_LEVELS`; `None` if it wants none."""
+        """The least severe log messages that the client wants, one of `model.LOG_LEVELS`; `None` for no messages."""
         ...
 
     @property
@@ -254,16 +255,16 @@ class ClientRequest(Protocol):
         ...
 
     async def close_stream(self) -> None:
-        """End the event stream that carries the answer; the client resumes it (legacy Streamable HTTP only)."""
+        """End the event stream that carries the answer; the client resumes the stream (legacy Streamable HTTP only)."""
         ...
 
 
 @runtime_checkable
 class Republishes(Protocol):
-    """Optional: an agent that also publishes what others offer, such as the MCP servers that it uses."""
+    """Optional: an agent that also publishes offers of others, such as the MCP servers that it uses."""
 
     def get_mcp_republished(self) -> AgentLike | None:
-        """An object with the methods of an agent, published under the same name as this one; `None` for none."""
+        """Return an object with the methods of an agent, published under the same name as this one; `None` for none."""
         ...
 
 
@@ -272,10 +273,10 @@ class HasParts(Protocol):
     """Optional: an agent that is published as several objects, such as one that also converses."""
 
     def get_mcp_parts(self, offer: AgentOffer = ...) -> Iterable[AgentLike]:
-        """More objects with the methods of an agent, published under the same name. Called once.
+        """Return more objects with the methods of an agent, published under the same name. Called once.
 
         Args:
-            offer: What whoever publishes the agent wants of it; passed only if that is something else than usual.
+            offer: The tools that the publisher of the agent wants; passed only if that differs from the usual.
         """
         ...
 
@@ -285,7 +286,7 @@ class FollowsRoots(Protocol):
     """Optional for a source: the server behind it may use the root folders of a client."""
 
     def roots_changed(self, request: ClientRequest) -> None:
-        """A client announced that its root folders changed. Must not block.
+        """Note that a client announced a change of its root folders. Must not block.
 
         Args:
             request: The notification; it can be used to ask the client for its new root folders.
@@ -295,10 +296,10 @@ class FollowsRoots(Protocol):
 
 @runtime_checkable
 class Introducible(Protocol):
-    """Optional for a source: what it says about itself may depend on the era of the client."""
+    """Optional for a source: its server info may depend on the era of the client."""
 
     async def meet(self, request: ClientRequest) -> None:
-        """Find out what the source says about itself in the era of this client. Bounded; never raises."""
+        """Ask the server for its introduction in the era of this client. Bounded; never raises."""
         ...
 
 
@@ -321,17 +322,17 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """The name it is published under: the path segment, and the qualifier of its tools."""
+        """The name that the source is published under: the path segment, and the qualifier of its tools."""
         ...
 
     @property
     def kind(self) -> SourceKind:
-        """Agent or upstream server."""
+        """The kind of the source: agent or upstream server."""
         ...
 
     @property
     def features(self) -> ServerFeatures:
-        """What the source offers now. A new object after every change; never blocks."""
+        """Everything that the source offers now. A new object after every change; never blocks."""
         ...
 
     @property
@@ -344,15 +345,15 @@ class Source(Protocol):
         ...
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait until it is known what the source offers. All callers share one bounded wait; never raises.
+        """Wait until the offer of the source is known. All callers share one bounded wait; never raises.
 
         Args:
-            listed_once: Whether for a client that does not list again, which waits longer.
+            listed_once: Whether the client does not list again; the wait is longer then.
         """
         ...
 
     async def learn(self) -> None:
-        """Wait until what the source offers is known, or it has failed. Bounded by the deadlines of the source."""
+        """Wait until the offer of the source is known, or the source has failed. Bounded by the source's deadlines."""
         ...
 
     async def refresh(self) -> None:
@@ -360,7 +361,7 @@ class Source(Protocol):
         ...
 
     async def seek(self) -> None:
-        """Read the lists again because a client asked for something that is not in them. Bounded; never raises."""
+        """Read the lists again because a client asked for something that they lack. Bounded; never raises."""
         ...
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:

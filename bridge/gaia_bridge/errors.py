@@ -1,18 +1,18 @@
-"""Every error the bridge raises, shaped by what the one who catches it can do.
+"""Every error the bridge raises, one class for each way in which its catcher can react.
 
     BridgeError
     ├── ConfigError              a configuration file or option: fix the named place
     ├── AgentLoadError           an agent that could not be found or built: fix the reference or the class
     ├── PublishError             a name that is taken or not allowed: choose another
     ├── ListenError              an address that cannot be served: choose another, or allow it explicitly
-    ├── ServerUnavailableError   a configured server that cannot be reached: see what it says, or mend its entry
+    ├── ServerUnavailableError   a configured server that cannot be reached: read its message, or repair its entry
     └── RequestError             one request failed; the connection and everything else go on
         ├── ToolError            anticipated by the agent: its text is meant for the model
         ├── ProtocolError        becomes a JSON-RPC error with the code and data given
         │   ├── ResourceNotFoundError
         │   └── ClientCapabilityError
         ├── BusyError            all threads of an agent are busy and its queue is full: try again
-        ├── ModelError           the language model gave no usable answer: start or set what it says
+        ├── ModelError           the language model gave no usable answer: do what the message says
         │   ├── ModelUnreachableError   ModelNotFoundError   ModelCredentialsError
         │   └── ModelBusyError   ContextOverflowError
         ├── SessionLimitError    the limit of chat sessions is reached: end some
@@ -51,8 +51,8 @@ class ConfigError(BridgeError):
 
     Args:
         place: The file, option or key, as the user would name it.
-        problem: What came and what was expected.
-        hint: What to do about it.
+        problem: The value that came and the values that were expected.
+        hint: The remedy.
     """
 
     def __init__(self, place: str, problem: str, hint: str = "") -> None:
@@ -66,9 +66,9 @@ class AgentLoadError(BridgeError):
     """An agent reference that leads to no publishable agent.
 
     Args:
-        reference: What the user wrote, such as `module:Class`.
-        problem: Why it leads nowhere.
-        hint: What to do about it.
+        reference: The reference that the user wrote, such as `module:Class`.
+        problem: Why the reference leads nowhere.
+        hint: The remedy.
     """
 
     def __init__(self, reference: str, problem: str, hint: str = "") -> None:
@@ -102,8 +102,8 @@ class ServerUnavailableError(BridgeError):
 
     Args:
         name: The server.
-        problem: What went wrong.
-        kind: What people call it: `server` or `agent`.
+        problem: The failure.
+        kind: The word for it in messages: `server` or `agent`.
     """
 
     def __init__(self, name: str, problem: str, kind: str = "server") -> None:
@@ -144,7 +144,7 @@ class ResourceNotFoundError(ProtocolError):
         uri: The URI.
         message: The message of the server or agent that looked for it; empty for a message of our own.
         data: The `data` of its error.
-        said: What a server said that its client understands as it is.
+        said: The error of a server that its client understands unchanged.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class ResourceNotFoundError(ProtocolError):
 
 
 class SkillChangedError(RequestError):
-    """A file of a skill is not what the skill's entry says. It must not be used (SEP-2640, "Verification on Read").
+    """A file of a skill differs from the skill's entry. It must not be used (SEP-2640, "Verification on Read").
 
     Args:
         uri: The file.
@@ -220,7 +220,7 @@ class AnswerError(RequestError):
         self.refusal = refusal
 
     def for_server(self) -> ProtocolError:
-        """The error for the server that asked: the client's own, if it sent one."""
+        """Return the error for the server that asked: the client's own, if it sent one."""
         return self.refusal or ProtocolError(INTERNAL_ERROR, str(self))
 
 
@@ -236,8 +236,8 @@ class ModelError(RequestError):
     """A language model gave no usable answer.
 
     Args:
-        problem: What happened, as a sentence.
-        hint: What to start, set or change.
+        problem: The failure, as a sentence.
+        hint: The thing to start, set or change.
     """
 
     def __init__(self, problem: str, hint: str = "") -> None:
@@ -262,9 +262,9 @@ class ModelBusyError(ModelError):
     """The server refuses more requests for now.
 
     Args:
-        problem: What happened, as a sentence.
-        hint: What to do.
-        retry_after: Seconds after which it may be asked again, if it said so.
+        problem: The failure, as a sentence.
+        hint: The remedy.
+        retry_after: Seconds after which the server may be asked again, if it named them.
     """
 
     def __init__(self, problem: str, hint: str = "", retry_after: float | None = None) -> None:

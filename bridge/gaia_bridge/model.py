@@ -45,18 +45,18 @@ LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", 
 
 
 def repr_without(facts: Struct, *hidden: str) -> str:
-    """The `repr` of a struct, without some of its fields.
+    """Return the `repr` of a struct, without some of its fields.
 
     Args:
         facts: The struct.
-        hidden: The names of the fields that are left out, because they are secret or say nothing.
+        hidden: The names of the fields that are left out, because they are secret or useless.
     """
     shown = (f"{name}={getattr(facts, name)!r}" for name in facts.__struct_fields__ if name not in hidden)
     return f"{type(facts).__name__}({', '.join(shown)})"
 
 
 class SourceKind(Enum):
-    """Whether a source is an agent or a server."""
+    """The kind of a source: an agent or a server."""
 
     AGENT = "agent"
     """An agent in this process."""
@@ -74,7 +74,7 @@ class SourceState(Enum):
     BACKOFF = "backoff"
     """Not connected; the bridge tries again after a pause."""
     FAILED = "failed"
-    """Not connected; the bridge tries again only when it is told to."""
+    """Not connected; the bridge tries again only on request."""
     STOPPED = "stopped"
     """Not running because it is not needed now."""
 
@@ -88,7 +88,7 @@ class SourceStatus(Struct, frozen=True):
 
 
 class NamingPolicy(Enum):
-    """How tools and prompts are named where several sources share one endpoint."""
+    """The names of tools and prompts where several sources share one endpoint."""
 
     DEFAULT = "default"
     """Agents keep their own names; upstream servers' are `<server>__<tool>`."""
@@ -101,7 +101,7 @@ class NamingPolicy(Enum):
 
 
 class ToolSearchPolicy(Enum):
-    """Which clients get two tools that find and call the others, instead of all tools."""
+    """The clients that get two tools that find and call the others, instead of all tools."""
 
     AUTO = "auto"
     """Clients that are known to accept fewer tools than there are."""
@@ -110,7 +110,7 @@ class ToolSearchPolicy(Enum):
 
 
 class ChangeKind(Enum):
-    """What is new about a source."""
+    """The part of a source that changed."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
@@ -127,7 +127,7 @@ class ChangeKind(Enum):
 
     @property
     def is_offer(self) -> bool:
-        """Whether this changes what the source offers."""
+        """Whether this changes the offer of the source."""
         return self.is_list or self is ChangeKind.INTRODUCTION
 
 
@@ -140,24 +140,24 @@ class Notification(Struct, frozen=True, eq=False):
 
 
 class Progress(Struct, frozen=True):
-    """How far the work on a request is (basic/utilities/progress)."""
+    """The progress of the work on a request (basic/utilities/progress)."""
 
     progress: float
     total: float | None = None
     message: str | None = None
     meta: Mapping[str, Any] | None = None
-    """The `_meta` of the notification, without what is about one connection only."""
+    """The `_meta` of the notification, without keys that concern one connection only."""
 
 
 class LogMessage(Struct, frozen=True):
-    """What a server says to its clients (server/utilities/logging)."""
+    """A log message of a server to its clients (server/utilities/logging)."""
 
     level: str
     """One of `LOG_LEVELS`."""
     data: Any
     logger: str | None = None
     meta: Mapping[str, Any] | None = None
-    """The `_meta` of the notification, without what is about one connection only."""
+    """The `_meta` of the notification, without keys that concern one connection only."""
 
 
 class Change(Struct, frozen=True):
@@ -169,7 +169,7 @@ class Change(Struct, frozen=True):
     is_repeated: bool = False
     """Whether a server announced a list that turned out to be the same as before."""
     client: Hashable = None
-    """Who alone is told of it, if not everybody."""
+    """The only client that is notified; all clients if `None`."""
 
 
 class LeftOut(Struct, frozen=True):
@@ -183,7 +183,7 @@ class LeftOut(Struct, frozen=True):
 
 
 class ServerInfo(Struct, frozen=True):
-    """Who a published endpoint says it is (MCP `Implementation`, and the server's instructions)."""
+    """The name and description of a published endpoint (MCP `Implementation`, and the server's instructions)."""
 
     name: str
     version: str
@@ -195,27 +195,27 @@ class ServerInfo(Struct, frozen=True):
 
 
 class AgentOffer(Struct, frozen=True):
-    """What is published of agents, where that is not left to them."""
+    """The tools of agents that are published, where that is not left to the agents."""
 
     tools: bool | frozenset[str] | None = None
-    """All of their tools, none, or those of these names; `None`: what each agent says."""
+    """All of their tools, none, or those of these names; each agent decides if `None`."""
     ask: bool | None = None
-    """Whether those that converse have a tool that asks them; `None`: what each agent says."""
+    """Whether agents that converse have a tool that asks them; each agent decides if `None`."""
 
     def over(self, other: AgentOffer) -> AgentOffer:
-        """What this says, and where it says nothing what the other does."""
+        """Return this offer, with the values of `other` where this one has `None`."""
         return AgentOffer(
             other.tools if self.tools is None else self.tools, other.ask if self.ask is None else self.ask
         )
 
     @property
     def names(self) -> frozenset[str]:
-        """The tools that are named."""
+        """The tools that the offer names."""
         return frozenset[str]() if self.tools is None or isinstance(self.tools, bool) else self.tools
 
 
 AS_AGENTS_SAY: Final = AgentOffer()
-"""What each agent says."""
+"""The offer that leaves everything to each agent."""
 
 
 class ListPage(Struct, frozen=True):
@@ -253,14 +253,14 @@ class ServerFeatures(Struct, frozen=True):
     """The pages of a server's lists, by kind of definition (`vocabulary.LIST_FIELDS`); without those not read."""
     left_out: tuple[LeftOut, ...] = ()
     settled: bool = True
-    """Whether it is known what the source offers. It is not while a server starts for the first time."""
+    """Whether the offer of the source is known. It is not while a server starts for the first time."""
     modern: bool | None = None
     """Whether a server offered this in 2026-07-28 or later (`True`), or in the handshake era; `None` if in both."""
     other: ServerFeatures | None = None
-    """What the server offers in the other era, if it was asked in both."""
+    """The offer of the server in the other era, if it was asked in both."""
 
     def for_era(self, *, modern: bool) -> ServerFeatures:
-        """What the source offers to clients of one era, as far as that is known.
+        """Return the offer of the source for clients of one era, as far as it is known.
 
         Args:
             modern: Whether they speak 2026-07-28 or later.
@@ -268,8 +268,8 @@ class ServerFeatures(Struct, frozen=True):
         return self.other if self.other is not None and self.other.modern is modern else self
 
     def skills_for(self, *, modern: bool) -> tuple[Mapping[str, Any], ...]:
-        """The skills of the source, for clients of one era: files, which can be read in both. Where the source lists
-        none there, those that it lists in the other era.
+        """Return the skills of the source, for clients of one era: files, which can be read in both. If the source
+        lists none there, return those that it lists in the other era.
 
         Args:
             modern: Whether they speak 2026-07-28 or later.
@@ -278,12 +278,12 @@ class ServerFeatures(Struct, frozen=True):
         return told or self.for_era(modern=not modern).skills
 
     def listed(self, field: str, key: str) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
-        """The definitions of a list as clients of 2026-07-28 are shown them, and those of the handshake era; `None` for
-        those who are not shown one.
+        """Yield each definition of a list as clients of 2026-07-28 see it, and as those of the handshake era do; `None`
+        for those who do not see it.
 
         Args:
-            field: The list, as it is called here.
-            key: What tells two of its definitions apart.
+            field: The list, by its name in this class.
+            key: The field that identifies a definition.
         """
         if field == "skills":
             new, old = self.skills_for(modern=True), self.skills_for(modern=False)
@@ -300,43 +300,43 @@ class ServerFeatures(Struct, frozen=True):
 
 
 class ArgumentTransform(Struct, frozen=True):
-    """What the configuration makes of one argument of a tool; `None` where it leaves it as it is."""
+    """The configuration of one argument of a tool; `None` where the argument stays as it is."""
 
     name: str | None = None
-    """What clients call it."""
+    """The name that clients see."""
     description: str | None = None
-    """What clients are told of it."""
+    """The description that clients see."""
     default: Any = None
     """The JSON value that is sent where the client gives none; none if `None`."""
     secret: bool = False
-    """Whether `default` comes from elsewhere than the configuration, so that no client is shown it."""
+    """Whether `default` comes from outside the configuration, so that no client may see it."""
     hidden: bool = False
-    """Whether no client sees it or gives it."""
+    """Whether clients neither see nor give the argument."""
 
     def __repr__(self) -> str:
         return repr_without(self, "default")
 
 
 class ToolTransform(Struct, frozen=True):
-    """What the configuration makes of one tool; `None` where it leaves it as it is."""
+    """The configuration of one tool; `None` where the tool stays as it is."""
 
     name: str | None = None
-    """What clients call it; then qualified as any other name."""
+    """The name that clients see; qualified afterwards as any other name."""
     title: str | None = None
-    """What clients show to people."""
+    """The title that clients show to people."""
     description: str | None = None
-    """What clients are told of it."""
+    """The description that clients see."""
     hidden: bool = False
-    """Whether it is not published."""
+    """Whether the tool is not published."""
     arguments: Mapping[str, ArgumentTransform] = field(default_factory=dict[str, ArgumentTransform])
-    """By their names at the server."""
+    """The changed arguments, by their names at the server."""
 
 
 class ServerOptions(Struct, frozen=True):
-    """What an entry of `mcp_servers.json` may say about any kind of server; `None` where it says nothing."""
+    """The options that an entry of `mcp_servers.json` may have for any kind of server; `None` where it has none."""
 
     timeout: float | None = None
-    """Seconds for one request; progress starts them anew."""
+    """Seconds for one request; progress starts this time anew."""
     startup_timeout: float | None = None
     """Seconds from launch to a completed handshake."""
     idle_timeout: float | None = None
@@ -346,30 +346,30 @@ class ServerOptions(Struct, frozen=True):
     isolation: Literal["shared", "session"] = "shared"
     """Whether all clients share one connection, or each session has its own."""
     disabled: bool = False
-    """Whether it is kept in the configuration without being used."""
+    """Whether the entry is kept in the configuration without being used."""
     lazy: bool = True
-    """Whether it is started on first use, once its definitions are known."""
+    """Whether the server is started on first use, once its definitions are known."""
     allowed_tools: tuple[str, ...] | None = None
     """The only tools that are published; all if `None`."""
     disabled_tools: tuple[str, ...] = ()
     """Tools that are not published, by their names at the server."""
     tools: Mapping[str, ToolTransform] = field(default_factory=dict[str, ToolTransform])
-    """How its tools are published, by their names at the server."""
+    """The changes of its published tools, by their names at the server."""
     secrets: tuple[str, ...] = ()
-    """What the references in `tools` led to, for redaction."""
+    """The values of the references in `tools`, for redaction."""
     era: Literal["auto", "handshake", "2026-07-28"] = "auto"
-    """Which family of revisions it is spoken to in: that of the client, where it has it, or always the same."""
+    """The revisions in which we speak to it: those of the client, where it has them, or always the same family."""
     approval: str = ""
-    """What names the approval that it needs, and has: of its launch line and of the programs that this runs."""
+    """The key of the approval that it needs, and has: of its launch line and of the programs that this runs."""
     is_of_one_client: bool = False
-    """Whether one client has named it for itself: it is lent to nobody else."""
+    """Whether one client has named the server for itself: it is lent to nobody else."""
 
     def __repr__(self) -> str:
         return repr_without(self, "secrets")
 
 
 class OAuthOptions(Struct, frozen=True):
-    """What the user has arranged with the authorization server of a server on the network; mostly nothing.
+    """The user's arrangement with the authorization server of a server on the network; mostly empty.
 
     With nothing, the user logs in, as a client that registers itself. `client_id` is one that is registered already.
     With `grant="client_credentials"`, `client_assertion` or `identity_assertion` nobody logs in; these need `issuer`,
@@ -377,37 +377,37 @@ class OAuthOptions(Struct, frozen=True):
     """
 
     client_id: str | None = None
-    """The client that is registered there."""
+    """The id under which the client is registered there."""
     client_secret: str | None = None
-    """Its secret, if it has one."""
+    """The client's secret, if it has one."""
     client_metadata_url: str | None = None
-    """Where a document about us is published (Client ID Metadata Document); used where it is understood."""
+    """The URL of a document about us (Client ID Metadata Document); used where the server understands it."""
     issuer: str | None = None
-    """The authorization server, by the name it gives itself. No other is talked to."""
+    """The authorization server, by the name it gives itself. We talk to no other."""
     scope: str | None = None
-    """What to ask for, separated by blanks, where the server's challenge does not say."""
+    """The scopes to request, separated by blanks, where the server's challenge does not name any."""
     callback_port: int | None = None
     """The port of this machine that a login comes back to, where the client is registered with one; any, if `None`."""
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
-    """With `client_credentials` nobody logs in."""
+    """The OAuth grant; with `client_credentials` nobody logs in."""
     token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] | None = None
-    """How `client_secret` is sent; in the `Authorization` header, if `None`."""
+    """The way in which `client_secret` is sent; in the `Authorization` header, if `None`."""
     client_assertion: Callable[[str], Awaitable[str]] | None = None
-    """Makes a signed JWT that says who we are, for an audience (RFC 7523, section 2.2)."""
+    """A function that makes a signed JWT that proves our identity to an audience (RFC 7523, section 2.2)."""
     identity_assertion: Callable[[str, str], Awaitable[str]] | None = None
-    """Gets an identity assertion for an audience and a resource (SEP-990)."""
+    """A function that gets an identity assertion for an audience and a resource (SEP-990)."""
 
     def __repr__(self) -> str:
         return repr_without(self, "client_secret", "client_assertion", "identity_assertion")
 
     @property
     def asks_user(self) -> bool:
-        """Whether somebody has to log in."""
+        """Whether the user has to log in."""
         return self.grant == "authorization_code" and self.client_assertion is None and self.identity_assertion is None
 
     @property
     def problem(self) -> str:
-        """What is wrong or missing, in words that show no value; empty if nothing is."""
+        """The mistake or the missing option, in words that show no value; empty if there is none."""
         if self.issuer is not None and not _is_plain_url(self.issuer):
             return "the issuer is not a plain URL; expected https://HOST, without user, query and fragment"
         document = self.client_metadata_url
@@ -430,11 +430,11 @@ class OAuthOptions(Struct, frozen=True):
 
 
 _SCOPE_CHARACTERS: Final = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
-"""Of scopes that are separated by blanks (RFC 6749, section 3.3)."""
+"""The characters of scopes that are separated by blanks (RFC 6749, section 3.3)."""
 
 
 def _is_plain_url(text: str) -> bool:
-    """Whether a text is a URL with nothing in it but the place."""
+    """Return whether a text is a URL of a host and a path alone, without user, query and fragment."""
     try:
         parts = urlsplit(text)
         parts.port  # noqa: B018 - raises for one that is none
@@ -450,17 +450,17 @@ def _has_https_path(url: str) -> bool:
 
 
 class StdioServerSpec(Struct, frozen=True):
-    """How to launch one upstream server as a child process (an entry of `mcp_servers.json`)."""
+    """The launch of one upstream server as a child process (an entry of `mcp_servers.json`)."""
 
     name: str
     command: str
-    """The program; no shell sees it. Without `args`, it is split as a shell would split it."""
+    """The program; no shell reads it. Without `args`, the text is split as a shell would split it."""
     args: tuple[str, ...] = ()
     """Its arguments."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables of its environment."""
     cwd: str | None = None
-    """The folder that it is started in; if `None`, one of its own, or the current one for what a project lists."""
+    """The folder that it is started in; if `None`, one of its own, or the current one for a project's entry."""
     inherit_env: bool | tuple[str, ...] = ()
     """Variables of our own environment that it sees beside the harmless ones (`True`: all of them)."""
     options: ServerOptions = ServerOptions()
@@ -471,56 +471,57 @@ class StdioServerSpec(Struct, frozen=True):
 
 
 class HttpServerSpec(Struct, frozen=True):
-    """Where one upstream server is served over HTTP (an entry of `mcp_servers.json`)."""
+    """The address of one upstream server over HTTP (an entry of `mcp_servers.json`)."""
 
     name: str
     url: str
-    """Its address: `https://HOST/PATH`."""
+    """The server's address: `https://HOST/PATH`."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request, such as `Authorization`."""
+    """Headers that are sent with every request, such as `Authorization`."""
     sse: bool = False
-    """Whether it speaks the HTTP+SSE transport of 2024-11-05 instead of Streamable HTTP."""
+    """Whether the server speaks the HTTP+SSE transport of 2024-11-05 instead of Streamable HTTP."""
     options: ServerOptions = ServerOptions()
     oauth: OAuthOptions | None = OAuthOptions()
-    """How to log in if it asks for that; not at all if `None`."""
+    """The login, if the server asks for one; none at all if `None`."""
     proxy: str | Literal[False] | None = None
-    """The HTTP proxy by which it is reached: `http://USER:PASSWORD@HOST:PORT`; `false`: none; as
-    `HTTPS_PROXY`, `NO_PROXY` and the others of our environment say if `None`. This machine is never reached by one."""
+    """The HTTP proxy to the server: `http://USER:PASSWORD@HOST:PORT`; `false`: none; if `None`, the one that
+    `HTTPS_PROXY`, `NO_PROXY` and the like in our environment name. This machine is never reached by one.
+    """
 
     def __repr__(self) -> str:
-        """Name the place, without what may be secret: user, query and header values."""
+        """Name the place, without possible secrets: user, query and header values."""
         parts = urlsplit(self.url)
         place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         return f"HttpServerSpec({self.name!r}, {place!r}, headers={sorted(self.headers)!r}, sse={self.sse})"
 
 
 class AgentServerSpec(Struct, frozen=True):
-    """Which agent of this process is used as a server (an entry of `mcp_servers.json`)."""
+    """The agent of this process that is used as a server (an entry of `mcp_servers.json`)."""
 
     name: str
     agent: str
-    """The name that it is published under."""
+    """The name that the agent is published under."""
     options: ServerOptions = ServerOptions()
     alike: bool = True
-    """Whether it does the same in both eras, as our agents do. A server object of a library may not."""
+    """Whether the agent does the same in both eras, as ours do. A server object of a library may not."""
 
 
 class OpenApiServerSpec(Struct, frozen=True):
-    """Which HTTP API is used as a server: each operation of its OpenAPI document is a tool."""
+    """The HTTP API that is used as a server: each operation of its OpenAPI document is a tool."""
 
     name: str
     document: str | Mapping[str, Any]
-    """Where the document is, as a URL or as the path of a file; or the document itself."""
+    """The document: its URL, the path of a file, or the document itself."""
     url: str | None = None
-    """Where the API is; as its document says if `None`."""
+    """The address of the API; the one in its document if `None`."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request, such as `Authorization`."""
+    """Headers that are sent with every request, such as `Authorization`."""
     options: ServerOptions = ServerOptions()
     proxy: str | Literal[False] | None = None
     """The HTTP proxy by which the API, and a document on the network, are reached; as for a server over HTTP."""
 
     def __repr__(self) -> str:
-        """Name the entry, without what may be secret: addresses and header values."""
+        """Name the entry, without possible secrets: addresses and header values."""
         return f"OpenApiServerSpec({self.name!r}, headers={sorted(self.headers)!r})"
 
 

@@ -1,7 +1,7 @@
-"""For the tests of agent authors: a client that records what it hears, a user, and a model that says what it is told.
+"""Tools for the tests of agent authors: a client that records its messages, a user, and a model with given answers.
 
 Installed with the bridge is a pytest plugin with the fixture `mcp_client`; see `gaia_bridge.bridge.testing.plugin`.
-What is in here is loaded on first use.
+The members are loaded on first use.
 """
 
 from __future__ import annotations

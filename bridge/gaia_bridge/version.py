@@ -1,4 +1,4 @@
-"""The version of the distribution, and how its packages load what they offer: loaded with each of them anyway."""
+"""The version of the distribution, and the function by which its packages load their members: always loaded."""
 
 from __future__ import annotations
 

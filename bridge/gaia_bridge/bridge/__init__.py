@@ -1,4 +1,4 @@
-"""The bridge: where agents, upstream servers and endpoints meet, and what programs do with one.
+"""The bridge: joins agents, upstream servers and endpoints, for programs that publish with it.
 
 `Bridge` is loaded on first use: the folders in here are needed without it.
 """

@@ -1,7 +1,7 @@
-"""Keeps the agents of a running bridge as their source files have them.
+"""Reloads the agents of a running bridge after every change of their source files.
 
-What cannot be imported changes nothing: the last good agent goes on, and the log says what is wrong. The modules that
-agents are made of are followed as far as their author can change them.
+An agent that cannot be imported changes nothing: the last good agent goes on, and the log says what is wrong. The
+modules that agents are made of are followed as far as their author can change them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from gaia_bridge.runtime.unloading import unload
 from gaia_bridge.text.escaping import one_line
 
 _NEVER: Final = frozenset({"__main__", "__mp_main__", *OWN_PACKAGES})
-"""The program, and the bridge: whoever changes these starts it again."""
+"""The program and the bridge: their changes need a new start of the program."""
 
 _PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class OwnModules:
-    """Which modules those are. What was imported before this object was made is none of them."""
+    """The modules that agents are made of. Modules that were imported before this object was made are none of them."""
 
     def __init__(self) -> None:
         self._before = frozenset(sys.modules)
@@ -47,7 +47,7 @@ class OwnModules:
         self._files: frozenset[Path] = frozenset()
 
     def loaded(self) -> dict[str, ModuleType]:
-        """The modules by name, as they are now."""
+        """Return the modules by name, as they are now."""
         return {
             name: module
             for name, module in sys.modules.copy().items()
@@ -56,14 +56,14 @@ class OwnModules:
 
     @property
     def files(self) -> frozenset[Path]:
-        """Their files. Agents may import more of them at any time."""
+        """The files of these modules. Agents may import more of them at any time."""
         if len(sys.modules) != self._count:
             self._count = len(sys.modules)
             self._files = frozenset(file for module in self.loaded().values() if (file := _file_of(module)))
         return self._files
 
     def unload(self, changed: Iterable[Path]) -> Unloaded:
-        """Have all of them imported anew by whoever imports them next.
+        """Remove all these modules from `sys.modules`, so that the next import reads their files anew.
 
         Args:
             changed: The files that changed.
@@ -80,14 +80,14 @@ class OwnModules:
 
 
 class Unloaded:
-    """What was unloaded, for the case that it cannot be imported anew."""
+    """The modules that were unloaded, to be put back if they cannot be imported anew."""
 
     def __init__(self, modules: Mapping[str, ModuleType]) -> None:
         self._modules = modules
         self._remember = unload(modules)
 
     def put_back(self, but: Collection[str] = ()) -> None:
-        """Have the modules be as they were that nobody has imported anew.
+        """Put back the modules that nobody has imported anew.
 
         Args:
             but: Modules that have gone for good.
@@ -99,7 +99,7 @@ class Unloaded:
 
 
 def _file_of(module: ModuleType) -> Path | None:
-    """The source file of a module that its author can change."""
+    """Return the source file of a module, if the module's author can change it."""
     name = getattr(module, "__file__", None)
     return Path(name) if isinstance(name, str) and name.endswith(".py") and _is_own(name) else None
 
@@ -127,10 +127,10 @@ _LOADING: Final = 60.0
 """Seconds that agents may take to be imported and built; large libraries take three, and are imported once."""
 
 _STUCK: Final = 5.0
-"""Seconds after which an import is given up once its files were saved again: what never ends has been mended."""
+"""Seconds after which an import is given up once its files were saved again: the endless code may be repaired."""
 
 _SHOWN: Final = 200
-"""Characters of names of tools in one line."""
+"""Characters that the names of tools may take in one line of the log."""
 
 _IS_BRIDGE: Final = "it is a Bridge, which says itself what it publishes; expected agents"
 _WITHOUT: Final = "serve it without reloading"
@@ -153,8 +153,8 @@ class AgentReloader:
     """Loads agents, now and whenever one of their files changes. To be made before any agent is imported.
 
     Args:
-        references: What is to be published, as `find_agents` takes it.
-        root: What relative references are relative to; the current folder if not given.
+        references: The references to agents to publish, as `find_agents` takes it.
+        root: The folder of relative references; the current folder if not given.
     """
 
     def __init__(self, references: Sequence[str], *, root: Path | None = None) -> None:
@@ -170,7 +170,7 @@ class AgentReloader:
         """Load the agents for the first time. A file that cannot be imported is waited for.
 
         Raises:
-            AgentLoadError: A reference leads to nothing that could be mended, or to a `Bridge`.
+            AgentLoadError: A reference leads to nothing that could be repaired, or to a `Bridge`.
         """
         loaded, failures = self._load()
         if not loaded and failures and not self._places:
@@ -188,7 +188,7 @@ class AgentReloader:
         return loaded
 
     def left_out(self, name: str, error: BridgeError) -> None:
-        """An agent that was loaded could not be published.
+        """Note that an agent that was loaded could not be published.
 
         Args:
             name: Its name.
@@ -203,7 +203,7 @@ class AgentReloader:
 
         Args:
             bridge: Where the agents are published.
-            task_status: Told when it watches.
+            task_status: Started when the watching begins.
         """
         task_status.started()
         while True:
@@ -211,7 +211,7 @@ class AgentReloader:
             await self.reload(bridge)
 
     async def reload(self, bridge: _Publishes) -> bool:
-        """Import the agents again, and have them take the place of what is published.
+        """Import the agents again, and publish them in the place of the running ones.
 
         Args:
             bridge: Where the agents are published.
@@ -246,7 +246,7 @@ class AgentReloader:
         return changed
 
     async def _loaded(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
-        """Import the agents in a thread, which is left to itself if it does not come to an end."""
+        """Import the agents in a thread, which is abandoned if it does not come to an end."""
         problem = f"it is not imported after {_LOADING:g} s"
         found: tuple[list[LoadedAgent], list[AgentLoadError | PublishError]] | None = None
 
@@ -269,15 +269,15 @@ class AgentReloader:
     async def _publish(
         self, bridge: _Publishes, loaded: Iterable[LoadedAgent], *, keep: bool
     ) -> list[AgentLoadError | PublishError]:
-        """Publish what was loaded, in the place of what runs.
+        """Publish the agents that were loaded, in the place of those that run.
 
         Args:
-            bridge: Where.
-            loaded: What was loaded.
-            keep: Whether what is not among it goes on, because not everything could be loaded.
+            bridge: Where the agents are published.
+            loaded: The agents that were loaded.
+            keep: Whether other running agents go on, because not everything could be loaded.
 
         Returns:
-            What went wrong.
+            The failures.
         """
         new = {agent.name: agent for agent in loaded}
         failures: list[AgentLoadError | PublishError] = []
@@ -324,7 +324,7 @@ class AgentReloader:
         return agents, [failure for entry in found for failure in entry.failures]
 
     def _files(self) -> Iterator[Path]:
-        """What is looked at: the agents' modules, what was named, and while that is broken what could mend it."""
+        """Yield the files to watch: the agents' modules, the named files, and while one is broken the files beside."""
         own = self._modules.files
         yield from own
         folders = {file.parent for file in own} if self._broken else set[Path]()
@@ -353,7 +353,7 @@ def _tools(bridge: _Publishes) -> frozenset[str]:
 
 
 def _difference(before: frozenset[str], after: frozenset[str]) -> str:
-    """Which tools came and went, for people."""
+    """Return for people which tools came and went."""
     changes = (("new", after - before), ("gone", before - after))
     shown = [f"{what}: {one_line(', '.join(sorted(names)), _SHOWN)}" for what, names in changes if names]
     return "".join(f"; {text}" for text in shown)

@@ -56,7 +56,7 @@ class Bridge(ServedBridge):
             await bridge.serve_stdio()
 
     Args:
-        *targets: What is published from the beginning, as `add` takes it: agents, decorated functions, modules of them,
+        *targets: Published from the beginning, as `add` takes them: agents, decorated functions, modules of them,
             server objects of MCP libraries, `ServerSpec`s, and compositions of these.
         servers: Servers that are published from the beginning, by name: entries as in `mcp_servers.json`, URLs or
             commands; or `ServerSpec`s.
@@ -64,10 +64,10 @@ class Bridge(ServedBridge):
         settings: Limits and deadlines.
         names: How tools are named on the endpoint that publishes everything.
         cache: Remembers what servers offer, from one run to the next; a file in the user's folder if `None`.
-        middleware: What is done around requests, the outermost first; see `gaia_bridge.middleware`.
+        middleware: The middleware around requests, the outermost first; see `gaia_bridge.middleware`.
         agent_tools: Which tools of agents are published: all, none, or those of these names; as agents say if `None`.
         ask: Whether agents that converse have a tool that asks them; as they say if `None`.
-        on_error_line: Told every line that a child writes to its error output, redacted: the server's name, the line.
+        on_error_line: Called with the server's name and each line that a child writes to its error output, redacted.
 
     Attributes:
         left_out: Returns what is configured but not published, for the status.
@@ -153,17 +153,17 @@ class Bridge(ServedBridge):
 
     @property
     def middleware(self) -> tuple[Middleware, ...]:
-        """What is done around requests, the outermost first."""
+        """The middleware around requests, the outermost first."""
         return self._middleware
 
     @property
     def is_open(self) -> bool:
-        """Whether it is entered, so that it publishes."""
+        """Whether the bridge is entered, so that it publishes."""
         return self._is_open
 
     @property
     def sources(self) -> list[Source]:
-        """What is published, in the order in which it was added."""
+        """The published agents and servers, in the order in which they were added."""
         return self._everything.sources
 
     @property
@@ -172,18 +172,18 @@ class Bridge(ServedBridge):
         return {model.id: model.source.name for model in self._models}
 
     def status(self) -> JSON:
-        """What `/status` says: each source, its state, its path, how much it offers, and what is left out."""
+        """Return the answer of `/status`: each source, its state, path and number of offers, and what is left out."""
         return self._report.status()
 
     def readiness(self) -> JSON:
-        """What `/ready` says: the state of each source."""
+        """Return the answer of `/ready`: the state of each source."""
         return self._report.readiness()
 
     async def add(self, target: Publishable | ServerSpec | Composition, name: str | None = None) -> str:
         """Publish an agent or a server, as it is or composed.
 
         Args:
-            target: What `add_agent` takes, the entry of a server, or a description that `source` made of either.
+            target: An agent as for `add_agent`, the entry of a server, or a description that `source` made of either.
             name: The path segment and qualifier; that of the description or entry, or derived from the class name, if
                 not given.
 
@@ -266,7 +266,7 @@ class Bridge(ServedBridge):
             name: The path segment and qualifier.
             base_url: Where the API is; as the document says if not given.
             headers: Sent with every request, such as `Authorization`.
-            options: What an entry of the configuration could say beside.
+            options: The other options of an entry of the configuration.
 
         Returns:
             The name it is published under.
@@ -317,13 +317,13 @@ class Bridge(ServedBridge):
             scope.cancel()
 
     async def replace_agent(self, name: str, agent: Publishable, *, for_good: bool = False) -> None:
-        """Publish another agent in the place of one: clients stay connected, and are notified of what differs.
+        """Publish another agent in the place of one: clients stay connected, and are notified of the differences.
 
         Args:
-            name: What it is published under.
+            name: The name that the agent is published under.
             agent: The other agent, as `add_agent` takes it.
-            for_good: Whether nothing else uses the old one: once its calls are over, it is told so
-                (`on_mcp_replaced`), and an agent with servers of its own lets them go.
+            for_good: Whether nothing else uses the old one: once its calls are over, its `on_mcp_replaced` is
+                called, and an agent with servers of its own lets them go.
 
         Raises:
             AgentLoadError: It is no agent, or its definitions cannot be read. The old one stays published.
@@ -341,7 +341,7 @@ class Bridge(ServedBridge):
             self._models.exchange(name, await self._models.read(old))
 
     def unmet_offer(self) -> str:
-        """What is published of agents otherwise than `agent_tools` and `ask` want it; empty if nothing is."""
+        """Return why agents are published otherwise than `agent_tools` and `ask` request; empty if none is."""
         return unmet(self.agent_offer, self._agents)
 
     @property
@@ -349,7 +349,7 @@ class Bridge(ServedBridge):
         return [own for source in self.sources if isinstance(own := innermost(source), AgentSource)]
 
     async def _fill(self) -> None:
-        """Publish what the bridge was made with."""
+        """Publish the agents, servers and configuration that the bridge was made with."""
         for target in self._targets:
             await self.add(target)
         if self._targets and (problem := self.unmet_offer()):
@@ -362,7 +362,7 @@ class Bridge(ServedBridge):
             await self._follow(configured, await anyio.to_thread.run_sync(configured.first))
 
     async def _follow(self, configured: ConfiguredServers, servers: Sequence[ServerSpec]) -> None:
-        """Publish what a configuration lists, now and after each change of it."""
+        """Publish the servers of a configuration, now and after each change of it."""
         self.own_files = lambda: configured.own_files
         self.refusal = configured.refusal
         reloader = Reloader(self, configured.again, lambda: configured.own_files)
@@ -459,7 +459,7 @@ class Bridge(ServedBridge):
 
 
 def _chat_models(settings: Settings) -> Models:
-    """Open the door for clients that ask agents as models."""
+    """Return the collection of models that chat clients can choose; it is still empty."""
     from gaia_bridge_doors.conversation.models import Models
 
     return Models(settings.chats)

@@ -1,8 +1,8 @@
 """The upstream servers that `serve` starts: those of the user, and those of the project that the user has approved.
 
 A running bridge has them as its configuration files have them. A server whose entry did not change keeps its process,
-and so does one where only that changed which of its tools are published, and how. What cannot be read changes nothing:
-an editor that is half-way through saving a file must not stop anybody's servers.
+and so does one where only that changed which of its tools are published, and how. A file that cannot be read changes
+nothing: an editor that is half-way through saving a file must not stop anybody's servers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ConfiguredServers:
     what it listed at the start needs an approval, as what a project lists does.
 
     A server whose entry or program is changed goes on as it was approved until the change is approved as well.
-    What was approved is looked at again before each of its starts.
+    Before each start of a server, its approval is checked again.
 
     Args:
         path: The one file that counts, approved by being named; if `None`, the user's file and the project's.
@@ -84,7 +84,7 @@ class ConfiguredServers:
 
     @property
     def files(self) -> list[Path]:
-        """What decides about the servers: an approval does as well."""
+        """The files that decide about the servers; those of approvals do as well."""
         files = [layer.path for layer in self._config.layers]
         if not self._path or self._exposed:
             with suppress(ConfigError):  # without a home folder nothing is ever approved
@@ -93,12 +93,12 @@ class ConfiguredServers:
 
     @property
     def own_files(self) -> tuple[Path, ...]:
-        """The files that decide what is started: these, what is filled into launch lines, and what those run."""
+        """The files that decide what is started: `files`, and the programs and references of launch lines."""
         return (*self.files, *self.programs)
 
     @property
     def programs(self) -> tuple[Path, ...]:
-        """The files that launch lines name."""
+        """The files that launch lines name, as programs or as references."""
         found: set[Path] = set()
         for layer in self._config.layers:
             for entry in filter(is_object, layer.entries.values()):
@@ -109,7 +109,7 @@ class ConfiguredServers:
         return tuple(found)
 
     def first(self) -> Sequence[ServerSpec]:
-        """The servers at the start. A broken file that was not named leaves its servers out.
+        """Return the servers at the start. A broken file that was not named leaves its servers out.
 
         Raises:
             ConfigError: The file that was named cannot be used.
@@ -124,7 +124,7 @@ class ConfiguredServers:
         return self._use(report, {})
 
     def again(self) -> Sequence[ServerSpec]:
-        """The servers after a change.
+        """Return the servers after a change.
 
         Raises:
             ConfigError: A file cannot be used; whatever runs should stay as it is.
@@ -137,7 +137,7 @@ class ConfiguredServers:
         return self._use(report, self._held(report, approvals))
 
     def refusal(self, spec: ServerSpec) -> str | None:
-        """Why a server must not be started as it is now; `None` if it is what the user approved.
+        """Return why a server must not be started as it is now; `None` if it is what the user approved.
 
         Args:
             spec: The server, as `first` or `again` gave it.
@@ -154,7 +154,7 @@ class ConfiguredServers:
         return f"it was changed since it was approved; run: {self._trust_command(spec.name)}"
 
     def _held(self, report: LoadReport, approvals: TrustStore) -> dict[str, _InUse]:
-        """The servers that were changed since they were approved, as they were before."""
+        """Return the servers that were changed since they were approved, as they were before."""
         return {
             name: used
             for layer_report in report.layers
@@ -165,7 +165,7 @@ class ConfiguredServers:
         }
 
     def _use(self, report: LoadReport, held: dict[str, _InUse]) -> Sequence[ServerSpec]:
-        """Remember what was approved as what, and say what is left out."""
+        """Remember which entry was approved for each server, and log what is left out."""
         servers = {spec.name: spec for spec in report.servers} | {name: used.spec for name, used in held.items()}
         approved = {
             spec.name: _InUse(_approved_as(of_file.layer, spec.name), of_file.layer.entries[spec.name], spec)
@@ -185,7 +185,7 @@ class ConfiguredServers:
         return self._config.resolve(trust=approvals, asks=lambda layer: is_local(layer) or layer.path in self._exposed)
 
     def _tell(self, report: LoadReport, held: Mapping[str, _InUse]) -> None:
-        """Say what is left out, and what is odd; not again what was said before."""
+        """Log what is left out and what is odd; no line that the previous reading logged."""
         lines = list(report.warnings)
         left_out = [LeftOut("file", error.place, error.problem) for error in report.errors]
         for layer in report.layers:
@@ -218,10 +218,10 @@ class ConfiguredServers:
 
 
 class _Approvals(TrustStore):
-    """Knows what was there at the start, and remembers why a question about a server could not be answered.
+    """Approves the entries that were there at the start, and remembers errors of questions about approvals.
 
     Args:
-        given: What needs no approval, as `approval_key` tells it, as long as it would run the files of these names.
+        given: The `approval_key`s that need no approval, as long as the entries would run the files of these names.
     """
 
     def __init__(self, given: Mapping[str, str | None]) -> None:
@@ -244,7 +244,7 @@ class _Approvals(TrustStore):
 
 
 def _approved_as(layer: Layer, name: str) -> Path:
-    """The file that the entry of a server is approved as a part of."""
+    """Return the file that the entry of a server is approved as a part of."""
     return layer.approved_as(layer.entries[name]) or layer.path
 
 
@@ -261,22 +261,22 @@ class _Publishes(Protocol):
 
 
 class Difference(Struct, frozen=True):
-    """What to do so that what runs is what the files say."""
+    """The steps that make the running servers those of the files."""
 
     removed: tuple[str, ...]
-    """Names that are gone, and those whose entry changed."""
+    """Names that are gone, and names of entries that changed."""
     added: tuple[ServerSpec, ...]
     """Entries that are new, and those that changed."""
     adjusted: tuple[ServerSpec, ...] = ()
-    """Entries where only that changed what is published of their servers."""
+    """Entries of which only the settings changed that say which tools are published, and how."""
 
 
 def difference(running: Mapping[str, ServerSpec], wanted: Iterable[ServerSpec]) -> Difference:
-    """Compare what runs with what is wanted, entry by entry.
+    """Compare the running servers with the wanted ones, entry by entry.
 
     Args:
-        running: What runs, by name.
-        wanted: What the files say. Disabled entries are not wanted.
+        running: The running servers, by name.
+        wanted: The entries of the files. Disabled entries are not wanted.
     """
     new = {spec.name: spec for spec in wanted if not spec.options.disabled}
     changed = {name for name, spec in running.items() if new.get(name) != spec}
@@ -289,7 +289,7 @@ def difference(running: Mapping[str, ServerSpec], wanted: Iterable[ServerSpec]) 
 
 
 def _reached(spec: ServerSpec) -> ServerSpec:
-    """What an entry says of anything but the tools that are published. Secrets count: logs must be without them."""
+    """Return an entry without its settings of published tools. Its secrets stay: keep it out of logs."""
     return replace(spec, options=replace(spec.options, allowed_tools=None, disabled_tools=(), tools={}))
 
 
@@ -299,10 +299,10 @@ class Reloader:
     Args:
         bridge: Where servers are published.
         read: Reads the configuration; raises `ConfigError` where it cannot be used.
-        files: Tells the files that it comes from, as they are now. They need not exist yet.
+        files: Returns the configuration's files, as they are now. They need not exist yet.
 
     Attributes:
-        left_out: What the bridge did not take, or what keeps everything as it was.
+        left_out: The servers that the bridge refused, or the file that keeps everything as it was.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class Reloader:
         self._lock = anyio.Lock()
 
     async def apply(self, wanted: Sequence[ServerSpec]) -> None:
-        """Make the servers of the bridge those that are wanted. A name that is taken is left out and logged."""
+        """Make the servers of the bridge those that are wanted. A server whose name is taken is left out and logged."""
         async with self._lock:
             await self._apply(wanted)
 

@@ -1,4 +1,4 @@
-"""What a bridge is made with: its agents and servers, as a program names them."""
+"""The agents and servers that a bridge is made with, as a program names them."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _SCHEMES: Final = ("http://", "https://")
 
 
 def spec_of(target: str | Sequence[str], name: str | None = None, **more: Any) -> ServerSpec:
-    """The entry for a server that is named by its URL or by its command.
+    """Return the entry for a server that is named by its URL or by its command.
 
     Args:
         target: A URL (`https://...`), a command line (`uvx mcp-server-time`), or a program with its arguments.
-        name: What it is called; made of the target if not given.
+        name: The name of the server; made of the target if not given.
         **more: Further keys of the entry, such as `headers`, `env`, `cwd`, `timeout`; `None` for those that are not.
 
     Raises:
-        ConfigError: That is no entry; says why.
+        ConfigError: The result is no valid entry; the message says why.
     """
     shown = name or repr(target)
     given = {key: value for key, value in more.items() if value is not None}
@@ -61,7 +61,7 @@ def spec_of(target: str | Sequence[str], name: str | None = None, **more: Any) -
 
 
 def server_specs(servers: Servers) -> list[ServerSpec]:
-    """The entries of several servers.
+    """Return the entries of several servers.
 
     Args:
         servers: As `Bridge` takes them.
@@ -77,10 +77,10 @@ def server_specs(servers: Servers) -> list[ServerSpec]:
 
 
 def agent_of(target: Any) -> Any:
-    """An object that has the methods of an agent, for a decorated function and for a module with some.
+    """Return an object with the methods of an agent, for a decorated function and for a module with some.
 
     Args:
-        target: What somebody wants to publish; returned as it is where it is neither.
+        target: The object to publish; returned as it is where it is neither.
     """
     if is_marked(target) or (isinstance(target, ModuleType) and has_decorated_members(target)):
         return ModuleFunctions(target)
@@ -88,7 +88,7 @@ def agent_of(target: Any) -> Any:
 
 
 def instead_of(candidate: object) -> str:
-    """What to write instead of something that is no agent; empty if nobody knows."""
+    """Return the advice for an object that is no agent; empty if there is none."""
     if isinstance(candidate, type) and not missing_methods(candidate):
         return f"write {candidate.__name__}()"
     if inspect.isroutine(candidate):
@@ -99,10 +99,10 @@ def instead_of(candidate: object) -> str:
 
 
 def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
-    """Middleware, as `Bridge` takes it.
+    """Return middleware as a tuple, after a check of each object.
 
     Raises:
-        TypeError: Something else is among it, or one has a hook that there is not.
+        TypeError: An item is no middleware, or has a hook that does not exist.
     """
     checked: list[Middleware] = []
     for item in given:
@@ -122,7 +122,7 @@ def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
 
 
 def agent_offer(tools: bool | Collection[str] | None, ask: bool | None) -> AgentOffer:
-    """What is published of agents, as programs say it.
+    """Return which tools of agents are published, as programs request it.
 
     Args:
         tools: All of their tools, none, or those of these names; `None`: what each agent says.
@@ -139,7 +139,7 @@ def agent_offer(tools: bool | Collection[str] | None, ask: bool | None) -> Agent
 
 
 def _refuse_unknown_hooks(kind: type[Middleware]) -> None:
-    """Refuse what looks like a hook and would never be called, such as `on_tool_call`."""
+    """Refuse a method that looks like a hook and would never be called, such as `on_tool_call`."""
     hooks = [name for name in vars(Middleware) if name.startswith("on_")]
     for base in kind.__mro__:
         for name, value in vars(base).items():

@@ -1,4 +1,4 @@
-"""Makes the sources that a bridge publishes, of whatever a program names, and adds several at the same time."""
+"""Makes the sources that a bridge publishes from the objects that a program names, and adds several at once."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from gaia_bridge.sources.upstream.source import Upstream
 async def added_in_order(
     names: Sequence[str], add: Callable[[str, anyio.Event], Awaitable[None]]
 ) -> dict[str, BridgeError]:
-    """Add them.
+    """Add sources at the same time, and publish them in the given order.
 
     Args:
-        names: What they are called, in the order in which they are published.
+        names: Their names, in the order in which they are published.
         add: Adds one: reads what it offers, then waits for its turn to publish it.
 
     Returns:
-        For each that could not be added, why.
+        The error of each source that could not be added.
     """
     refused: dict[str, BridgeError] = {}
 
@@ -58,7 +58,7 @@ async def added_in_order(
 
 
 class _Owner(Protocol):
-    """What sources ask of the bridge, which may be set at any time."""
+    """The parts of the bridge that its sources use, which may be set at any time."""
 
     settings: Settings
     on_error_line: Callable[[str, str], None] | None
@@ -71,7 +71,7 @@ class SourceMaker:
     """Makes sources, which do not run yet.
 
     Args:
-        owner: Whose they are.
+        owner: The bridge that publishes them.
         own: The id of the bridge.
         cache: Remembers what servers offer; a file in the user's folder if `None`.
     """
@@ -83,12 +83,12 @@ class SourceMaker:
         self._launches = Pace(owner.settings.upstream.launch_interval)
 
     def source(self, target: object, name: str | None, offer: AgentOffer = AS_AGENTS_SAY) -> RunningSource:
-        """The source that a target of `Bridge.add` stands for.
+        """Return the source that a target of `Bridge.add` stands for.
 
         Args:
             target: The target.
-            name: What it is called.
-            offer: What is published of this agent alone.
+            name: Its name.
+            offer: The published tools of this agent alone.
 
         Raises:
             AgentLoadError: The object lacks the methods of an agent.
@@ -100,7 +100,7 @@ class SourceMaker:
         return self._agent(target, name, offer)
 
     def upstream(self, spec: ServerSpec, transport: Transport | None = None) -> Upstream:
-        """A server.
+        """Return an upstream server, which does not run yet.
 
         Args:
             spec: Its entry.
@@ -113,7 +113,7 @@ class SourceMaker:
             spec,
             owner.settings.upstream,
             transport=transport,
-            # Which remembers what the entry leads to. A document is read as quickly, and may have changed.
+            # The cache remembers what the entry leads to. A document is read as quickly, and may have changed.
             cache=None if transport is not None or isinstance(spec, OpenApiServerSpec) else self._cache,
             on_error_line=None if owner.on_error_line is None else partial(owner.on_error_line, spec.name),
             launches=self._launches,

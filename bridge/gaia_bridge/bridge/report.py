@@ -1,4 +1,4 @@
-"""What a bridge says of itself to people and monitors: `/health`, `/ready`, `/status` and `/tools`.
+"""Reports of a bridge for people and monitors: `/health`, `/ready`, `/status` and `/tools`.
 
 `/health` and `/status` also say what clients of GAIA's own MCP bridge look for (`gaia mcp status`, `gaia mcp test`).
 """
@@ -30,14 +30,14 @@ INFO: Final = ServerInfo(
     title="GAIA MCP bridge",
     description="Agents and MCP servers, published as one MCP server.",
 )
-"""Who a bridge is."""
+"""The bridge's name, version and description, as clients see them."""
 
 
 _ALIVE: Final[JSON] = {"status": "healthy", "service": INFO.title}
 
 
 class Report:
-    """What is published by a bridge, and how it does.
+    """The published sources of a bridge, and their state.
 
     Args:
         endpoints: Its endpoints, by group and name; that of everything is `("", "")`.
@@ -66,7 +66,7 @@ class Report:
         return self._endpoints["", ""].dispatcher.catalog
 
     def health(self) -> JSON:
-        """That the bridge answers, and how much it publishes: counts, which take no time."""
+        """Return that the bridge answers, and how much it publishes: counts, which take no time."""
         sources = self._everything.sources
         return {
             **_ALIVE,
@@ -75,12 +75,12 @@ class Report:
         }
 
     def readiness(self) -> JSON:
-        """The bridge itself is ready when it answers at all, whatever its servers do."""
+        """Return that the bridge is ready, which it is as soon as it answers, and the states of its sources."""
         sources = {source.name: source.status.state.value for source in self._everything.sources}
         return {"status": "ready", "sources": sources}
 
     def status(self) -> JSON:
-        """Each source: its state, its path, how much it offers, and what of it is left out."""
+        """Return each source with its state, its path, how much it offers, and the parts left out."""
         return {
             **_ALIVE,
             "name": INFO.name,
@@ -117,7 +117,7 @@ class Report:
         }
 
     def _tool_search(self) -> JSON:
-        """Who is shown two tools instead of all: by what policy, and where it decides by the client, which and why."""
+        """Return the policy of the tool search and, if it depends on the client, the clients that see it, and why."""
         clients = [
             {"path": _path(group, name), **client}
             for (group, name), endpoint in self._endpoints.items()
@@ -127,7 +127,7 @@ class Report:
         return {"policy": policy.value, "clients": clients}
 
     def tools(self) -> JSON:
-        """The definitions of all tools."""
+        """Return the definitions of all tools."""
         return {"tools": self._everything.definitions("tool", modern=True)}
 
 
@@ -136,5 +136,5 @@ def _as_json(left_out: Iterable[LeftOut]) -> list[JSON]:
 
 
 def _path(group: str, name: str) -> str:
-    """Where the endpoint of a source is, or the one of all."""
+    """Return the path of the endpoint of a source, or of the one that publishes everything."""
     return f"/{group}/{quote(name, safe='')}/mcp" if group else "/mcp"

@@ -1,4 +1,4 @@
-"""How clients reach an open bridge: over stdio, over HTTP, as an application, and inside of this process.
+"""The ways to an open bridge: over stdio, over HTTP, as an application, and inside of this process.
 
 As an application it may be part of another one, or of a server that is not ours.
 """
@@ -45,7 +45,7 @@ class MountedBridge:
     """ASGI application: serves a bridge below any path, and opens it where the server runs our lifespan.
 
     Args:
-        app: What the bridge serves.
+        app: The application of the bridge.
         is_open: Whether the bridge is open.
         opened: Opens it.
     """
@@ -97,7 +97,7 @@ def expect_open(is_open: bool) -> None:
 
 
 class ServedBridge(ABC):
-    """The side of a bridge that clients see. What is published is the other side: `Bridge`."""
+    """The side of a bridge that clients see. The other side, the published sources, is `Bridge`."""
 
     settings: Settings
     _everything: Catalog
@@ -118,7 +118,7 @@ class ServedBridge(ABC):
         """Serve everything on standard input and output, until the client closes our input.
 
         Args:
-            claimed: What `claim_stdio()` returned, where it was called before agents were loaded.
+            claimed: The result of `claim_stdio()`, where it was called before agents were loaded.
         """
         expect_open(self._is_open)
         all_of_it, limits = self._endpoints["", ""].dispatcher, self.settings
@@ -155,11 +155,11 @@ class ServedBridge(ABC):
             port: The port; 0 for any free one.
             hosts: Further names that clients use for us, as `host` or `host:port`.
             origins: Pages of other servers that may call us, in full.
-            token: What clients must send as `Authorization: Bearer`.
+            token: The token that clients must send as `Authorization: Bearer`.
             public_url: The address that clients use, where a proxy stands before us: `https://bridge.example`. It needs
                 `token`.
             proxies: Addresses and networks of such proxies, which are believed; any on this machine if there are none.
-            task_status: Told the URLs that are served, once they are.
+            task_status: Started with the URLs, once they are served.
 
         Raises:
             ListenError: The address cannot be listened on, or must not.
@@ -181,16 +181,16 @@ class ServedBridge(ABC):
         public_url: str | None = None,
         proxies: Iterable[str] = (),
     ) -> ASGIApp:
-        """An ASGI application, for a server of your own, or to be mounted below any path of another application.
+        """Return an ASGI application, for a server of your own, or to be mounted below any path of another application.
 
-        A server that runs its lifespan opens the bridge. What is mounted has none: enter the bridge in the lifespan of
-        the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
+        A server that runs its lifespan opens the bridge. A mounted application has none: enter the bridge in the
+        lifespan of the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
 
         Args:
-            hosts: What clients call us: `host:port`, `host` for a standard port, `host:*` for every port. All else is
+            hosts: Our names for clients: `host:port`, `host` for a standard port, `host:*` for every port. All else is
                 refused, because that is what DNS rebinding needs.
             origins: Pages of other servers that may call us, in full: `https://tool.example`.
-            token: What clients must send as `Authorization: Bearer`.
+            token: The token that clients must send as `Authorization: Bearer`.
             public_url: The address that clients use, where a proxy stands before the server: `https://bridge.example`.
                 It needs `token`.
             proxies: Addresses and networks of such proxies, which are believed, and `unix` for those that connect by a
@@ -206,7 +206,7 @@ class ServedBridge(ABC):
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
-        """The bridge is open inside of it: the lifespan of an application that mounts `app()`.
+        """Keep the bridge open, as the lifespan of an application that mounts `app()`.
 
         Args:
             app: The application, which is not looked at.
@@ -215,10 +215,10 @@ class ServedBridge(ABC):
             yield
 
     def asgi(self, policy: AccessPolicy) -> ASGIApp:
-        """The HTTP application, to be served while the bridge is open.
+        """Return the HTTP application, to be served while the bridge is open.
 
         Args:
-            policy: Who may call.
+            policy: The conditions of access.
         """
         from gaia_bridge.server.http.app import HttpBinding, make_app
 
@@ -234,7 +234,7 @@ class ServedBridge(ABC):
         return chat_routes(self._models, self.dispatcher(), self.settings.chats)
 
     def dispatcher(self, source: str | None = None) -> Dispatcher:
-        """What answers at an endpoint, for clients and transports inside of this process.
+        """Return the dispatcher of an endpoint, for clients and transports inside of this process.
 
         Args:
             source: The name of an agent or server whose own endpoint it is; everything is published if `None`.
@@ -248,9 +248,9 @@ class ServedBridge(ABC):
         raise PublishError(source or "", "nothing is published under that name")
 
     def sdk_server(self, source: str | None = None) -> Server[Any]:
-        """An endpoint as a server of the official SDK, for middleware and transports that are written for one.
+        """Return an endpoint as a server of the official SDK, for middleware and transports that are written for one.
 
-        Its requests are answered while the bridge is open, on the bridge's event loop. What the SDK does not know
+        Its requests are answered while the bridge is open, on the bridge's event loop. Whatever the SDK does not know
         (methods of extensions, unknown fields of results) does not pass it.
 
         Args:

@@ -1,4 +1,4 @@
-"""Calls in flight, in both directions: what each has beside its arguments, and what comes back.
+"""Calls in flight, in both directions: the data of a call beside its arguments, and its result.
 
 Its context, its questions, its progress, its cancellation and its line in the log; the results of agents are in
 `results`, and `bridge_hops` and `process_ancestry` keep a bridge from publishing itself.

@@ -1,8 +1,8 @@
-"""Which bridges a request has passed, and through which a definition came: so that no bridge publishes itself again.
+"""The bridges that a request or a definition has passed: recorded so that no bridge publishes itself again.
 
 A bridge makes up an id for itself. Every request that it sends says in `_meta`, under one key, the ids of all bridges
 that it has passed; one that comes back is refused. A bridge that is asked by another for a list says the same of each
-definition, so that the other leaves out what it would only get back from itself. Nobody else is shown either. Pure.
+definition, so that the other leaves out what it would only get back from itself. Other clients see neither. Pure.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ HOPS_META_KEY: Final = "io.gaia-mcp-bridge/hops"
 """The key in `_meta`, of requests and of definitions: a list of ids, in the order in which they were passed."""
 
 _LOOP: Final = {"reason": "io.gaia-mcp-bridge/loop"}
-"""The data of the error that refuses a request: to send it again would change nothing."""
+"""The data of the error that refuses a request: sending the request again would change nothing."""
 
 _ID_LENGTH: Final = 64
 """Characters of an id at most; ours have sixteen."""
 
 
 def new_id() -> str:
-    """An id for one bridge, for as long as it runs."""
+    """Return an id for one bridge, for as long as it runs."""
     return secrets.token_hex(8)
 
 
 def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The bridges that a request has passed; `None` if its sender is no bridge.
+    """Return the ids of the bridges that a request has passed; `None` if its sender is no bridge.
 
     Args:
         meta: The request's `_meta`.
 
     Raises:
-        ProtocolError: What it says is no list of ids.
+        ProtocolError: The value under the key is no list of ids.
     """
     if HOPS_META_KEY not in meta:
         return None
@@ -47,7 +47,7 @@ def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
-    """Refuse a request that was here before, or has come a long way.
+    """Refuse a request that passed this bridge before, or has passed too many bridges.
 
     Args:
         meta: The request's `_meta`.
@@ -71,12 +71,12 @@ def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
 
 
 def is_loop(error: ProtocolError) -> bool:
-    """Whether a bridge refused a request because it goes in a circle."""
+    """Return whether a bridge refused a request because it goes in a circle."""
     return is_object(error.data) and error.data.get("reason") == _LOOP["reason"]
 
 
 def passed(params: JSON | None, own: str) -> JSON:
-    """The parameters of a request that a bridge sends on.
+    """Return the parameters of a request that a bridge sends on.
 
     Args:
         params: The parameters so far; what their `_meta` says of other bridges stays.
@@ -90,18 +90,18 @@ def passed(params: JSON | None, own: str) -> JSON:
 
 
 def came_through(definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """The bridges that a definition came through, as far as they said so."""
+    """Return the ids of the bridges that a definition came through, as far as they recorded themselves."""
     meta = definition.get("_meta")
     return (_ids(meta.get(HOPS_META_KEY)) or ()) if is_object(meta) else ()
 
 
 def marked(definition: JSON, own: str) -> JSON:
-    """A definition as another bridge is given it."""
+    """Return a definition as another bridge is given it: with this bridge's id."""
     return passed(definition, own)  # `_meta` has the same place in both
 
 
 def unmarked(definition: JSON) -> JSON:
-    """A definition as everybody else is given it; the same object where there is nothing to take away."""
+    """Return a definition as other clients are given it, without ids; the same object where it has none."""
     meta = definition.get("_meta")
     if not is_object(meta) or HOPS_META_KEY not in meta:
         return definition

@@ -1,4 +1,4 @@
-"""One line for each call: who asked what of whom, how long it took, how it ended, and how much was said, never what.
+"""One log line per call: client, method, target, duration, outcome and sizes, never the contents.
 
 The thread that writes the log formats the line; the caller only hands over texts and numbers. If the level is not
 enabled, a call costs one test of the level.
@@ -32,14 +32,14 @@ _TOOLS: Final = 20
 """Tools that the line of one turn names."""
 
 _RECORD: Final = vars(logging.LogRecord(logger.name, logging.INFO, __file__, 0, "", None, None))
-"""What all records of calls share: computing it for each would cost more than the rest."""
+"""The attributes that all records of calls share: computing them for each would cost more than the rest."""
 
 _REMEMBERED: Final = 256
 """Beginnings of lines: a client calls the same tools again and again."""
 
 
 class CallRecord(Struct, frozen=True, gc=False):
-    """What is logged about one call."""
+    """The facts that are logged about one call."""
 
     client: str
     """Name and version of the client, as it says."""
@@ -56,7 +56,7 @@ class CallRecord(Struct, frozen=True, gc=False):
     """The tools that a turn of an agent called."""
 
     def __str__(self) -> str:
-        """The line."""
+        """Return the line for the log."""
         tools = f", called {', '.join(_named(self.tools))}" if self.tools else ""
         return (
             f"{_who(self.client, self.number)} {self.method} {_what(self.target)} of {self.source}: {self.outcome} "
@@ -64,7 +64,7 @@ class CallRecord(Struct, frozen=True, gc=False):
         )
 
     def to_json(self) -> JSON:
-        """The same for programs."""
+        """Return the same facts for programs."""
         call = {
             "client": _who(self.client, self.number),
             "source": self.source,
@@ -95,7 +95,7 @@ def tell_of(make: Callable[[], CallRecord]) -> None:
 
 
 def is_wanted() -> bool:
-    """Whether calls are logged."""
+    """Return whether calls are logged."""
     return logger.isEnabledFor(logging.INFO)
 
 
@@ -107,7 +107,7 @@ def leave(call: CallRecord) -> None:
 
 
 def record_of(call: CallRecord, created: float) -> logging.LogRecord:
-    """The record of a call.
+    """Return the log record of a call.
 
     Args:
         created: When it ended, in seconds since the epoch.
@@ -118,10 +118,10 @@ def record_of(call: CallRecord, created: float) -> logging.LogRecord:
 
 
 def _only_taker() -> Callable[[CallRecord, float], bool] | None:
-    """Takes calls as they are, without a record, which costs more than the line; returns whether it does.
+    """Return the method that takes calls without a record, which costs more than the line; `None` if there is none.
 
-    It is the method `take_call` of the handler of all that is logged of calls, if there is one alone that has it, and
-    nothing is filtered.
+    That is the method `take_call` of the only handler of these records, if it has one and nothing is filtered. The
+    method returns whether it took the call.
     """
     found: logging.Handler | None = None
     place: logging.Logger | None = logger
@@ -138,7 +138,7 @@ def _only_taker() -> Callable[[CallRecord, float], bool] | None:
 
 
 def size_of(value: Any) -> int:
-    """The size of a value as JSON in bytes; 0 for `None`."""
+    """Return the size of a value as JSON in bytes; 0 for `None`, and for a value that has no JSON."""
     try:
         return 0 if value is None else len(to_json(value))
     except ValueError:
@@ -146,12 +146,12 @@ def size_of(value: Any) -> int:
 
 
 def _named(tools: tuple[str, ...]) -> list[str]:
-    """Each once, with how often it was called."""
+    """Return each name once, with the number of its calls."""
     counted = Counter(tools)
     named = [one_line(name, _SHOWN) + (f" x{times}" if times > 1 else "") for name, times in counted.items()]
     return named if len(named) <= _TOOLS else [*named[:_TOOLS], f"{len(named) - _TOOLS} more"]
 
 
 def is_traced() -> bool:
-    """Whether anybody collects spans: the SDK is there then, and not the API alone, which makes none."""
+    """Return whether anybody collects spans: then the SDK is loaded, and not the API alone, which makes none."""
     return "opentelemetry.sdk" in sys.modules

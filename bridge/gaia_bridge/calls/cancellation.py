@@ -11,13 +11,13 @@ from contextvars import ContextVar
 
 
 class Cancellation:
-    """Why one request ended, for the tasks that work for it."""
+    """The reason why one request ended, for the tasks that work for it."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
         """The reason that the client gave, if any."""
         self.too_late = False
-        """Whether its deadline passed."""
+        """Whether the deadline of the request passed."""
         self.unreached = False
         """Whether a server was not reached, or lost before it answered."""
 
@@ -27,7 +27,7 @@ class Cancellation:
 
     @contextmanager
     def entered(self) -> Generator[None]:
-        """While the request is worked on."""
+        """Make the block work for the request."""
         token = _current.set(self)
         try:
             yield
@@ -39,10 +39,10 @@ _current: ContextVar[Cancellation | None] = ContextVar("gaia_bridge_cancellation
 
 
 def cancel_reason(otherwise: str) -> str:
-    """The client's reason for cancelling the request that the calling task works for.
+    """Return the client's reason for cancelling the request that the calling task works for.
 
     Args:
-        otherwise: What to say if it gave none, or did not cancel it at all.
+        otherwise: The text if the client gave no reason, or did not cancel the request.
     """
     current = _current.get()
     return otherwise if current is None or current.reason is None else current.reason
@@ -61,18 +61,18 @@ def note_failure(*, too_late: bool = False, unreached: bool = False) -> None:
 
 
 def was_too_late() -> bool:
-    """Whether the deadline of the calling task's request passed."""
+    """Return whether the deadline of the calling task's request passed."""
     current = _current.get()
     return current is not None and current.too_late
 
 
 def was_unreached() -> bool:
-    """Whether a server was not reached that the calling task's request is for, or lost before it answered."""
+    """Return whether a server that the calling task's request needs was not reached, or lost before it answered."""
     current = _current.get()
     return current is not None and current.unreached
 
 
 def forget_unreached() -> None:
-    """The request is tried again."""
+    """Forget that a server was not reached: the request is tried again."""
     if (current := _current.get()) is not None:
         current.unreached = False

@@ -1,4 +1,4 @@
-"""How long a request may take, without a sign of life and in all, and what ends it.
+"""Time limits of requests, without a sign of life and in all, and the timer that ends them.
 
 One timer serves all requests of a connection.
 """
@@ -17,16 +17,16 @@ _GRAIN: Final = 0.001
 
 
 class Deadline(Struct, frozen=True):
-    """How long one request may take, in seconds."""
+    """The time that one request may take, in seconds."""
 
     idle: float
-    """Without a sign of life; progress starts it anew."""
+    """The limit without a sign of life; progress starts this time anew."""
     cap: float
-    """In all, whatever progress is reported."""
+    """The limit in all, whatever progress is reported."""
 
 
 class Clocks:
-    """Those of the requests in flight on one connection. Made in the event loop.
+    """The clocks of the requests in flight on one connection. Made in the event loop.
 
     The timer is set for the earliest end, and looks when it rings whether that is still the end: requests are answered
     long before, so that most of them never touch it.
@@ -34,14 +34,14 @@ class Clocks:
 
     def __init__(self) -> None:
         self.running: dict[int, Clock] = {}
-        """By the ids of the requests."""
+        """The running clocks, by the ids of their requests."""
         self.loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = math.inf
         self._is_closed = False
 
     def start(self, number: int, deadline: Deadline) -> Clock:
-        """The clock of a request that begins now; it runs until it is stopped.
+        """Return the clock of a request that begins now; the clock runs until it is stopped.
 
         Args:
             deadline: How long it may take.
@@ -52,23 +52,23 @@ class Clocks:
         return clock
 
     def stop(self, number: int) -> None:
-        """The request has ended."""
+        """Stop the clock of a request, which has ended."""
         self.running.pop(number).is_over = True
         if self._is_closed and not self.running:
             self._stop_timer()
 
     def close(self) -> None:
-        """No request begins any more; those in flight end in time. May be called twice."""
+        """Expect no more requests; those in flight end in time. May be called twice."""
         self._is_closed = True
         if not self.running:
             self._stop_timer()
 
     def now(self) -> float:
-        """What the event loop's clock says."""
+        """Return the time of the event loop's clock."""
         return self.loop.time()
 
     def ring_at(self, when: float) -> None:
-        """Look then, or before, at what is over."""
+        """Set the timer for that time, unless it rings before."""
         if when < self._rings_at:
             self._stop_timer()
             self._rings_at = when
@@ -107,11 +107,11 @@ class Clock:
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
         self.is_over = False
-        """Whether the request has ended; who held its clock may release it later."""
+        """Whether the request has ended; a task that held its clock may release the clock later."""
         self.is_up = False
-        """Whether it was too late."""
+        """Whether the request took too long."""
         self.ends_at = idle_at if idle_at < cap_at else cap_at
-        """When its time is up, by the event loop's clock."""
+        """The end of the request's time, by the event loop's clock."""
 
     def __enter__(self) -> None:
         task = asyncio.current_task(self._clocks.loop)
@@ -127,33 +127,33 @@ class Clock:
             raise TimeoutError from error
 
     def interrupt(self) -> None:
-        """The time is up."""
+        """Interrupt the request, because its time is up."""
         self.is_up = True
         if self._task is not None:
             self._task.cancel()
 
     def restart(self) -> None:
-        """There was a sign of life."""
+        """Count the idle time anew: there was a sign of life."""
         if not self._holds:
             self._end_at(min(self._clocks.now() + self._deadline.idle, self._cap_at))
 
     def restarted(self, report: object) -> None:
-        """Progress was reported, which is a sign of life."""
+        """Count the idle time anew: progress is a sign of life."""
         self.restart()
 
     def hold(self) -> None:
-        """No sign of life is expected until `release`, which goes with each `hold`."""
+        """Expect no sign of life until `release`, which goes with each `hold`."""
         self._holds += 1
         self._end_at(self._cap_at)
 
     def release(self) -> None:
-        """A sign of life is expected again, from now on."""
+        """Expect signs of life again, from now on."""
         self._holds -= 1
         self.restart()
 
     @property
     def seconds(self) -> float:
-        """What was waited for in vain."""
+        """The limit that ends the request: the idle time or the time in all."""
         return self._deadline.idle if self.ends_at < self._cap_at else self._deadline.cap
 
     def _end_at(self, when: float) -> None:
@@ -170,7 +170,7 @@ class Interruptible:
 
     def __init__(self) -> None:
         self.interrupted = False
-        """Whether somebody has ended it."""
+        """Whether somebody has interrupted the block."""
         self._task: asyncio.Task[Any] | None = None
         self._before = 0
 

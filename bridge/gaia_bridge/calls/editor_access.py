@@ -1,4 +1,4 @@
-"""What an agent has of the editor that it converses with: its files, its terminals, and which tool asks.
+"""The files and terminals of the editor that an agent converses with, and the tool that is running.
 
 Files are read with the text that is not saved yet. An editor shows a question at the call of the tool that asks.
 """
@@ -18,17 +18,17 @@ _running: ContextVar[RunningTool | None] = ContextVar("gaia_bridge_running_tool"
 
 
 class CommandEnd(Struct, frozen=True):
-    """How a command in a terminal of the editor has ended."""
+    """The end of a command in a terminal of the editor."""
 
     output: str
-    """What it has written: the end of it, if that is much."""
+    """The output of the command; only the end of it, if that is much."""
     exit_code: int | None = None
     """`None` if it was ended by a signal, or ran for too long."""
     signal: str | None = None
     is_truncated: bool = False
     """Whether the beginning of the output is missing."""
     has_timed_out: bool = False
-    """Whether it ran for too long, and was killed."""
+    """Whether the command ran for too long, and was killed."""
 
 
 class EditorAccess(Protocol):
@@ -45,39 +45,39 @@ class EditorAccess(Protocol):
 
     @property
     def can_write(self) -> bool:
-        """Whether it lets them write files."""
+        """Whether the editor lets agents write files."""
         ...
 
     @property
     def can_run(self) -> bool:
-        """Whether it lets them run commands in terminals."""
+        """Whether the editor lets agents run commands in terminals."""
         ...
 
     def read_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
-        """A file as the person sees it, with what is not saved yet.
+        """Return a file as the person sees it, with changes that are not saved yet.
 
         Args:
-            path: Where.
+            path: The path of the file.
             line: The first line that is wanted, from 1 on.
             limit: How many lines.
         """
         ...
 
     async def aread_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
-        """`read_text_file` for coroutines."""
+        """Do the same as `read_text_file`, for coroutines."""
         ...
 
     def write_text_file(self, path: str, content: str) -> None:
-        """Write a file; the editor makes it if it is not there, and shows the change.
+        """Write a file; the editor makes the file if it is not there, and shows the change.
 
         Args:
-            path: Where.
+            path: The path of the file.
             content: All of it.
         """
         ...
 
     async def awrite_text_file(self, path: str, content: str) -> None:
-        """`write_text_file` for coroutines."""
+        """Do the same as `write_text_file`, for coroutines."""
         ...
 
     def run(
@@ -107,32 +107,32 @@ class EditorAccess(Protocol):
         cwd: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it bounds the command, which is killed
     ) -> CommandEnd:
-        """`run` for coroutines."""
+        """Do the same as `run`, for coroutines."""
         ...
 
 
 class RunningTool(Struct, frozen=True):
-    """A call, and how far it is."""
+    """A call of a tool, and its progress."""
 
     call: ToolBegun
     is_confirming: bool = False
-    """Whether a person is asked whether it may run at all."""
+    """Whether a person is being asked whether the tool may run at all."""
 
 
 def running_tool() -> RunningTool | None:
-    """The tool that the calling code is, or works for."""
+    """Return the call of the tool that the calling code is, or works for."""
     return _running.get()
 
 
 def enter_tool(context: Context, running: RunningTool | None) -> Context:
-    """Have code that will run in `context` know its call. Returns the same context."""
+    """Make code that will run in `context` know its call. Returns the same context."""
     context.run(_running.set, running)
     return context
 
 
 @contextmanager
 def tool_in_task(running: RunningTool) -> Generator[None]:
-    """Have the block, which is within one task, know its call."""
+    """Make the block, which is within one task, know its call."""
     token = _running.set(running)
     try:
         yield

@@ -8,14 +8,14 @@ from typing import Protocol
 from gaia_bridge.text.json_types import JSON
 
 _DIGITS = 18
-"""More would be no id of ours, and costs something to convert."""
+"""Digits of an id of ours, at most: more are no id of ours, and cost something to convert."""
 
 RequestId = int | str | float
-"""What a request can be known by. Servers may give theirs fractions (JSON-RPC 2.0, section 4); MCP has none."""
+"""The type of a request's id. Servers may give theirs fractions (JSON-RPC 2.0, section 4); MCP has none."""
 
 
 def own_id(value: object) -> int | None:
-    """The id of a request of ours as the other side repeats it; `None` if it cannot be one.
+    """Return the id of a request of ours as the other side repeats it; `None` if it cannot be one.
 
     Ours are integers. Some servers write every id as text, and the official SDKs read such an id as the number. A
     number with a fraction of zero is the same number to JavaScript. `True` equals one, and is no id.
@@ -28,7 +28,7 @@ def own_id(value: object) -> int | None:
 
 
 class SentRequests:
-    """The requests of one connection that are not answered yet."""
+    """The requests that this side has sent on one connection and that are not answered yet."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[JSON]] = {}
@@ -38,7 +38,7 @@ class SentRequests:
         """Expect the response to a request; await it, and in the end `forget` it.
 
         Raises:
-            Exception: What the connection has ended with.
+            Exception: The error that the connection has ended with.
         """
         if self._lost is not None:
             raise self._lost
@@ -46,11 +46,11 @@ class SentRequests:
         return future
 
     def forget(self, number: int) -> None:
-        """Expect it no longer."""
+        """Stop expecting the response to a request."""
         self._waiting.pop(number, None)
 
     def resolve(self, number: object, response: JSON) -> bool:
-        """Hand a response to whoever waits for it.
+        """Hand a response to the task that waits for it.
 
         Args:
             number: The request that it answers, as it says; see `own_id`.
@@ -74,7 +74,7 @@ class SentRequests:
         return True
 
     def fail(self, error: Exception) -> None:
-        """The connection is over: nobody waits any longer, now or later."""
+        """Fail all requests, and each later one: the connection is over."""
         self._lost = error
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
@@ -91,12 +91,12 @@ class Cancellable(Protocol):
     """A request in flight."""
 
     def cancel(self, reason: str | None) -> None:
-        """Whoever made it does not want its answer any more."""
+        """Cancel the request: its sender does not want the answer any more."""
         ...
 
 
 class ReceivedRequests:
-    """The requests of one connection that are not answered yet."""
+    """The requests that the other side has sent on one connection and that are not answered yet."""
 
     __slots__ = ("_in_flight",)
 
@@ -107,20 +107,20 @@ class ReceivedRequests:
         return len(self._in_flight)
 
     def begin(self, request_id: RequestId, request: Cancellable) -> bool:
-        """A request is being worked on.
+        """Register a request that is being worked on.
 
         Returns:
-            Whether it may be: its id must not be that of another one in flight (basic, "Requests").
+            Whether it is allowed: its id must not be that of another one in flight (basic, "Requests").
         """
         return self._in_flight.setdefault(request_id, request) is request
 
     def end(self, request_id: RequestId, request: Cancellable) -> None:
-        """It no longer is; another of the same id, which was refused, leaves it in flight."""
+        """Remove a request; another one of the same id, which was refused, leaves the first in flight."""
         if self._in_flight.get(request_id) is request:
             del self._in_flight[request_id]
 
     def cancel(self, request_id: object, reason: object) -> None:
-        """The other side does not want the answer to one of its requests any more, if there is such a request."""
+        """Cancel a request of the other side, which does not want its answer any more, if there is such a request."""
         if isinstance(request_id, bool) or not isinstance(request_id, int | str | float):
             return
         request = self._in_flight.get(request_id)
@@ -130,6 +130,6 @@ class ReceivedRequests:
             request.cancel(reason if isinstance(reason, str) else None)
 
     def cancel_all(self) -> None:
-        """The other side is gone."""
+        """Cancel all requests: the other side is gone."""
         for request in list(self._in_flight.values()):
             request.cancel(None)

@@ -1,4 +1,4 @@
-"""A request that is made in this process, and behind which is no client that could be told or asked anything."""
+"""A request that is made in this process, without a client that could be notified or asked anything."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def nobody_to_ask(method: str) -> ClientCapabilityError:
-    """The error of a question that nobody can be asked."""
+    """Return the error of a question to a client that does not exist."""
     from gaia_bridge.protocol.vocabulary import CAPABILITY_OF  # which an agent alone does not need
 
     return ClientCapabilityError({CAPABILITY_OF.get(method, method): {}})
 
 
 class OwnRequest:
-    """Implements `gaia_bridge.contract.ClientRequest`; what a request can do beyond this, its class says.
+    """Implements `gaia_bridge.contract.ClientRequest`; subclasses add further abilities.
 
     Args:
         client: The same for all requests that are taken to come from the same client.
-        principal: Whom limits and caches count it for; the client if `None`.
+        principal: The party that limits and caches count it for; the client if `None`.
     """
 
     method = "tools/call"
@@ -42,38 +42,38 @@ class OwnRequest:
     input_responses: Mapping[str, JSON] = _NOTHING
     request_state: str | None = None
     served_by = ""
-    """The name of the source that works on it, once that is known."""
+    """The name of the source that works on the request, once that is known."""
     task_prefix = ""
-    """What the ids of its tasks begin with."""
+    """The first characters of the ids of the request's tasks."""
 
     def __init__(self, client: Hashable, principal: Hashable = None) -> None:
         self.client = client
         self.principal = client if principal is None else principal
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
-        """The same request with the answers to what its result asked for."""
+        """Return the same request with the answers to the questions of its result."""
         again = copy(self)
         again.input_responses, again.request_state = responses, state
         return again
 
     def with_params(self, params: Mapping[str, Any]) -> Self:
-        """The same request with other parameters."""
+        """Return the same request with other parameters."""
         other = copy(self)
         other.params = params
         return other
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """It has no session."""
+        """Return that there is no session whose end could be reported."""
         return False
 
     async def report_progress(self, report: Progress) -> None:
-        """Nobody listens."""
+        """Drop the report: there is no client."""
 
     async def log(self, message: LogMessage) -> None:
-        """Nobody listens."""
+        """Drop the message: there is no client."""
 
     async def push(self, method: str, params: JSON) -> JSON:
-        """Nobody can be asked.
+        """Refuse the question: there is no client.
 
         Raises:
             ClientCapabilityError: Always.
@@ -81,4 +81,4 @@ class OwnRequest:
         raise nobody_to_ask(method)
 
     async def close_stream(self) -> None:
-        """There is none."""
+        """Do nothing: there is no stream."""

@@ -31,7 +31,7 @@ _PARKED = "parked:"
 """The prefix of a `requestState` that resumes parked work."""
 
 _REMEMBERED = 256
-"""Calls that ended while they were parked, whose reason is kept. Older ones are only reported as gone."""
+"""Calls that ended while they were parked, of which the reason is kept. Older ones are only reported as gone."""
 
 
 class Question(Struct, frozen=True):
@@ -132,7 +132,7 @@ class ParkedCalls(Generic[W]):
         return len(self._parked)
 
     def resumed(self, request: ClientRequest) -> W | None:
-        """The parked work that a request resumes; `None` if the request is a new one.
+        """Return the parked work that a request resumes; `None` if the request is a new one.
 
         Raises:
             ProtocolError: The work that it would resume is gone.
@@ -185,7 +185,7 @@ class ParkedCalls(Generic[W]):
             self._running.discard(work)
 
     def close(self, reason: str) -> None:
-        """Cancel all work: what runs and what waits for a client."""
+        """Cancel all work, running or parked."""
         for work in list(self._running):
             work.cancel(reason)
         for handle in list(self._parked):
@@ -204,7 +204,7 @@ class ParkedCalls(Generic[W]):
         return None
 
     async def _push(self, question: Question, work: W, request: ClientRequest) -> None:
-        """Ask the client. Ends when it answers, when its time is up, or when the answer is not needed any more."""
+        """Ask the client, until it answers, its time is up, or the answer is not needed any more."""
         self._waiting.add(question.reply, work.cancel)
         try:
             await self._ask(question, request)
@@ -236,7 +236,7 @@ class ParkedCalls(Generic[W]):
         return {"resultType": "input_required", "inputRequests": questions, "requestState": _PARKED + handle}
 
     def _left(self, client: Hashable) -> None:
-        """A client can come back no more."""
+        """Cancel the parked work of a client that cannot come back."""
         for handle in self._of_client.pop(client, ()):
             self._cancel(handle, "the client has left")
 

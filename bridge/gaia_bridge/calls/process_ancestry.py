@@ -1,4 +1,4 @@
-"""The bridges that started this process, as the environment tells it: so that no configuration starts itself for ever.
+"""The bridges that started this process, as the environment lists them: so no configuration starts itself for ever.
 
 A process that launches an MCP server tells it, in one variable, who is above it: what they serve, and the entry that
 each of them launched. The server may be a bridge, and would only begin again.
@@ -20,21 +20,21 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import is_array, is_object
 
 LINEAGE_VARIABLE: Final = "GAIA_BRIDGE_LINEAGE"
-"""What children are told: a JSON list, the eldest first."""
+"""The variable in the environment of children: a JSON list of the processes above, the eldest first."""
 
 _HINT: Final = "take that entry out, or give the bridge that it starts another configuration"
 
 
 class LineageError(ConfigError):
-    """This process would start what started it, or was started by what it is itself."""
+    """This process would start one of its own ancestors, or is one of them again."""
 
 
 class Ancestor(Struct, frozen=True):
-    """A process above, and what it launched on the way to this one."""
+    """A process above, and the entry that it launched on the way to this one."""
 
     id: str
     serves: str
-    """Fingerprint of what it serves, its configuration and its agents; empty where that is not known."""
+    """Fingerprint of the configuration and agents that it serves; empty where that is not known."""
     entry: str
     """The name of the entry that it launched."""
     launch: str
@@ -46,12 +46,12 @@ class Lineage:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.above = _ancestors(environ.get(LINEAGE_VARIABLE, ""))
-        """Those that told us so, the eldest first."""
+        """The processes above that recorded themselves, the eldest first."""
         self._id = secrets.token_hex(8)
         self._serves = ""
 
     def serve(self, fingerprint: str) -> None:
-        """Say what this process serves.
+        """Record the fingerprint of the configuration and agents that this process serves.
 
         Raises:
             LineageError: A process above serves the same.
@@ -63,11 +63,11 @@ class Lineage:
         self._serves = fingerprint
 
     def is_above(self, text: str) -> bool:
-        """Whether this process is above another one."""
+        """Return whether this process is above another one."""
         return any(ancestor.id == self._id for ancestor in _ancestors(text))
 
     def environment(self, entry: str, launch: str) -> dict[str, str]:
-        """What a child is told.
+        """Return the environment variable for a child.
 
         Args:
             entry: The name of the entry that it is launched for.
@@ -86,7 +86,7 @@ class Lineage:
 
 
 def _ancestors(text: str) -> tuple[Ancestor, ...]:
-    """Nobody, where the text is none of ours."""
+    """Return the ancestors that a text lists; none, where the text is not ours."""
     try:
         found: object = json.loads(text or "[]")
     except (ValueError, RecursionError):
@@ -102,4 +102,4 @@ def _ancestors(text: str) -> tuple[Ancestor, ...]:
 
 
 LINEAGE: Final = Lineage(os.environ)
-"""Of this process."""
+"""The lineage of this process."""

@@ -1,4 +1,4 @@
-"""How far requests are: ours, and the answers to questions that servers asked.
+"""The progress of requests: of ours, and of the answers to questions that servers asked.
 
 The bridge does not pass on the progress token of a server: it asks the client for progress with a token of its own. A
 context variable of the task that works on the answer says where that progress goes.
@@ -17,27 +17,27 @@ from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
 from gaia_bridge.text.json_types import JSON
 
 Receive = Callable[[Progress], None]
-"""Takes one report."""
+"""A function that takes one report."""
 
 _reports: ContextVar[Reports | None] = ContextVar("gaia_bridge_answering", default=None)
 
 
 class ProgressReceivers:
-    """By the progress tokens of one connection, which are numbers."""
+    """The receivers of progress by the progress tokens of one connection, which are numbers."""
 
     def __init__(self) -> None:
         self._receivers: dict[int, Receive] = {}
 
     def add(self, token: int, receive: Receive) -> None:
-        """Have the progress of a request reported, until it is forgotten."""
+        """Send the progress of a request to `receive`, until the token is forgotten."""
         self._receivers[token] = receive
 
     def forget(self, token: int) -> None:
-        """Nobody wants to know any longer."""
+        """Stop reporting the progress of a request."""
         self._receivers.pop(token, None)
 
     def tell(self, token: object, params: Mapping[str, Any]) -> None:
-        """A progress notification came. What is none, or about nothing of ours, is dropped."""
+        """Pass on a progress notification. A malformed one, or one about no request of ours, is dropped."""
         number = own_id(token)
         receive = None if number is None else self._receivers.get(number)
         progress = _number(params.get("progress"))
@@ -49,10 +49,10 @@ class ProgressReceivers:
 
 
 def progress_params(token: object, report: Progress) -> JSON:
-    """The parameters of a progress notification.
+    """Return the parameters of a progress notification.
 
     Args:
-        token: What it is about, as the side that made the request says.
+        token: The token from the side that made the request.
     """
     params: JSON = {PROGRESS_TOKEN_KEY: token, "progress": report.progress}
     if report.total is not None:
@@ -77,13 +77,13 @@ class Reports(Protocol):
 
 
 def reports() -> Reports | None:
-    """Receives the progress of the answer that the calling task works on; `None` if it was not asked for."""
+    """Return the receiver of progress of the calling task's answer; `None` if nobody asked for progress."""
     return _reports.get()
 
 
 @contextmanager
 def reporting(to: Reports | None) -> Generator[None]:
-    """Report the progress of the answer that this block works on."""
+    """Report the progress of the answer that this block works on to `to`."""
     token = _reports.set(to)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a running tool, prompt or resource can do with the client that asked for it.
+"""The methods by which a running tool, prompt or resource reaches the client that called it.
 
     from gaia_bridge import get_request_context
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class CallChannel(Protocol):
-    """What carries a request context's messages to the client; the core implements it."""
+    """The connection that carries a request context's messages to the client; the core implements it."""
 
     @property
     def cancelled(self) -> bool:
@@ -47,7 +47,7 @@ class CallChannel(Protocol):
         ...
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Block up to `timeout` seconds; whether the request was cancelled."""
+        """Block up to `timeout` seconds; return whether the request was cancelled."""
         ...
 
     def raise_if_cancelled(self) -> None:
@@ -86,7 +86,7 @@ class Elicited(Struct, frozen=True):
     action: str
     """`accept`, `decline` or `cancel`."""
     content: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the user filled in; empty unless accepted."""
+    """The values that the user filled in; empty unless accepted."""
 
     @property
     def accepted(self) -> bool:
@@ -99,7 +99,7 @@ class RequestContext:
 
     Args:
         channel: Carries messages to the client.
-        request: What the client sent.
+        request: The request of the client.
         request_state: The state of an earlier `input_required` result of this request, as the agent gave it.
     """
 
@@ -120,12 +120,12 @@ class RequestContext:
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
-        """What the client declared, in wire shape: `{"elicitation": {}, "sampling": {}}`."""
+        """The capabilities that the client declared, in wire shape: `{"elicitation": {}, "sampling": {}}`."""
         return self._request.client_capabilities
 
     @property
     def client_folder(self) -> str | None:
-        """The folder that an editor has started `gaia-bridge connect` in; `None` of all other clients.
+        """The folder that an editor has started `gaia-bridge connect` in; `None` for all other clients.
 
         Such a client is a program of this user, on this machine: its word on folders can be taken.
         """
@@ -146,7 +146,7 @@ class RequestContext:
 
     @property
     def session_key(self) -> str | None:
-        """A secret that the requests of one session of one client share, for what it calls by names of its own.
+        """A secret that the requests of one session of one client share, as a scope for names that the client chooses.
 
         `None` where a request stands alone (2026-07-28 over HTTP), or comes through a bridge, whose clients share its
         session.
@@ -172,16 +172,16 @@ class RequestContext:
         self._channel.raise_if_cancelled()
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Block up to `timeout` seconds, as a sleep that ends early when the request is cancelled."""
+        """Block up to `timeout` seconds, or until the request is cancelled; return whether it was."""
         return self._channel.wait_cancelled(timeout)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the work is; does nothing if the client did not ask for progress.
+        """Report the progress of the work to the client; does nothing if the client did not ask for progress.
 
         Args:
-            progress: How much is done, in any unit; must grow with every report.
-            total: How much there is to do, if known.
-            message: What is being done, for a person to read.
+            progress: The amount of work done, in any unit; must grow with every report.
+            total: The amount of work in all, if known.
+            message: The current step, for a person to read.
 
         Raises:
             ValueError: A number is not finite: JSON has no such numbers.
@@ -204,11 +204,11 @@ class RequestContext:
         self._channel.post_log(LogMessage(level, data, logger))
 
     def has_capability(self, name: str) -> bool:
-        """Whether the client declared `elicitation`, `sampling`, `roots` or another capability."""
+        """Return whether the client declared `elicitation`, `sampling`, `roots` or another capability."""
         return self.client_capabilities.get(name) is not None
 
     def require_capability(self, name: str) -> None:
-        """Refuse to go on with a client that lacks something.
+        """Refuse to go on with a client that lacks a capability.
 
         Raises:
             ClientCapabilityError: The client did not declare it. The error names the capability.
@@ -220,7 +220,7 @@ class RequestContext:
         """Show the user a form and wait for the answer.
 
         Args:
-            message: What to ask.
+            message: The question to the user.
             schema: A flat JSON Schema object, or just its `properties`, all of which are then required.
 
         Raises:
@@ -231,15 +231,15 @@ class RequestContext:
         return _elicited(self._channel.ask("elicitation/create", form_params(message, schema)))
 
     async def aelicit(self, message: str, schema: Mapping[str, Any]) -> Elicited:
-        """`elicit` for coroutines."""
+        """Do the same as `elicit`, for coroutines."""
         return _elicited(await self._channel.aask("elicitation/create", form_params(message, schema)))
 
     def elicit_url(self, message: str, url: str) -> Elicited:
-        """Ask the user to open a link, for what must not pass through the client (keys, payments)."""
+        """Ask the user to open a link, for data that must not pass through the client (keys, payments)."""
         return _elicited(self._channel.ask("elicitation/create", _url_params(message, url)))
 
     async def aelicit_url(self, message: str, url: str) -> Elicited:
-        """`elicit_url` for coroutines."""
+        """Do the same as `elicit_url`, for coroutines."""
         return _elicited(await self._channel.aask("elicitation/create", _url_params(message, url)))
 
     def sample(self, messages: str | Sequence[JSON], max_tokens: int, **params: Any) -> JSON:
@@ -247,7 +247,7 @@ class RequestContext:
         return self._channel.ask("sampling/createMessage", sampling_request(messages, max_tokens, **params)["params"])
 
     async def asample(self, messages: str | Sequence[JSON], max_tokens: int, **params: Any) -> JSON:
-        """`sample` for coroutines."""
+        """Do the same as `sample`, for coroutines."""
         request = sampling_request(messages, max_tokens, **params)
         return await self._channel.aask("sampling/createMessage", request["params"])
 
@@ -256,11 +256,11 @@ class RequestContext:
         return list(self._channel.ask("roots/list", {}).get("roots", []))
 
     async def alist_roots(self) -> list[JSON]:
-        """`list_roots` for coroutines."""
+        """Do the same as `list_roots`, for coroutines."""
         return list((await self._channel.aask("roots/list", {})).get("roots", []))
 
     def as_request(self) -> ClientRequest:
-        """This request in a form that can be passed on to a server on behalf of the same client."""
+        """Return this request in a form that can be passed on to a server on behalf of the same client."""
         return _PassedOn(self._channel, self._request)
 
     def close_stream(self) -> None:
@@ -288,7 +288,7 @@ class _PassedOn(OwnRequest):
         self.log_level = request.log_level
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:
-        """The same request with the answers to a question."""
+        """Return the same request with the answers to a question."""
         again = _PassedOn(self._channel, self._request)
         again.input_responses, again.request_state = responses, state
         return again
@@ -310,7 +310,7 @@ _current: ContextVar[RequestContext] = ContextVar("gaia_bridge_request")
 
 
 def get_request_context() -> RequestContext:
-    """The request that the calling tool, prompt or resource works for.
+    """Return the context of the request that the calling tool, prompt or resource works for.
 
     Raises:
         LookupError: Called outside of a request. Threads that you start yourself need
@@ -326,7 +326,7 @@ def get_request_context() -> RequestContext:
 
 
 def request_scope(request: RequestContext) -> Context:
-    """A copy of the current context variables in which `get_request_context()` returns `request`."""
+    """Return a copy of the current context variables in which `get_request_context()` returns `request`."""
     scope = copy_context()
     scope.run(_current.set, request)
     return scope

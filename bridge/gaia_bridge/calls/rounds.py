@@ -1,6 +1,6 @@
-"""The rounds of a request whose result asks for something: it is made again until there is one that asks for nothing.
+"""The rounds of a request whose result asks for input: the request is made again until a result asks for nothing.
 
-MCP 2026-07-28, SEP-2322. Who is asked differs, and how; how the rounds go does not.
+MCP 2026-07-28, SEP-2322. The parties that are asked differ, and the ways of asking; the rounds are the same for all.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.25
-"""Seconds before a request is made again whose result asked nothing: it says "not yet", and must not become a storm."""
+"""Seconds before a request is made again whose result asked nothing: it means "not yet". They prevent a storm."""
 
 
 class RoundsError(Exception):
-    """The questions of a server lead nowhere. The text continues a sentence that begins with its name."""
+    """The questions of a server never end, or make no sense. The text continues a sentence with its name."""
 
 
 class Question(NamedTuple):
@@ -30,23 +30,23 @@ class Question(NamedTuple):
 
 
 Again = Callable[[JSON], Awaitable[JSON]]
-"""Makes the request again, with further parameters: `inputResponses` and `requestState`, where there are any."""
+"""A function that makes the request again, with `inputResponses` and `requestState`, where there are any."""
 
 Answer = Callable[[Mapping[str, Question]], Awaitable[JSON]]
-"""Answers the questions of one result, by their keys."""
+"""A function that answers the questions of one result, by their keys."""
 
 
 async def play_rounds(method: str, result: JSON, again: Again, answer: Answer, *, rounds: int, questions: int) -> JSON:
-    """Answer what a result asks, and make the request again, until there is a result that asks for nothing.
+    """Answer the questions of a result, and make the request again, until a result asks for nothing.
 
     Args:
-        result: Its first result.
-        again: Makes it again.
-        rounds: How many there may be.
-        questions: How many there may be in one.
+        result: The first result of the request.
+        again: Makes the request again.
+        rounds: The rounds that there may be, at most.
+        questions: The questions that one round may have, at most.
 
     Raises:
-        RoundsError: There is no end to it, or what is asked makes no sense.
+        RoundsError: The rounds come to no end, or a question makes no sense.
     """
     pause = _FIRST_PAUSE
     for _ in range(rounds):

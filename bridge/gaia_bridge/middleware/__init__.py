@@ -1,6 +1,6 @@
-"""Code around requests: what a program wants done to the calls, lists and reads that pass its `Bridge`.
+"""Code around requests: the work of a program on the calls, lists and reads that pass its `Bridge`.
 
-See docs/middleware.md. What is in here is loaded on first use, as most bridges have none.
+See docs/middleware.md. The members are loaded on first use, as most bridges have no middleware.
 """
 
 from __future__ import annotations

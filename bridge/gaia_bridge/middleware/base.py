@@ -1,4 +1,4 @@
-"""What middleware is: hooks around requests, from the endpoint to the agent or server that answers."""
+"""Middleware: hooks around requests, from the endpoint to the agent or server that answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class McpRequest:
     """One request on its way to whoever answers it. It does not change; `with_params` makes another one.
 
     Args:
-        client_request: The request as sources see it: the client, what it can do, what it is told meanwhile.
+        client_request: The request as sources see it: the client, its capabilities, and the way to notify it.
         endpoint: The name of the agent or server whose own endpoint was asked; empty for that of everything.
         params: Its parameters, in wire shape.
         find_tool: Finds the definition of a tool by its public name.
@@ -47,7 +47,7 @@ class McpRequest:
 
     @property
     def name(self) -> str:
-        """What it is about: the public name of a tool or prompt, the URI of a resource; empty for other methods."""
+        """The public name of the tool or prompt, or the URI of the resource; empty for other methods."""
         return str(self.params.get(NAMED.get(self.method, ""), ""))
 
     @property
@@ -57,12 +57,12 @@ class McpRequest:
 
     @property
     def tool(self) -> JSON | None:
-        """The definition of the tool that is called, as clients are shown it; `None` if there is none of that name."""
+        """The definition of the tool that is called, as clients see it; `None` if no tool has that name."""
         return self._find_tool(self.name) if self.method == "tools/call" else None
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """What that tool says of itself, such as `readOnlyHint`."""
+        """The annotations of that tool, such as `readOnlyHint`."""
         return (self.tool or {}).get("annotations") or _NOTHING
 
     @property
@@ -73,11 +73,11 @@ class McpRequest:
 
     @property
     def is_continued(self) -> bool:
-        """Whether it is a further round of a request (2026-07-28): it brings answers to questions of the first."""
+        """Whether this is a further round of a request (2026-07-28), with answers to questions of the first."""
         return bool(self.client_request.input_responses) or self.client_request.request_state is not None
 
     def with_params(self, **params: Any) -> McpRequest:
-        """The same request with other parameters.
+        """Return the same request with other parameters.
 
         Args:
             **params: Those that differ, in wire shape.
@@ -85,7 +85,7 @@ class McpRequest:
         return McpRequest(self.client_request, self.endpoint, {**self.params, **params}, self._find_tool)
 
     def with_arguments(self, **arguments: Any) -> McpRequest:
-        """The same call with other arguments.
+        """Return the same call with other arguments.
 
         Args:
             **arguments: Those that differ.
@@ -93,9 +93,9 @@ class McpRequest:
         return self.with_params(arguments={**self.arguments, **arguments})
 
     def without_answers(self) -> McpRequest:
-        """The same request as if it were its first round: for a hook that asked itself, and now has the answers.
+        """Return the same request as if it were its first round: for a hook that asked itself, and now has the answers.
 
-        Those are nothing to whoever answers the request, which may ask in its turn.
+        These answers do not concern whoever answers the request, which may ask in its turn.
         """
         params = {key: value for key, value in self.params.items() if key not in _OF_ROUNDS}
         begun: Any = self.client_request  # a request that comes in has rounds; what sources see of it does not say so
@@ -103,11 +103,11 @@ class McpRequest:
 
 
 CallNext = Callable[[McpRequest], Awaitable[JSON]]
-"""The rest of the way: the middleware that was given later, and whoever answers. Returns the result in wire shape."""
+"""The rest of the way: the later middleware, and whoever answers. Returns the result in wire shape."""
 
 
 class Middleware:
-    """Base of what is done around requests: `Bridge(..., middleware=[First(), Second()])`.
+    """Base class of middleware: `Bridge(..., middleware=[First(), Second()])`.
 
     Each hook is given the request, and what to call with it, or with another one. It returns that result, another one,
     or raises: `ToolError` for a tool's failure that the model is to read, `ProtocolError` for a JSON-RPC error. A
@@ -123,33 +123,34 @@ class Middleware:
     """
 
     capabilities: ClassVar[Mapping[str, JSON]] = {}
-    """What endpoints declare because of it, where nothing that they publish does: `{"resources": {}}`."""
+    """The capabilities that endpoints declare because of it, if nothing that they publish does: `{"resources": {}}`."""
 
     async def on_request(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Around every request that is answered by what is published, before the hook for its method."""
+        """Handle every request that a published source answers, before the hook for its method."""
         return await call_next(request)
 
     async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Around `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list` and
-        `skills/list`."""
+        """Handle `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list` and
+        `skills/list`.
+        """
         return await call_next(request)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Around `tools/call`."""
+        """Handle `tools/call`."""
         return await call_next(request)
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Around `resources/read`."""
+        """Handle `resources/read`."""
         return await call_next(request)
 
     async def on_get_prompt(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Around `prompts/get`."""
+        """Handle `prompts/get`."""
         return await call_next(request)
 
     def on_change(self, endpoint: str, change: Change) -> None:
-        """Told after every change of what an endpoint publishes: of a list, or of a resource.
+        """Handle a change of an endpoint's offer: of a list, or of a resource. Called after each.
 
         Args:
             endpoint: As in requests.
-            change: What changed.
+            change: The change.
         """

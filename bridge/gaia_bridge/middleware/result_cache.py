@@ -1,4 +1,4 @@
-"""Keeps results for a while, where whoever made them says that they stay the same."""
+"""Keeps results for a while, where their tool or resource declares that they stay the same."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
 
 _NO_ARGUMENT: Final = frozenset(("_meta", "inputResponses", "requestState"))
-"""Parameters that do not say what is asked for."""
+"""Parameters that are no part of the question."""
 
 _TRACE: Final = frozenset(("traceparent", "tracestate"))
-"""What is another one in each request, and nothing that an answer depends on."""
+"""Keys that differ in each request, and on which no answer depends."""
 
 
 class _Kept(Struct):
@@ -31,7 +31,7 @@ class _Kept(Struct):
 
 
 class ResultCache(Middleware):
-    """Answers from memory what was asked before.
+    """Answers repeated requests from memory.
 
     Kept are the results of tools that say of themselves `readOnlyHint` and either `idempotentHint` or that their world
     is not open (`openWorldHint: false`); and resources, for as long as they say themselves (`ttlMs`, 2026-07-28).
@@ -43,7 +43,7 @@ class ResultCache(Middleware):
     an agent asks for its clients, who cannot be told apart, is not kept.
 
     Args:
-        seconds: For how long, at most.
+        seconds: How long results are kept, at most.
         per_client: Whether each client has results of its own. `False` only where no tool looks at who asks.
         entries: How many results are kept.
         size: Bytes of all of them together.
@@ -79,7 +79,7 @@ class ResultCache(Middleware):
         return await self._answer(request, call_next)
 
     def on_change(self, endpoint: str, change: Change) -> None:
-        """Forget what may be otherwise now."""
+        """Forget the results that the change may have made wrong."""
         match change.kind:
             case ChangeKind.TOOLS:
                 self._forget("tools/call", endpoint)
@@ -103,7 +103,7 @@ class ResultCache(Middleware):
         changes = self._changes
         result = await call_next(request)
         seconds = self._seconds if request.method == "tools/call" else min(self._seconds, _seconds_of(result))
-        # What changed while it was on its way may not be in it.
+        # A result may lack a change that came while it was on its way.
         may_share = self._per_client or result.get("cacheScope") != "private"
         if seconds > 0 and changes == self._changes and may_share and _is_final(result):
             now = time.monotonic()
@@ -155,7 +155,7 @@ class ResultCache(Middleware):
 
 
 def _aged(kept: _Kept) -> JSON:
-    """The result as it is now: what a resource said of its time is partly over."""
+    """Return the result as it is now: a part of the `ttlMs` of a resource is over."""
     if "ttlMs" not in kept.result:
         return kept.result
     left = _seconds_of(kept.result) - (time.monotonic() - kept.since)
@@ -163,7 +163,7 @@ def _aged(kept: _Kept) -> JSON:
 
 
 def _canonical(value: Any) -> Hashable:
-    """Equal for equal JSON, whatever the order of its members; `1`, `1.0` and `true` are three."""
+    """Return a value that is equal for equal JSON, whatever the order of its members; `1`, `1.0` and `true` differ."""
     if is_object(value):
         return frozenset((key, _canonical(item)) for key, item in value.items())
     if isinstance(value, list):
@@ -181,6 +181,6 @@ def _is_final(result: JSON) -> bool:
 
 
 def _seconds_of(result: JSON) -> float:
-    """How long a resource says that it may be kept."""
+    """Return how many seconds a resource may be kept, by its own `ttlMs`; 0 without one."""
     told = result.get("ttlMs")
     return told / 1_000 if isinstance(told, (int, float)) and not isinstance(told, bool) else 0.0

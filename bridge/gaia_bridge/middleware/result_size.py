@@ -1,4 +1,4 @@
-"""Large results become links: a model reads what it needs of them, not all of it."""
+"""Large results become links: a model reads the parts that it needs, not all of them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
 
 _ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
-"""What a schema may say of a text without forbidding any."""
+"""The keywords of a schema that permit every text."""
 
 _LINKS: Final = 8
 """Blocks of one result that have a link each."""
 
 _ROOM: Final = 512
-"""Bytes of a link to all other blocks, and of what is said of it."""
+"""Bytes of a link to all other blocks, and of the text about it."""
 
 
 class ResultSize(Middleware):
-    """Replaces what is large in the result of a tool by a link to a resource that holds it.
+    """Replaces large content in the result of a tool by a link to a resource that holds this content.
 
     The largest blocks first, until the result is small enough: of a text, its beginning stays. Of many blocks, the last
-    ones become one link. Structured content is
-    left out as well, unless the tool has an output schema, which promises it to the client's program. What it holds of
-    a function that returns a text is shortened as the text is, as the schema permits any.
+    ones become one link. Structured content is left out as well, unless the tool has an output schema, which promises
+    it to the client's program. The structured content of a function that returns a text is shortened as the text is,
+    as the schema permits any.
 
     The resource is read at the same endpoint, by whoever knows its URI, which nobody can guess. A result that was
     forgotten is a resource that is not there.
@@ -40,7 +40,7 @@ class ResultSize(Middleware):
         preview: Characters of a text that stay, at most.
         seconds: How long what is linked is kept.
         entries: How many links are kept.
-        kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
+        kept_size: Bytes that are kept for them, together. A part that is larger alone stays in its result.
     """
 
     capabilities: ClassVar[Mapping[str, JSON]] = {"resources": {}}
@@ -66,34 +66,34 @@ class ResultSize(Middleware):
         return self._links.shortened(await call_next(request), request.name, request.tool, self._cut)
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Read what a link leads to."""
+        """Return the contents of a link."""
         contents = self._links.contents(request.name)
         return await call_next(request) if contents is None else {"contents": contents}
 
 
 class _Cut(Struct, frozen=True):
-    """How a result is made smaller."""
+    """The limits to which a result is shortened."""
 
     size: int
-    """Bytes that it may have, in JSON."""
+    """Bytes that the result may have, in JSON."""
     preview: int
     """Characters that stay of the beginning of a text, at most."""
 
 
 class _ResultLinks:
-    """What was taken out of results, for as long as it can be read.
+    """The contents that were taken out of results, for as long as they can be read.
 
     Args:
         seconds: How long what is linked is kept.
         entries: How many links are kept.
-        kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
+        kept_size: Bytes that are kept for them, together. A part that is larger alone stays in its result.
     """
 
     def __init__(self, seconds: float, entries: int, kept_size: int) -> None:
         self._kept = KeptResults(seconds, entries, kept_size)
 
     def shortened(self, result: JSON, tool: str, definition: JSON | None, cut: _Cut) -> JSON:
-        """A result that has at most so many bytes; the same one if it has no more.
+        """Return a result that has at most so many bytes; the same object if it has no more.
 
         Args:
             result: The result of a tool.
@@ -129,11 +129,11 @@ class _ResultLinks:
         return {**small, "content": [block for replaced in blocks for block in replaced]}
 
     def contents(self, uri: str) -> list[JSON] | None:
-        """What a link leads to; `None` if it is not there."""
+        """Return the contents of a link; `None` if they are not there."""
         return self._kept.contents(uri)
 
     def _linked(self, block: JSON, size: int, tool: str, cut: _Cut) -> list[JSON]:
-        """A link to a block, after the beginning of its text; the block itself, if it is too large to be kept."""
+        """Return a link to a block, after the beginning of its text; the block itself, if it is too large to keep."""
         contents = _contents_of(block)
         if contents is None or not self._kept.keep(kept := Kept(new_uri(), [contents], size)):
             return [block]
@@ -178,7 +178,7 @@ class _ResultLinks:
 
 
 def _only_text(structured: Any, block: JSON, tool: JSON | None) -> str | None:
-    """The only member of structured content, if it is the text of that block, and the schema permits any text there."""
+    """Return the only member of structured content, if it is that block's text, and the schema permits any text."""
     if not is_object(structured) or list(structured.values()) != [block.get("text")]:
         return None
     (member,) = structured
@@ -190,7 +190,7 @@ def _only_text(structured: Any, block: JSON, tool: JSON | None) -> str | None:
 
 
 def _contents_of(block: Any) -> JSON | None:
-    """What a resource holds that is this block of content; `None` for a kind that cannot be one."""
+    """Return the contents of a resource for this block of content; `None` for a kind that cannot be one."""
     match block:
         case {"type": "text", "text": str(text)}:
             return {"text": text, "mimeType": "text/plain"}

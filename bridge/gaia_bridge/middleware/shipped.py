@@ -35,7 +35,7 @@ class RateLimit(Middleware):
         requests: How many.
         seconds: In how much time.
         per_client: Whether each client may have so many; else all of them together.
-        methods: What counts.
+        methods: The methods that count.
 
     Raises:
         ValueError: There would be none at all.
@@ -69,7 +69,7 @@ class RateLimit(Middleware):
         return await call_next(request)
 
     def _take(self, client: str | int | None) -> float:
-        """Take a token; returns how many seconds it is until there is one, if there is none."""
+        """Take a token. Returns the seconds until there is one, if there is none."""
         key, now, rate = client, time.monotonic(), self._requests / self._seconds
         tokens, filled = self._buckets.get(key, (float(self._requests), now))
         tokens = min(float(self._requests), tokens + (now - filled) * rate)
@@ -82,19 +82,19 @@ class RateLimit(Middleware):
 
 
 def _key_of(request: ClientRequest) -> str | int:
-    """Return whose bucket a request takes from: a text or a number, so that no connection is kept."""
+    """Return the key of a request's bucket: a text or a number, so that no connection is kept."""
     return request.session_key or hash(request.principal if request.address is None else request.address)
 
 
 class TimingLog(Middleware):
-    """Logs each request when it is answered: what, for whom, how it ended, and how long it took.
+    """Logs each request when it is answered: its method, client, outcome and duration.
 
         tools/call add for vscode 1.139: ok in 3.2 ms
 
-    What was said is not in it. Given first, it measures the middleware behind it as well; given last, none of it.
+    The line has no contents. Given first, it measures the middleware behind it as well; given last, none of it.
 
     Args:
-        logger: Where; `gaia_bridge.middleware.shipped` if not given.
+        logger: The logger; `gaia_bridge.middleware.shipped` if not given.
         level: As in `logging`.
     """
 
@@ -103,7 +103,7 @@ class TimingLog(Middleware):
         self._level = level
 
     async def on_request(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Measure it."""
+        """Measure the request."""
         began, outcome = time.perf_counter(), "given up"
         try:
             result = await call_next(request)
@@ -131,7 +131,7 @@ def _outcome_of(result: JSON) -> str:
 
 
 class RetryReads(Middleware):
-    """Tries again what changes nothing, where the connection to a server was lost before it answered.
+    """Tries requests that change nothing again, where the connection to a server was lost before it answered.
 
     That is lists, resources, prompts, and tools that say of themselves `readOnlyHint` or `idempotentHint`. What a
     server or an agent has answered, be it an error, is its answer; a call that a server did not finish in time is not
@@ -154,19 +154,19 @@ class RetryReads(Middleware):
         self._longest = longest_wait
 
     async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Lists change nothing."""
+        """Try again: lists change nothing."""
         return await self._try(request, call_next)
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Reading changes nothing."""
+        """Try again: reading changes nothing."""
         return await self._try(request, call_next)
 
     async def on_get_prompt(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Prompts change nothing."""
+        """Try again: prompts change nothing."""
         return await self._try(request, call_next)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """A tool may change something, unless it says otherwise."""
+        """Try again only if the tool's annotations say that it may be repeated."""
         told = request.annotations
         is_harmless = told.get("readOnlyHint") is True or told.get("idempotentHint") is True
         return await (self._try if is_harmless else _once)(request, call_next)

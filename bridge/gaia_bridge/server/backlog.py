@@ -1,4 +1,4 @@
-"""What clients have asked for and not been given yet is bounded, in bytes, for each client and for the process.
+"""Bounds, in bytes, the answers that clients have asked for and not been given yet, per client and per process.
 
 A client may ask for more than it reads, and a server may answer faster than answers can be written. Without a bound all
 of that waits here as objects. So a call waits before it is made while too much waits for its client, and of calls whose
@@ -25,7 +25,7 @@ class Turn:
     """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
 
     Args:
-        target: What was called.
+        target: The tool, prompt or resource that was called.
         expected: Bytes that the answer is expected to have, if it is one of those of which only so many are made at
             once; else `None`.
     """
@@ -34,7 +34,7 @@ class Turn:
 
     def __init__(self, backlog: Backlog, client: Hashable, target: Hashable, expected: int | None) -> None:
         self.size = 0
-        """Bytes of its answer, once there is one that has not left."""
+        """Bytes of its answer, while the answer waits to leave."""
         self._backlog = backlog
         self._client = client
         self._target = target
@@ -47,7 +47,7 @@ class Turn:
             self._slow = get_running_loop().call_later(seconds, self._make_way)
 
     def answered(self, size: int) -> None:
-        """There is an answer, which now waits to leave.
+        """Count the answer, which now waits to leave.
 
         Args:
             size: Its bytes.
@@ -60,7 +60,7 @@ class Turn:
             self._backlog.hold(self._client, size)
 
     def over(self) -> None:
-        """The answer has left, or there will be none."""
+        """End the call: the answer has left, or there will be none."""
         if not self._over:
             self._over = True
             if self._slow is not None:
@@ -69,7 +69,7 @@ class Turn:
             self._backlog.let_go(self._client, size)
 
     def _make_way(self) -> None:
-        """Whoever takes long, or is done, keeps nobody from being called."""
+        """Stop counting the call as one with a large answer: it takes long, or is done."""
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
@@ -77,7 +77,7 @@ class Turn:
 
 
 class _Client:
-    """What is on its way to one client."""
+    """The calls and answers on their way to one client."""
 
     __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
 
@@ -85,12 +85,12 @@ class _Client:
         self.turns = 0
         """Calls that are not over."""
         self.large = 0
-        """Of these, those that were made just now and whose answers may be large."""
+        """Of these, the calls that were made just now and whose answers may be large."""
         self.expected = 0
-        """Bytes of the answers to these, by what their targets answered the last time."""
+        """Bytes of the answers to these, by the last answers of their targets."""
         self.held = 0
         self.cut: Callable[[], None] | None = None
-        """Ends the way on which it is answered, if all its answers have one and it can be ended."""
+        """Ends the stream on which the client is answered, if all its answers have one and it can be ended."""
         self.waiting: deque[tuple[anyio.Event, int | None]] = deque()
 
     def begin(self, expected: int | None) -> None:
@@ -100,20 +100,20 @@ class _Client:
             self.expected += expected
 
     def give_way(self, expected: int) -> None:
-        """Count it no longer."""
+        """Stop counting such a call."""
         self.large -= 1
         self.expected -= expected
 
 
 class Backlog:
-    """What is on its way to all clients. Only on the event loop."""
+    """The calls and answers on their way to all clients. Only on the event loop."""
 
     def __init__(self, limits: BacklogLimits) -> None:
         self.limits = limits
         self.held = 0
         """Bytes of answers that have not left."""
         self._most_held = 0
-        """The most that was held since memory was given back."""
+        """The most bytes that were held since memory was given back."""
         self._clients: dict[Hashable, _Client] = {}
         self._sizes: dict[Hashable, int] = {}
         """Bytes of the last answer of each target."""
@@ -122,8 +122,8 @@ class Backlog:
         """Wait until a call may be made.
 
         Args:
-            target: What is called.
-            cut: Ends the way to the client, where all its answers have one and it can be ended.
+            target: The tool, prompt or resource that is called.
+            cut: Ends the stream to the client, where all its answers have one and it can be ended.
 
         Raises:
             ProtocolError: Too much has waited for the client for too long.
@@ -146,13 +146,13 @@ class Backlog:
         return Turn(self, client, target, expected)
 
     def note(self, target: Hashable, size: int) -> None:
-        """How large an answer was."""
+        """Remember the size of an answer of a target."""
         if self._sizes.pop(target, None) is None and len(self._sizes) >= self.limits.targets:
             del self._sizes[next(iter(self._sizes))]
         self._sizes[target] = max(size, 1)
 
     def hold(self, client: Hashable, size: int) -> None:
-        """An answer waits for a client."""
+        """Count an answer that waits for a client."""
         self._clients[client].held += size
         self.held += size
         self._most_held = max(self.held, self._most_held)
@@ -160,7 +160,7 @@ class Backlog:
             self._cut_off()
 
     def let_go(self, client: Hashable, size: int) -> None:
-        """An answer of that size waits no longer, and its call is over."""
+        """Stop counting an answer of that size; its call is over."""
         known = self._clients[client]
         known.held -= size
         self.held -= size
@@ -174,7 +174,7 @@ class Backlog:
             get_running_loop().run_in_executor(None, return_free_memory)
 
     def make_way(self, client: Hashable, expected: int) -> None:
-        """One call that may have a large answer keeps no other waiting."""
+        """Stop counting one call that may have a large answer, and wake calls that waited for it."""
         known = self._clients[client]
         known.give_way(expected)
         self._wake(known)
@@ -216,7 +216,7 @@ class Backlog:
             turn.set()
 
     def _cut_off(self) -> None:
-        """End the way on which most is waiting, of those that can be ended; the others end by themselves."""
+        """End the stream on which most is waiting, of those that can be ended; the others end by themselves."""
         for slowest in sorted(self._clients.values(), key=lambda known: known.held, reverse=True):
             if slowest.cut is not None:
                 logger.warning("a client was cut off: it left %d bytes of its answers unread", slowest.held)
@@ -225,7 +225,7 @@ class Backlog:
 
 
 def return_free_memory() -> None:
-    """Return what the allocator keeps for later. Takes milliseconds: call it in a thread, and seldom.
+    """Return the memory that the allocator keeps for later. Takes milliseconds: call it in a thread, and seldom.
 
     After many large blocks, glibc keeps blocks of that size on its heap, where one that is in use keeps all below it
     (`mallopt(3)`, M_MMAP_THRESHOLD). Does nothing with other C libraries.

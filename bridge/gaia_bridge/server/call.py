@@ -41,10 +41,10 @@ class Call:
     """One request, from the moment that it was read to its answer.
 
     Args:
-        channel: Carries what is said before the answer.
-        size: Bytes that it has.
+        channel: Carries the messages before the answer.
+        size: Bytes of the request.
         host: The client's address, where each of its requests stands alone, on a connection that ends with it.
-        translating: The revision of the request, if that says things in another way than 2026-07-28.
+        translating: The revision of the request, if its messages differ from those of 2026-07-28.
     """
 
     __slots__ = (
@@ -88,9 +88,9 @@ class Call:
         self.served_by = ""
         """The name of the source that works on it, once that is known."""
         self.task_prefix = ""
-        """What the ids of its tasks begin with for the client."""
+        """The first characters of the ids of its tasks, as the client sees them."""
         self.turn: Turn | None = None
-        """Until its answer has left, where that may be large."""
+        """Its turn in the backlog until its answer has left, where the answer may be large."""
         self._has_begun = False
         self._has_left = False
         self.connection = connection
@@ -107,10 +107,10 @@ class Call:
         self._host = host
         self.cancellation = Cancellation()
         self.is_cancelled = False
-        """Whether the client said that it does not want the answer any more."""
+        """Whether the client has cancelled the request."""
         self._task: asyncio.Task[Any] | None = None
         self.has_free_id = True
-        """Whether no other request of its id was in flight when it came."""
+        """Whether no other request with this id was in flight when this one came."""
 
     @property
     def client(self) -> Hashable:
@@ -122,12 +122,12 @@ class Call:
 
     @property
     def principal(self) -> Hashable:
-        """Whom limits and caches count the request for: the session, or the address of a request that stands alone."""
+        """The party that limits and caches count the request for: the session, or the address if it stands alone."""
         return self.connection if self._host is None else self._host
 
     @property
     def address(self) -> str | None:
-        """Where the client of a request is that stands alone."""
+        """The address of the client, if the request stands alone."""
         return self._host
 
     @property
@@ -136,25 +136,25 @@ class Call:
         return self.connection.is_shared or HOPS_META_KEY in self.meta
 
     def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None, /) -> Self:
-        """The same request with the answers to an `input_required` result."""
+        """Return the same request with the answers to an `input_required` result."""
         again = copy.copy(self)
         again.input_responses, again.request_state = input_responses, request_state
         return again
 
     def with_params(self, params: Mapping[str, Any], method: str | None = None) -> Call:
-        """The same request with other parameters; of another method, where one is made for its sake."""
+        """Return the same request with other parameters, or of another method that is called for its sake."""
         other = copy.copy(self)
         other.params = params
         other.method = method or self.method
         return other
 
     def runs_in(self, task: asyncio.Task[Any]) -> None:
-        """Remember what to cancel."""
+        """Remember the task that `cancel` ends."""
         self._task = task
         self.has_free_id = self.connection.received.begin(self.id, self)
 
     def cancel(self, reason: str | None) -> None:
-        """The client does not want the answer any more."""
+        """Cancel the request: the client does not want the answer any more."""
         if self._task is None or self._task.done() or self.is_cancelled:
             return
         self.is_cancelled = True
@@ -163,33 +163,33 @@ class Call:
             self._task.cancel()
 
     def begins(self) -> None:
-        """Its task works on it, and can be cancelled."""
+        """Note that its task works on it, and can be cancelled."""
         self._has_begun = True
         self.cancellation.enter()
 
     def takes_turn(self, turn: Turn) -> None:
-        """Its answer is counted until it has left. The client may have gone while it waited for its turn."""
+        """Count its answer until that has left. The client may have gone while the request waited for its turn."""
         self.turn = turn
         if self._has_left:
             turn.over()
 
     def sent(self) -> None:
-        """Its answer has left, or there will be none."""
+        """Note that its answer has left, or that there will be none."""
         self._has_left = True
         if self.turn is not None:
             self.turn.over()
 
     def written(self, answer: bytes) -> bytes:
-        """A response as the revision of the request says it."""
+        """Return a response in the form of the request's revision."""
         return answer if self.translating is None else written(self.translating, answer, self.method)
 
     def is_over(self) -> None:
-        """It was answered, or never will be: what is left of its task is to send the answer."""
+        """Note that the request was answered, or never will be: its task only has to send the answer."""
         self._task = None
         self.connection.received.end(self.id, self)
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called once when the connection that the request came on ends, if it outlives the request."""
+        """Call `callback` once when the connection that the request came on ends, if that outlives the request."""
         if self._host is not None:
             return False
         self.connection.when_closed(callback)
@@ -202,7 +202,7 @@ class Call:
 
     @property
     def client_info(self) -> Mapping[str, Any]:
-        """How the client introduces itself."""
+        """The client's name and version, as it sends them."""
         if not self.modern:
             return self.connection.client_info
         told = self.meta.get(meta.CLIENT_INFO_KEY)
@@ -210,7 +210,7 @@ class Call:
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
-        """What the client declared, in wire shape."""
+        """The capabilities that the client declared, in wire shape."""
         if not self.modern:
             return self.connection.client_capabilities
         told = self.meta.get(meta.CLIENT_CAPABILITIES_KEY)
@@ -218,12 +218,12 @@ class Call:
 
     @property
     def client_folder(self) -> str | None:
-        """The folder that the client's program was started in, where that is known to be one of this user's."""
+        """The folder that the client's program was started in, where it is known to be a program of this user."""
         return self.connection.client_folder
 
     @property
     def log_level(self) -> str | None:
-        """The least severe messages that the client wants."""
+        """The least severe level of the log messages that the client wants; `None` if it wants none."""
         if not self.modern:
             return self.connection.log_level
         wanted = self.meta.get(meta.LOG_LEVEL_KEY)
@@ -269,7 +269,7 @@ class Call:
         return answer
 
     def _by_own_task(self, heard: Reports) -> Reports:
-        """Who hears how far the client is: the server, which knows its tasks by their own ids."""
+        """Return a receiver of the client's progress that gives the server its own ids of tasks."""
 
         async def tell(report: Progress) -> None:
             told = with_own_task({"_meta": report.meta}, self.task_prefix)
@@ -278,12 +278,12 @@ class Call:
         return tell if self.task_prefix else heard
 
     async def close_stream(self) -> None:
-        """End the event stream that carries the answer, where the client can resume it."""
+        """End the event stream that carries the answer, where the client can resume the stream."""
         self.channel.end()
 
 
 def written(revision: Revision, body: bytes, method: str | None = None) -> bytes:
-    """A message as a revision says it.
+    """Return a message in the form of a revision.
 
     Args:
         body: The message in the terms of 2026-07-28.
@@ -296,7 +296,7 @@ class _TranslatingChannel:
     """Implements `gaia_bridge.server.connection.Channel` for notifications about one request.
 
     Args:
-        revision: What they are said in.
+        revision: The revision that they are written in.
     """
 
     def __init__(self, channel: Channel, revision: Revision) -> None:
@@ -304,7 +304,7 @@ class _TranslatingChannel:
 
     @property
     def can_ask(self) -> bool:
-        """Whether the client's answers to what it is asked on it come back."""
+        """Whether the client's answers to questions on this channel come back."""
         return self._channel.can_ask
 
     async def send(self, message: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What is recorded of a call: a line in the log, and a span where the program traces (OpenTelemetry)."""
+"""Records of calls: a line in the log, and a span where the program traces (OpenTelemetry)."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ class CallLog:
     """The log of one endpoint.
 
     Args:
-        catalog: Knows whose a tool, a prompt or a resource is.
+        catalog: Knows the source of each tool, prompt and resource.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def began(self, call: Call) -> float | None:
-        """When a call began; `None` if nothing is told of it."""
+        """Return the time when a call began; `None` if the call is not logged."""
         return time.monotonic() if call.method in NAMED and is_wanted() else None
 
     def ended(self, call: Call, began: float, outcome: str, size: int) -> None:
-        """Tell of a call.
+        """Log a call.
 
         Args:
-            began: What `began` returned.
+            began: The return value of `began`.
             size: Bytes of the answer.
         """
         seconds = time.monotonic() - began
         wanted = str(call.params.get(NAMED[call.method]))
         info = call.client_info
         client = f"{str(info.get('name', 'unknown'))[:KEPT]}/{str(info.get('version', ''))[:KEPT]}"
+        # The lowest bits of an address are always zero.
         source, number = call.served_by or self._source(call.method, wanted), id(call.connection) >> 4
         leave(CallRecord(client, number, call.method, wanted[:KEPT], source, outcome, seconds, call.size, size))
 
@@ -61,7 +62,7 @@ class CallLog:
 
 
 def outcome_of(result: JSON) -> str:
-    """How a call ended that has this result."""
+    """Return the outcome of a call with this result, in a word for the log."""
     if result.get("resultType") == "input_required":
         return "asked for input"
     if result.get("isError") is not True:
@@ -70,21 +71,21 @@ def outcome_of(result: JSON) -> str:
 
 
 def outcome_of_error(code: int) -> str:
-    """How a call ended that failed with an error."""
+    """Return the outcome of a call that failed with an error, in a word for the log."""
     return "timed out" if was_too_late() else f"error {code}"
 
 
 class _Span(Protocol):
-    """What is told of one request."""
+    """The span of one request."""
 
     def ended(self, result: object) -> None:
-        """It was answered with this."""
+        """Record the result of the request."""
         ...
 
 
 @contextmanager
 def request_span(call: Call) -> Generator[_Span]:
-    """The span of one request, below that of the client where it says which (SEP-414)."""
+    """Open the span of one request, below that of the client if the client names one (SEP-414)."""
     from opentelemetry.propagate import extract
     from opentelemetry.trace import SpanKind, StatusCode, get_current_span, get_tracer
 

@@ -1,7 +1,7 @@
 """The merged, named view of all sources that one endpoint publishes.
 
-A public name leads to `(source, original name)` through a map, never by taking names apart. What a
-client is shown is compiled once per change and era, not per request: when somebody first looks, because a hundred
+A public name leads to `(source, original name)` through a map, never by taking names apart. The lists of a
+client are compiled once per change and era, not per request: when somebody first looks, because a hundred
 servers that start change a hundred times what nobody has asked for yet.
 """
 
@@ -46,14 +46,14 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _COMPARED: Final = 32
-"""Among how many names the one most like another is sought: the event loop waits for it, up to 20 ms."""
+"""Names among which the one most like another is looked for: the event loop waits for that, up to 20 ms."""
 
 _Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """A definition as the source has it for clients of 2026-07-28, and for those of the handshake era."""
 
 
-class _Target(Struct, frozen=True, dict=True):
-    """Where a public name leads."""
+class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properties
+    """The tool or prompt that a public name leads to."""
 
     source: Source
     name: str
@@ -61,9 +61,9 @@ class _Target(Struct, frozen=True, dict=True):
     declared: _Listed
     kind: str
     as_listed: bool
-    """Whether it is shown as the source lists it, but for its name."""
+    """Whether the definition is shown as the source lists it, but for its name."""
     skill: str = ""
-    """What the source calls the `SKILL.md` of the skill that a prompt stands for."""
+    """The source's URI of the `SKILL.md` of the skill that a prompt stands for."""
 
     @cached_property
     def definition(self) -> JSON:
@@ -89,13 +89,13 @@ class _Target(Struct, frozen=True, dict=True):
 
 
 class _View:
-    """Everything that is compiled from the sources' offers at one moment, each part when it is first looked at.
+    """Everything that is compiled from the sources' offers at one moment, each part when it is first needed.
 
     Args:
-        sources: What there is, in its order.
-        known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
-            change is not made again.
-        warn: Told, of each part, what could not be published under its own name.
+        sources: The sources, in their order.
+        known: The targets of earlier views, by kind and public name; updated with those of this one. Unchanged
+            targets are not made again.
+        warn: Called with each part, and what of it could not be published under its own name.
         unlisted: Skills that no list has.
         as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
     """
@@ -120,7 +120,7 @@ class _View:
 
     @cached_property
     def prefixes(self) -> Mapping[str, str]:
-        """What qualified names of each source begin with."""
+        """The first characters of the qualified names of each source."""
         prefixes = source_prefixes(source.name for source in self._sources)
         owners = {prefix: name for name, prefix in prefixes.items()}
         servers = [source.name for source in self._sources if source.kind is SourceKind.SERVER]
@@ -134,7 +134,7 @@ class _View:
 
     @cached_property
     def tools(self) -> Mapping[str, _Target]:
-        """Where the names of tools lead."""
+        """The tools by their public names."""
         addresses = self.addresses
 
         def with_public_uris(source: Source, listed: _Listed) -> _Listed:
@@ -146,7 +146,7 @@ class _View:
 
     @cached_property
     def prompts(self) -> Mapping[str, _Target]:
-        """Where the names of prompts lead."""
+        """The prompts by their public names."""
         addresses = self.addresses
 
         def with_public_skill(source: Source, listed: _Listed) -> _Listed:
@@ -158,7 +158,7 @@ class _View:
 
     @cached_property
     def addresses(self) -> ResourceUris:
-        """Where URIs lead."""
+        """The resources and templates by their URIs."""
         addresses = ResourceUris(self._sources, self._unlisted)
         rewritten = [
             f"{uri} of {source.name} is published under another URI: its own is taken, or no URL"
@@ -169,11 +169,11 @@ class _View:
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """What at least one source can do."""
+        """The capabilities that at least one source has."""
         return frozenset[str]().union(*(source.features.capabilities for source in self._sources))
 
     def definitions(self, kind: str, *, modern: bool, marked: bool) -> list[JSON]:
-        """The definitions to show, with or without what they say of the bridges that they came through."""
+        """Return the definitions to show, with or without the ids of the bridges that they came through."""
         key = (kind, modern, marked)
         if key not in self._lists:
             shown = self._definitions_of(kind, modern)
@@ -222,7 +222,7 @@ class _View:
 
 
 def _is_same(one: _Listed, other: _Listed) -> bool:
-    """Whether two definitions are the same objects: what did not change is not made again."""
+    """Return whether two definitions are the same objects: an unchanged definition is not made again."""
     return one[0] is other[0] and one[1] is other[1]
 
 
@@ -230,7 +230,7 @@ class Catalog:
     """Merges sources under a naming policy.
 
     Args:
-        info: Who the endpoint says it is while it has no or several sources; a single source speaks for itself.
+        info: The endpoint's name and description while it has no or several sources; a single source has its own.
         policy: How names are spelled where several sources meet.
         merges: Whether sources come and go; if not, there is one, whose own endpoint it is.
     """
@@ -245,7 +245,7 @@ class Catalog:
         self._known: dict[str, Mapping[str, _Target]] = {}
         self._warned: dict[str, list[str]] = {}
         self.unlisted_skills = UnlistedRoots()
-        """Skills that no list has."""
+        """The skills that no list has."""
         self._view = self._compiled()
 
     @property
@@ -254,7 +254,7 @@ class Catalog:
         return [source for source, _ in self._sources.values()]
 
     def info(self, *, modern: bool) -> ServerInfo:
-        """Who the endpoint says it is to clients of one era.
+        """Return the endpoint's name, version and instructions for clients of one era.
 
         Args:
             modern: Whether they speak 2026-07-28 or later.
@@ -271,36 +271,36 @@ class Catalog:
         )
 
     def instructions(self, *, modern: bool) -> list[tuple[str, str]]:
-        """What each source that has something to say wants models to know, beside its name.
+        """Return the name and the instructions of each source that has instructions.
 
         Args:
-            modern: Whether clients of 2026-07-28 or later are told it.
+            modern: Whether for clients of 2026-07-28 or later.
         """
         told = ((source.name, source.features.for_era(modern=modern).info.instructions) for source in self.sources)
         return [(name, text) for name, text in told if text]
 
     @property
     def server(self) -> Source | None:
-        """The server whose own endpoint it is, which clients reach as they do directly; `None` for all else."""
+        """The server, if the endpoint is a server's own, which clients reach as they do directly; `None` otherwise."""
         for source in () if self.merges else self.sources:
             if source.kind is SourceKind.SERVER:
                 return source
         return None
 
     def implementation(self, *, modern: bool) -> JSON:
-        """The `Implementation` object of whom the endpoint says it is to clients of one era."""
+        """Return the `Implementation` object of the endpoint for clients of one era."""
         server = self.server
         told = None if server is None else server.features.for_era(modern=modern).implementation
         return server_info(self.info(modern=modern)) if told is None else dict(told)
 
     async def meet(self, request: ClientRequest) -> None:
-        """Find out what the server whose own endpoint it is says to the client of a request."""
+        """Ask the server whose own endpoint this is for its introduction in the era of the client."""
         if isinstance(server := self.server, Introducible):
             await server.meet(request)
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What at least one source can do."""
+        """The capabilities that at least one source has."""
         return self._view.capabilities
 
     def add(self, source: Source) -> None:
@@ -336,11 +336,11 @@ class Catalog:
 
     @property
     def settled(self) -> bool:
-        """Whether it is known what every source offers."""
+        """Whether the offer of every source is known."""
         return all(source.features.settled for source in self.sources)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait until it is known what the sources offer, for as long as clients can be made to wait.
+        """Wait until the offers of the sources are known, for as long as clients can be made to wait.
 
         Args:
             listed_once: Whether for a client that does not list again.
@@ -359,11 +359,11 @@ class Catalog:
                 await source.started()
 
     async def refresh(self) -> None:
-        """Let every source look again."""
+        """Let every source read its lists again if it does not announce changes."""
         await self._each(lambda source: source.refresh())
 
     async def sought(self, find: Callable[[], _T], name: str = "") -> _T:
-        """What `find` finds; if it finds nothing, what it finds when every source has looked again.
+        """Return the result of `find`; if it raises, the result after every source has read its lists again.
 
         Args:
             name: Its public name, if it is known by one: a source that it begins with is waited for until it has
@@ -389,7 +389,7 @@ class Catalog:
         return find()
 
     async def _each(self, do: Callable[[Source], Coroutine[Any, Any, None]]) -> None:
-        """Have all sources do something, at once."""
+        """Call `do` for all sources at once."""
         sources = self.sources
         if len(sources) == 1:
             await do(sources[0])
@@ -399,27 +399,27 @@ class Catalog:
                 tasks.start_soon(do, source)
 
     def definitions(self, kind: str, *, modern: bool, marked: bool = False) -> list[JSON]:
-        """The definitions to list.
+        """Return the definitions to list.
 
         Args:
             kind: `tool`, `prompt`, `resource`, `resource template` or `skill`.
             modern: Whether for a client of 2026-07-28 or later.
-            marked: Whether for another bridge, which is told what came through which bridges.
+            marked: Whether for another bridge, which sees the bridges that each definition came through.
         """
         return self._view.definitions(kind, modern=modern, marked=marked)
 
     def tool_definition(self, name: str) -> JSON | None:
-        """The definition of a tool, by its public name."""
+        """Return the definition of a tool, by its public name."""
         target = self._view.tools.get(name)
         return None if target is None else target.definition
 
     def listed_tool(self, name: str) -> tuple[Source, str] | None:
-        """The source and original name of a tool that is listed, or `None` if none has that public name."""
+        """Return the source and original name of a tool that is listed, or `None` if none has that public name."""
         target = self._view.tools.get(name)
         return None if target is None else (target.source, target.name)
 
     def tool(self, name: str) -> tuple[Source, str]:
-        """The source and original name of a tool.
+        """Return the source and original name of a tool.
 
         Raises:
             ProtocolError: No tool has that public name.
@@ -432,7 +432,7 @@ class Catalog:
             raise ProtocolError(error.code, f"{error.message}; {reason}") from None
 
     def prompt(self, name: str) -> tuple[Source, str]:
-        """The source and original name of a prompt.
+        """Return the source and original name of a prompt.
 
         Raises:
             ProtocolError: No prompt has that public name.
@@ -445,12 +445,12 @@ class Catalog:
             raise ProtocolError(error.code, f"{error.message}; {reason}") from None
 
     def skill_prompt(self, name: str) -> tuple[Source, str] | None:
-        """The source of the skill that a prompt stands for, and what it calls its `SKILL.md`; `None` for others."""
+        """Return the source of the skill that a prompt stands for, and its URI of the `SKILL.md`; `None` for others."""
         target = self._view.prompts.get(name)
         return (target.source, target.skill) if target is not None and target.skill else None
 
     def resource(self, uri: str) -> tuple[Source, str]:
-        """The source that can read a URI, and what it calls it.
+        """Return the source that can read a URI, and the source's own URI for it.
 
         Raises:
             ResourceNotFoundError: None can.
@@ -459,7 +459,7 @@ class Catalog:
         return self.addresses.find(uri) if server is None else (server, uri)
 
     def template(self, uri: str) -> tuple[Source, str]:
-        """The source of a template, or of a resource, by what was listed; and what it calls it.
+        """Return the source of a template or resource, exactly as it was listed, and the source's own URI for it.
 
         Raises:
             ResourceNotFoundError: There is no such template or resource.
@@ -469,7 +469,7 @@ class Catalog:
 
     @property
     def addresses(self) -> ResourceUris:
-        """Which source has what is at a URI."""
+        """The resources and templates by their URIs."""
         return self._view.addresses
 
     def _found(self, targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
@@ -480,7 +480,7 @@ class Catalog:
         raise ProtocolError(INVALID_PARAMS, f"Unknown {kind}: {name}")
 
     def _absence(self, name: str) -> str:
-        """Why a tool that looks like one of a source's is not there, if that source is not ready."""
+        """Return why a tool is missing, if its name is that of a source that is not ready; empty otherwise."""
         for source in self.sources:
             status = source.status
             if status.state is not SourceState.READY and self._may_be_of(name, source):
@@ -488,11 +488,11 @@ class Catalog:
         return ""
 
     def _may_be_of(self, name: str, source: Source) -> bool:
-        """Whether the public name of a tool or prompt begins as a qualified one of a source does."""
+        """Return whether the public name of a tool or prompt begins as a qualified one of a source does."""
         return may_be_of(name, self._view.prefixes[source.name])
 
     def task_prefix(self, source: Source) -> str:
-        """What the ids of a source's tasks begin with for clients, so that they lead back to it among several."""
+        """Return the prefix of the ids of a source's tasks for clients, which tells one of several sources."""
         return f"{quote(source.name, safe='')}:" if len(self._sources) > 1 else ""
 
     def _on_change(self, source: Source, change: Change) -> None:
@@ -508,7 +508,7 @@ class Catalog:
         self._emit(change)
 
     def _sources_changed(self, source: Source) -> None:
-        """Announce what the source that came or went has, and what the endpoint can or cannot do since."""
+        """Announce the lists of the source that came or went, and the capabilities that the endpoint gained or lost."""
         before = self.capabilities
         self._view = self._compiled()
         features, changed = source.features, before ^ self.capabilities
@@ -536,7 +536,7 @@ class Catalog:
         )
 
     def _warn(self, part: str, warnings: list[str]) -> None:
-        """Log what was not logged when that part was compiled last."""
+        """Log the warnings that the last compilation of that part did not log."""
         before = frozenset(self._warned.get(part, ()))
         for warning in warnings:
             if warning not in before:
@@ -545,7 +545,7 @@ class Catalog:
 
 
 def _likeness(targets: Mapping[str, _Target], name: str) -> str:
-    """What may be meant by a name that is not published: one that its source knows by it, or the closest."""
+    """Return a guess at the name that was meant: one that its source knows by it, or the closest."""
     own = next((public for public, target in targets.items() if target.name == name), None)
     if own is not None:
         return f"did you mean {own!r}?"

@@ -1,7 +1,7 @@
-"""What becomes of results for clients that pass on only so much of them to their models, by the table of clients.
+"""Shortens results for clients that pass on only so much of them to their models, by the table of clients.
 
-What is too much is kept for that client, and can be read in pieces: as a resource, or with a tool of ours where the
-client gives its model no way to read resources.
+The part that is too much is kept for that client, and can be read in pieces: as a resource, or with a tool of ours
+where the client gives its model no way to read resources.
 
 Clients of early revisions refuse a whole result for one block of content of a kind that they do not know: it becomes
 one that they know.
@@ -36,20 +36,20 @@ _OURS: Final = "gaia-bridge"
 """The qualifier of our tool where a source has a tool of that name."""
 
 _THREADS: Final = 1
-"""Large results of one endpoint that are made smaller in threads at once: more would take the loop's time from it."""
+"""Large results of one endpoint that threads shorten at once: more would take the loop's time from it."""
 
 _UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
     "2024-11-05": frozenset({"audio", "resource_link"}),
     "2025-03-26": frozenset({"resource_link"}),
 }
-"""The kinds of content that came later, by revision."""
+"""The kinds of content that each revision lacks."""
 
 
 class ClientResults:
-    """The results that clients of one endpoint are given.
+    """The results of one endpoint, as its clients are given them.
 
     Args:
-        settings: What is set, beside what is known; and what is large.
+        settings: The limits of clients that the user has set, and the size of large results.
     """
 
     def __init__(self, catalog: Catalog, settings: Settings) -> None:
@@ -67,16 +67,16 @@ class ClientResults:
         self._named: tuple[Sequence[JSON], str] = ((), "")
 
     def may_change(self, result: JSON, size: int) -> bool:
-        """Whether there is a client that is given something else; `fitted` says what.
+        """Return whether some client is given another result; `fitted` returns it.
 
         Args:
             result: The result of a `tools/call`.
-            size: Bytes that it has.
+            size: Bytes of the result.
         """
         return size > self._least or "structuredContent" in result
 
     async def fitted(self, call: Call, result: JSON, size: int) -> JSON:
-        """The result of a call as its client passes it on; the same one if it passes on all.
+        """Return the result of a call as its client passes it on; the same object if the client passes on all of it.
 
         Args:
             call: A `tools/call`.
@@ -101,7 +101,7 @@ class ClientResults:
         return result if shortened is None or not self._keeps(call, shortened) else shortened.result
 
     def _keeps(self, call: Call, shortened: Shortened) -> bool:
-        """Whether a link leads somewhere now, until the client is gone."""
+        """Keep the shortened part until the client is gone; return whether its link leads somewhere."""
         if shortened.kept is None:
             return True
         if not self._kept.keep(shortened.kept):
@@ -113,24 +113,24 @@ class ClientResults:
         return True
 
     def capabilities(self, call: Call) -> JSON:
-        """What is declared to a client so that it reads what is kept for it."""
+        """Return the capabilities declared to a client so that it reads the results that are kept for it."""
         size, facts = self._limit(call)
         return {"resources": {}} if size and facts.reads_resources and self._has_tools() else {}
 
     def read(self, call: Call) -> JSON | None:
-        """The result of a `resources/read` of what is kept for that client; `None` for everything else."""
+        """Return the result of a `resources/read` of a result kept for that client; `None` for everything else."""
         uri: str = call.params["uri"]
         contents = self._kept.contents(uri, call.principal) if uri.startswith(RESULT_SCHEME) else None
         return None if contents is None else {"contents": contents}
 
     def with_reader(self, call: Call, definitions: list[JSON]) -> list[JSON]:
-        """The tools that a client is listed, with ours if its model has no other way to what is kept for it."""
+        """Return the tools that a client is listed, with ours if its model cannot read kept results in another way."""
         if not definitions or not self._is_given_reader(call):
             return definitions
         return [*definitions, _definition(self._reader_name())]
 
     def called(self, call: Call, name: str, arguments: Mapping[str, Any]) -> JSON | None:
-        """The result of a call of our tool; `None` if it is another one."""
+        """Return the result of a call of our tool; `None` if another tool is called."""
         if not self._is_given_reader(call) or name != self._reader_name():
             return None
         uri = arguments.get("uri")
@@ -149,7 +149,7 @@ class ClientResults:
         }
 
     def _limit(self, call: Call) -> tuple[int, KnownClient]:
-        """Bytes that the client of a call passes on, 0 for any number; and what else is known of it."""
+        """Return the bytes that the client of a call passes on, 0 for any number; and the other facts about it."""
         if (
             HOPS_META_KEY in call.meta
         ):  # a bridge, which knows its client and keeps the rest where that client can read it
@@ -169,7 +169,7 @@ class ClientResults:
         return any(source.features.tools for source in self._catalog.sources)
 
     def _reader_name(self) -> str:
-        """What our tool is called beside those that there are; it gives way as any tool does."""
+        """Return the name of our tool beside the other tools; like any tool, it gives way to them."""
         tools = self._catalog.definitions("tool", modern=True)
         if tools is not self._named[0]:
             others = [SourceName("", SourceKind.AGENT, tool["name"]) for tool in tools]
@@ -183,7 +183,7 @@ class ClientResults:
 
 
 def lost_result(uri: str) -> str:
-    """What a client is told that reads what is not kept, or not for it; empty if it is no address of a result."""
+    """Return the message for a client that reads a result that is not kept for it; empty for any other URI."""
     if not uri.startswith(RESULT_SCHEME):
         return ""
     return (
@@ -193,7 +193,7 @@ def lost_result(uri: str) -> str:
 
 
 def _piece(wanted: object, number: str) -> object:
-    """The piece that a model wants: it may say `null` for none, and `2.0` for the second."""
+    """Return the piece that a model wants: it may write `null` for none, and `2.0` for the second."""
     if wanted is None:
         return number or 1
     return int(wanted) if isinstance(wanted, float) and wanted.is_integer() else wanted
@@ -212,10 +212,10 @@ def _definition(name: str) -> JSON:
 
 
 def content_for(revision: str, method: str, result: JSON) -> JSON:
-    """A result with content and definitions of tools that clients of a revision know.
+    """Return a result with content and definitions of tools that clients of a revision know.
 
     Args:
-        revision: What the client speaks, earlier than 2025-11-25.
+        revision: The client's revision, earlier than 2025-11-25.
         result: The result; not changed.
     """
     if method == "tools/list" and is_array(tools := result.get("tools")):
@@ -231,7 +231,7 @@ def content_for(revision: str, method: str, result: JSON) -> JSON:
 
 
 def _without_execution(tool: JSON) -> JSON:
-    """A tool without its way of running as a task, which only 2025-11-25 has."""
+    """Return a tool without its way of running as a task, which only 2025-11-25 has."""
     return tool if "execution" not in tool else {key: value for key, value in tool.items() if key != "execution"}
 
 
@@ -240,7 +240,7 @@ def _message(message: Any, number: int, unknown: frozenset[str]) -> Any:
 
 
 def _block(block: Any, number: int, unknown: frozenset[str]) -> Any:
-    """A block of a known kind: sound as a resource, a link as a sentence about it."""
+    """Return a block of a known kind: sound as a resource, a link as a sentence about it."""
     kind = block.get("type") if is_object(block) else None
     if kind not in unknown:
         return block

@@ -1,4 +1,4 @@
-"""One client, however it is connected: what is known of it, what it asked, and what it was asked."""
+"""One client, however it is connected: the facts about it, its requests, and our requests to it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gaia_bridge.text.json_types import JSON, is_object
 logger = logging.getLogger(__name__)
 
 DEFAULT_LOG_LEVEL: Final = "info"
-"""What a client of the handshake era is sent before it sets a level; the specification leaves it to the server."""
+"""The level that a client of the handshake era is sent before it sets one; the specification leaves it open."""
 
 
 _DIGITS: Final = 15
-"""Of an id or a token that comes back as text; none of ours has more."""
+"""Digits of an id or a token that comes back as text; none of ours has more."""
 
 
 class Channel(Protocol):
@@ -34,11 +34,11 @@ class Channel(Protocol):
 
     @property
     def can_ask(self) -> bool:
-        """Whether the client's answers to what it is asked on it come back."""
+        """Whether the client's answers to questions on this channel come back."""
         ...
 
     async def send(self, message: bytes) -> None:
-        """Send one message; waits while the client is slow to read. What nobody reads any more goes nowhere."""
+        """Send one message; waits while the client is slow to read. A message that nobody reads any more is dropped."""
         ...
 
     def end(self) -> None:
@@ -52,22 +52,22 @@ class _Nowhere:
     can_ask = False
 
     async def send(self, message: bytes) -> None:
-        """Nobody hears it."""
+        """Drop the message: the client has no channel."""
 
     def end(self) -> None:
-        """There is none."""
+        """Do nothing: there is no stream."""
 
 
 NOWHERE: Final = _Nowhere()
-"""Where a client has no channel, or has one no longer."""
+"""The channel of a client that has none, or has one no longer."""
 
 
 class Connection:
     """One client: of the handshake era a session, later a stream, or a single request.
 
     Args:
-        standing: Carries what belongs to none of the client's requests.
-        revision: What the client speaks, where that is known; agreed on in the handshake otherwise.
+        standing: Carries the messages that belong to none of the client's requests.
+        revision: The client's revision, where it is known; agreed on in the handshake otherwise.
         asked: The largest id of a request that it was sent before: those of this connection are larger.
         client_folder: The folder that the client was started in, if it is a program of this user.
         is_shared: Whether it carries requests of several clients, as an agent's connection does.
@@ -89,16 +89,16 @@ class Connection:
         self.initialize_result: JSON | None = None
         """The params of the client's `initialize`."""
         self.is_greeted = revision is not None
-        """Whether it may ask for anything else: its handshake was answered, or it needs none."""
+        """Whether it may send other requests: its handshake was answered, or it needs none."""
         self.is_initialized = False
-        """Whether it has said that its handshake is complete."""
+        """Whether it has announced that its handshake is complete."""
         self.cut: Callable[[], None] | None = None
-        """Ends its stream, where all that it is answered goes on one that can be ended."""
+        """Ends its stream, if all its answers go on one stream that can be ended."""
         self.told: JSON | None = None
-        """The capabilities that it was told."""
+        """The capabilities that the client was sent; `None` before that."""
         self.log_level = DEFAULT_LOG_LEVEL
         self.received = ReceivedRequests()
-        """What it asked for and was not answered yet."""
+        """The requests of the client that are not answered yet."""
         self._asked = asked
         self._when_closed: list[Callable[[], None]] = []
         self._aside: set[asyncio.Task[None]] = set()
@@ -106,18 +106,19 @@ class Connection:
 
     @property
     def key(self) -> str:
-        """A secret of this connection; made up when it is first asked for, in any thread."""
+        """A secret of this connection, made when it is first needed, in any thread."""
+        # One step, so that two threads get the same.
         made: str = self.__dict__.setdefault("_key", secrets.token_hex(16))
         return made
 
     @property
     def client_info(self) -> JSON:
-        """How the client introduced itself in the handshake; empty if there was none."""
+        """The client's name and version from the handshake; empty if there was none."""
         return {} if self.initialize_result is None else self.initialize_result["clientInfo"]
 
     @property
     def client_capabilities(self) -> JSON:
-        """What the client declared in the handshake; nothing if there was none."""
+        """The capabilities that the client declared in the handshake; empty if there was none."""
         return {} if self.initialize_result is None else self.initialize_result["capabilities"]
 
     # Requests to the client. Most are asked nothing, and have no tables for that.
@@ -135,7 +136,7 @@ class Connection:
 
         Args:
             channel: The stream that it is asked on.
-            told: Hears how far the client is, where anybody wants to know.
+            told: Receives the client's progress, where anybody wants it.
 
         Raises:
             AnswerError: It cannot be asked, refused, or is gone.
@@ -165,12 +166,12 @@ class Connection:
             self._progress.forget(number)
 
     def answered(self, message: JSON) -> None:
-        """A response came. What answers nothing that is still open is dropped."""
+        """Take a response. One that answers no open question is dropped."""
         if not self._sent.resolve(_number_of(message.get("id")), message):
             logger.debug("a response came to no open question: %r", message.get("id"))
 
     def progressed(self, params: Mapping[str, Any]) -> None:
-        """The client says how far it is with the answer to a question."""
+        """Pass on the client's progress with the answer to a question."""
         self._progress.tell(_number_of(params.get(meta.PROGRESS_TOKEN_KEY)), params)
 
     def _report(self, told: Reports, report: Progress) -> None:
@@ -186,10 +187,10 @@ class Connection:
             self._when_closed.append(callback)
 
     def close(self) -> None:
-        """The client is gone: nothing is asked or answered any more, and what it asked for is given up."""
+        """End the connection, because the client is gone: open questions fail, and its requests are cancelled."""
         self._closed = True
         self.received.cancel_all()
-        if "_sent" in self.__dict__:
+        if "_sent" in self.__dict__:  # else no question was ever asked, and the table is not made for this
             self._sent.fail(ProtocolError(INTERNAL_ERROR, "the client is gone"))
         callbacks, self._when_closed = self._when_closed, []
         for callback in callbacks:
@@ -199,24 +200,24 @@ class Connection:
                 logger.exception("the end of a connection was not taken well")
 
     def _run_aside(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for; the event loop itself keeps no task alive."""
+        """Run a coroutine that nobody waits for; the event loop itself keeps no task alive."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 
 
 def _number_of(value: object) -> object:
-    """The id or the token of one of our requests, as it came back: some clients write its digits as text."""
+    """Return the id or token of one of our requests as a number: some clients send its digits back as text."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _DIGITS:
         return int(value)
     return value
 
 
 def _result_of(response: JSON) -> JSON:
-    """The result of a response.
+    """Return the result of a response.
 
     Raises:
-        ProtocolError: It has none, but an error, whatever is in that.
+        ProtocolError: The response has no result, but an error, however malformed.
     """
     if is_object(result := response.get("result")):
         return result

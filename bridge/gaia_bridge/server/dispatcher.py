@@ -1,10 +1,10 @@
-"""One published endpoint: what every method of MCP means for a catalog, for every transport and both eras.
+"""One published endpoint: carries out every method of MCP on a catalog, for every transport and both eras.
 
 A transport makes a `Call` of each request and has it answered here. Whatever goes wrong on the way becomes a JSON-RPC
 error in one place; nothing unforeseen reaches a client as text.
 
-What goes beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) is carried as it
-is, to the server that an endpoint is for, or that made the task; clients are told which of it their servers declare.
+Whatever goes beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) is carried as
+it is, to the server that an endpoint is for, or that made the task; clients are told which of it their servers declare.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 logger = logging.getLogger(__name__)
 
 _ERROR_BYTES: Final = 64 * 1024
-"""The data of one JSON-RPC error."""
+"""Bytes of the data of one JSON-RPC error."""
 
 _TURNS: Final = 3
 """Turns of the loop that everybody else has between two large answers."""
 
 _OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
-"""What the results of earlier revisions do not have."""
+"""The fields that results of earlier revisions do not have."""
 
 _CACHEABLE: Final = frozenset(
     (
@@ -88,14 +88,14 @@ _CACHEABLE: Final = frozenset(
 _SMALL: Final = frozenset(
     ("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
 )
-"""The requests whose answers are short, or of which nobody knows when they end: they wait for no turn."""
+"""The requests whose answers are short, or end at no foreseeable time: they wait for no turn."""
 
 _BY_STATE: Final = {"resultType": "complete"}
 _ID_IN_USE: Final = "This id belongs to a request that is not answered yet; expected one of its own for each request"
 _KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 TASKS: Final = "tasks/"
-"""How the methods of tasks begin."""
+"""The first characters of the methods of tasks."""
 
 _OF_EXTENSION: Final = frozenset({"tasks/cancel", "tasks/get", "tasks/update"})
 """The methods of tasks in 2026-07-28, where they are an extension. There is no list, as there is no session."""
@@ -105,9 +105,9 @@ class Answer(Struct, frozen=True):
     """The answer to one request."""
 
     body: bytes
-    """A JSON-RPC response; empty if the client has cancelled the request, and so is told nothing."""
+    """A JSON-RPC response; empty if the client has cancelled the request, and so gets no answer."""
     code: int | None = None
-    """The code of an error."""
+    """The code of the error, if the response is one."""
 
 
 _NO_ANSWER: Final = Answer(b"")
@@ -118,8 +118,8 @@ class Dispatcher:
 
     Args:
         path: The path of the endpoint; its last part is the name that middleware is given.
-        backlog: What is on its way to clients, of all endpoints of the process; of this one alone if `None`.
-        middleware: What is done around requests, the outermost first.
+        backlog: The backlog of clients, of all endpoints of the process; of this one alone if `None`.
+        middleware: The middleware around requests, the outermost first.
     """
 
     def __init__(
@@ -159,12 +159,12 @@ class Dispatcher:
         self._subscriptions.close_streams()
 
     async def given_up(self) -> None:
-        """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
+        """Wait until every source knows which resources nobody wants any more. Bounded by the sources' deadlines."""
         await self._subscriptions.given_up()
 
     @staticmethod
     def calls_in_flight() -> list[str]:
-        """The tools, prompts and resources that clients wait for, of all endpoints of this event loop, by their names.
+        """Return the names of the tools, prompts and resources that clients of this event loop wait for.
 
         They are looked up among the tasks of the loop: nobody has to keep a list of them while they run.
         """
@@ -176,7 +176,7 @@ class Dispatcher:
         ]
         return [str(call.params[NAMED[call.method]]) for call in calls if NAMED.get(call.method) in call.params]
 
-    # What transports hand over.
+    # The entrances for transports.
 
     def begin(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> asyncio.Task[None]:
         """Work on a request in a task of its own.
@@ -189,7 +189,7 @@ class Dispatcher:
         return task
 
     def own_request(self, request: OwnRequest) -> Awaitable[JSON]:
-        """The result of a tool or a prompt, for somebody who is no client of MCP. Middleware is around that as well.
+        """Return the result of a tool or a prompt, for a caller that is no client of MCP. Middleware applies as well.
 
         Args:
             request: Its `method` is `tools/call` or `prompts/get`; its parameters have the public name.
@@ -200,7 +200,7 @@ class Dispatcher:
         return self._methods.serve(cast("Call", request))  # it has all that these two methods ask of a call
 
     def notified(self, connection: Connection, message: Mapping[str, Any]) -> None:
-        """A notification came."""
+        """Handle a notification."""
         params = message.get("params")
         params = params if is_object(params) else {}
         match message["method"]:
@@ -274,7 +274,7 @@ class Dispatcher:
             return result
 
     def _error(self, call: Call, error: Exception) -> ProtocolError:
-        """What a client is told of a failure, with a code that its revision has (basic, "Error codes")."""
+        """Return the error for a client, with a code that its revision has (basic, "Error codes")."""
         if isinstance(error, ProtocolError):
             code, data = error.code, _error_data(error)
             if call.modern and code == codes.LEGACY_RESOURCE_NOT_FOUND:
@@ -287,10 +287,10 @@ class Dispatcher:
         logger.error("a request failed", exc_info=error)
         return ProtocolError(codes.INTERNAL_ERROR, "Internal error")
 
-    # What a request leads to.
+    # The results of requests.
 
     async def _result(self, call: Call) -> JSON:
-        """The result of a request, complete for the client's era."""
+        """Return the result of a request, complete for the client's era."""
         check_hops(call.meta, self._own, self.settings.max_hops)
         if call.modern:
             return self._enveloped(call, await self._modern(call))
@@ -333,10 +333,10 @@ class Dispatcher:
         return result
 
     def _is_of_skills(self, call: Call) -> bool:
-        """Whether a request is about skills, and these are not another server's to answer.
+        """Return whether a request is about skills, and this endpoint answers it rather than a server.
 
         Raises:
-            ProtocolError: Nobody here has skills, so that there is no such method.
+            ProtocolError: No source here has skills, so that there is no such method.
         """
         if call.method not in EXTENSION_METHODS:
             return False
@@ -361,7 +361,7 @@ class Dispatcher:
         return result
 
     async def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
-        """The answer to a call as its client passes it on."""
+        """Return the answer to a call as its client passes it on."""
         small = await self._results.fitted(call, result, len(answer.body))
         if small is result:
             return answer
@@ -370,7 +370,7 @@ class Dispatcher:
         return Answer(encoded_result(call.id, small))
 
     def _declaring(self, call: Call, room: int | None, result: JSON) -> JSON:
-        """An introduction with what is read beside what is published: of middleware, and of what a client is cut."""
+        """Return an introduction that also declares the needs of middleware, kept results and cut instructions."""
         added = {**self._chain.capabilities, **self._results.capabilities(call)}
         if room is not None and (told := result.get("instructions")) is not None:
             if told != self.catalog.info(modern=call.modern).instructions:
@@ -378,7 +378,7 @@ class Dispatcher:
         return {**result, "capabilities": {**added, **result["capabilities"]}} if added else result
 
     async def _forwarded(self, call: Call) -> JSON:
-        """The result of a request that the endpoint itself does not know."""
+        """Return the result of a request that the endpoint itself does not know."""
         target, is_of_tasks = None, call.method.startswith(TASKS)
         if is_of_tasks:
             await self.catalog.settle()
@@ -399,7 +399,7 @@ class Dispatcher:
         return with_public_task(self.catalog.addresses.outward(source, result), call.task_prefix)
 
     def _enveloped(self, call: Call, result: JSON) -> JSON:
-        """A result as 2026-07-28 wants it: of what kind it is, how long it may be kept, and who made it."""
+        """Return a result with the fields of 2026-07-28: its kind, how long it may be kept, and its server."""
         if is_input_required(result):
             name = str(call.client_info.get("name", ""))
             ids = known_client(name).wants_link_ids
@@ -409,7 +409,7 @@ class Dispatcher:
         told = result.get("_meta")
         if self._stamp is None:
             self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
-        # What is none of the core may hold anything there.
+        # `_meta` may hold anything in results of other methods than those of the core.
         return {**whole, "_meta": {**self._stamp, **told} if is_object(told) else self._stamp}
 
     def _on_change(self, change: Change) -> None:
@@ -424,7 +424,7 @@ def _unknown(call: Call) -> ProtocolError:
 
 
 def _error_data(error: ProtocolError) -> Any:
-    """What an error carries beside its message; agents raise them too, so it can be anything."""
+    """Return the data that an error carries beside its message; agents raise them too, so it can be anything."""
     if error.data is None:
         return None
     try:
@@ -441,13 +441,13 @@ def _with_uri(data: Any, uri: Any) -> Any:
 
 
 def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], revision: str) -> tuple[Source, JSON] | None:
-    """Who a request of a method is for that the endpoint itself does not know, and its parameters there.
+    """Return the source of a request whose method the endpoint does not know, and its parameters there.
 
     Returns:
         `None` if it is for nobody here.
 
     Raises:
-        ProtocolError: It is about a task that there is not.
+        ProtocolError: The request is about a task that does not exist.
     """
     if method.startswith(TASKS) and not _has_tasks(catalog, method, revision):
         return None
@@ -470,7 +470,7 @@ def no_such_task() -> ProtocolError:
 
 
 def _has_tasks(catalog: Catalog, method: str, revision: str) -> bool:
-    """Whether a client of a revision was told that there are tasks, and its revision has the method."""
+    """Return whether a client of a revision sees that there are tasks, and its revision has the method."""
     if revision in HANDSHAKE_REVISIONS:
         return revision == LATEST_HANDSHAKE and "tasks" in capabilities_of(catalog, modern=False)
     extensions = capabilities_of(catalog, modern=True).get("extensions", {})

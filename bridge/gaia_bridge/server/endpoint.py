@@ -1,4 +1,4 @@
-"""One endpoint: what it serves, and its HTTP side where it has one."""
+"""One endpoint: its dispatcher, and its HTTP side where it has one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint:
-    """What lives at one address.
+    """The dispatcher at one address.
 
     Args:
         prefix: The path it lives under over HTTP, without a slash at its end: `` or `/agents/code`.
@@ -29,7 +29,7 @@ class Endpoint:
 
     @cached_property
     def http(self) -> HttpBinding:
-        """Its HTTP side, made when it is first asked for: on stdio, nobody does."""
+        """The endpoint's HTTP side, made when it is first needed, which is never on stdio."""
         from gaia_bridge.server.http.app import HttpBinding
 
         return HttpBinding(self.dispatcher, self._prefix, self._limits)
@@ -39,5 +39,5 @@ class Endpoint:
         try:
             await self.dispatcher.run(task_status=task_status)
         finally:
-            if "http" in self.__dict__:
+            if "http" in self.__dict__:  # else it was never used, and is not made for this
                 self.http.close()

@@ -1,6 +1,6 @@
-"""Instructions of several sources within what a client takes of them: the short ones whole, the long ones cut fairly.
+"""Instructions of several sources within a client's limit: the short ones whole, the long ones cut fairly.
 
-What is cut is a resource that can be read whole, and says so where it is cut.
+A text that is cut is a resource that can be read whole, and a note where it is cut says so.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _NOTE: Final = (
     f"What ends in […], or is left out, is too long here: all of it is a resource, {INSTRUCTIONS_SCHEME}NAME.\n\n"
 )
 _LEAST: Final = 80
-"""Units of a text that are worth being told; of less a source is left out, as it can be read."""
+"""Units of a text that are worth sending; a source with less room is left out, as its resource can be read."""
 
 _ENDS: Final = ("\n", ". ", "! ", "? ", "。")
 
 
 def whole(parts: Sequence[tuple[str, str]]) -> str:
-    """All instructions, each below the name of its source.
+    """Return all instructions, each below the name of its source.
 
     Args:
         parts: Name and instructions of each source.
@@ -32,9 +32,9 @@ def whole(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
-    """The same within a number of UTF-16 units, which is what clients written in JavaScript count.
+    """Return the same within a number of UTF-16 units, which is what clients written in JavaScript count.
 
-    What there is is shared out so that no source is cut while another has more (max-min fairness). The order stays.
+    The room is shared out so that no source is cut while another has more (max-min fairness). The order stays.
 
     Args:
         parts: Name and instructions of each source.
@@ -58,7 +58,7 @@ def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
 
 
 def fitted_alone(source: str, text: str, limit: int) -> str:
-    """Instructions of a single source, which are told as they are.
+    """Return the instructions of a single source, without a heading, within a limit.
 
     Args:
         limit: UTF-16 units.
@@ -67,7 +67,7 @@ def fitted_alone(source: str, text: str, limit: int) -> str:
 
 
 def instructions_uri(source: str) -> str:
-    """The resource that holds all that a source has to say."""
+    """Return the URI of the resource that holds all instructions of a source."""
     return INSTRUCTIONS_SCHEME + quote(source, safe="")
 
 
@@ -80,7 +80,7 @@ def _units(text: str) -> int:
 
 
 def _level(sizes: Sequence[int], room: int) -> int:
-    """How much each text may have, so that all together have no more than there is room for.
+    """Return the length that each text may have, so that all of them together fit.
 
     Args:
         sizes: How long the texts are, the shortest first.
@@ -94,7 +94,7 @@ def _level(sizes: Sequence[int], room: int) -> int:
 
 
 def _cut(text: str, limit: int, mark: str = "") -> str:
-    """The beginning of a text, up to the end of a line, a sentence or a word; then a mark, if there is room for it."""
+    """Return the beginning of a text, up to the end of a line, sentence or word; then a mark, if there is room."""
     if _units(text) <= limit:
         return text
     room = limit - _units(mark) - 1
@@ -108,8 +108,8 @@ def _cut(text: str, limit: int, mark: str = "") -> str:
 
 
 def _beginning(text: str, limit: int) -> str:
-    """As many characters as have so many units; what is one to the eye is not parted."""
+    """Return as many characters as have so many units, without parting those that look like one."""
     end = max(limit, 0)
     while (over := _units(text[:end]) - limit) > 0 and end:
-        end -= (over + 1) // 2
+        end -= (over + 1) // 2  # a character has one or two units
     return text[: border_before(text, end)]

@@ -1,4 +1,4 @@
-"""How an endpoint introduces itself: who it is, what it can do, and what it wants models to know.
+"""The introduction of an endpoint: its name, its capabilities, and its instructions for models.
 
 The endpoint of one server says what that server says. One that merges sources says what merging makes of them, and
 nothing that none of them has.
@@ -39,12 +39,12 @@ _EVERYTHING: Final[Mapping[str, JSON]] = {
     "completions": {},
     "logging": {},
 }
-"""All that goes with each capability."""
+"""All abilities of each capability."""
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
 def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
-    """What clients of one era are told that an endpoint can do.
+    """Return the capabilities of an endpoint that clients of one era see.
 
     Args:
         modern: Whether the clients speak 2026-07-28 or later.
@@ -69,7 +69,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     extras = _extras(all_features)
     if any(source.features.skills_for(modern=modern) for source in catalog.sources):
         merged.setdefault("prompts", {"listChanged": True})  # for clients that know no skills
-        # What is in their directories is known, whoever tells it.
+        # Their directories can be read, whichever source lists them.
         extras["extensions"] = {**extras.get("extensions", {}), SKILLS_EXTENSION: {"directoryRead": True}}
     if declares_skills(extras):  # whose files are resources, whatever their server declares
         merged.setdefault("resources", {"listChanged": True})
@@ -80,7 +80,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
 
 
 async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
-    """Wait for what is starting: longer for a client that may not list again.
+    """Wait for starting sources: longer for a client that may not list again.
 
     Args:
         limits: How long one request is held back.
@@ -101,7 +101,7 @@ async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
 
 
 async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
-    """Find out what is said to the client of a request, which is told it only once.
+    """Learn the introduction for the client of a request, which gets it only once.
 
     Args:
         limits: How long it is held back.
@@ -115,7 +115,7 @@ async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
 
 
 def _offered(features: ServerFeatures) -> Mapping[str, Any]:
-    """What a source declares, without lists that are empty while it does not say that they change."""
+    """Return the capabilities of a source, without those of empty lists that do not announce changes."""
     declared = _declared(features)
     if not features.settled:
         return declared
@@ -126,7 +126,7 @@ def _offered(features: ServerFeatures) -> Mapping[str, Any]:
 
 
 def _empty(features: ServerFeatures) -> set[str]:
-    """The lists that a source declares, of which it has nothing and announces no changes."""
+    """Return the lists that a source declares, that are empty, and whose changes it does not announce."""
     if not features.settled:
         return set()
     declared = _declared(features)
@@ -141,14 +141,14 @@ def _empty(features: ServerFeatures) -> set[str]:
 
 
 def _declared(features: ServerFeatures) -> Mapping[str, Any]:
-    """What a source declares; an agent, everything that goes with what it can do."""
+    """Return the capabilities of a source; for an agent, with all abilities of each."""
     if features.declared is not None:
         return features.declared
     return {name: everything for name, everything in _EVERYTHING.items() if name in features.capabilities}
 
 
 def _extras(all_features: Iterable[ServerFeatures]) -> JSON:
-    """What the sources declare beyond the core, by kind: `tasks`, `extensions`, `experimental`; the first counts."""
+    """Return the capabilities beyond the core (`tasks`, `extensions`, `experimental`); the first source counts."""
     declared: JSON = {}
     many = False
     for number, features in enumerate(all_features):
@@ -161,7 +161,7 @@ def _extras(all_features: Iterable[ServerFeatures]) -> JSON:
 
 
 def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
-    """The same as clients of one era are told: tasks are one thing before 2026-07-28, and an extension since."""
+    """Return the same for clients of one era: tasks are a capability before 2026-07-28, and an extension since."""
     told = {name: value for name, value in declared.items() if not (modern and name == "tasks")}
     extensions = told.get("extensions")
     if not modern and is_object(extensions) and TASKS_EXTENSION in extensions:
@@ -173,7 +173,7 @@ def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
 
 
 def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | None = None) -> JSON:
-    """The answer to `initialize`.
+    """Return the answer to `initialize`.
 
     Args:
         room: Characters of instructions that the client takes; `None` if it takes all.
@@ -187,7 +187,7 @@ def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | N
 
 
 def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = None) -> JSON:
-    """The answer to `server/discover`.
+    """Return the answer to `server/discover`.
 
     Args:
         room: Characters of instructions that the client takes; `None` if it takes all.
@@ -202,11 +202,11 @@ def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = N
 
 
 def instructions_room(call: Call, limits: ClientLimits) -> int | None:
-    """How many characters of instructions a client takes; `None` if it takes all, as another bridge does.
+    """Return the characters of instructions that a client takes; `None` if it takes all, as another bridge does.
 
     Args:
         call: Its request, in which it introduces itself.
-        limits: What is set, beside what is known.
+        limits: The user's settings, which go before the table of clients.
     """
     if HOPS_META_KEY in call.meta:
         return None
@@ -230,7 +230,7 @@ def _instructions(catalog: Catalog, room: int | None, *, modern: bool) -> JSON:
 
 
 def tells_of(connection: Connection, kind: ChangeKind) -> bool:
-    """Whether a client of the handshake era was told that a list may change; every client that was told nothing."""
+    """Return whether a client of the handshake era saw that a list may change; true if it saw no capabilities."""
     if connection.told is None:
         return True
     declared = connection.told.get(kind.value)

@@ -1,7 +1,7 @@
-"""What clients take, as far as that is known: how many tools, how long instructions, how large results. Facts.
+"""The limits of clients, as far as they are known: number of tools, length of instructions, size of results. Facts.
 
-Who is not in the table takes anything. The names are those with which programs introduce themselves, recorded where a
-version is told.
+A client that is not in the table takes anything. The names are those that programs send in `clientInfo`, recorded where
+a version is given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gaia_bridge.protocol.names import known_name
 
 
 class KnownClient(Struct, frozen=True):
-    """What one client takes; `None` is any number."""
+    """The limits of one client; `None` is any number."""
 
     tools: int | None = None
     """Definitions of tools, of all its servers together."""
@@ -27,8 +27,9 @@ class KnownClient(Struct, frozen=True):
     reads_resources: bool = True
     """Whether its model can read a resource by its URI."""
     lists_again: bool = False
-    """Whether it lists again when it is told that a list changed. Who does not, or is not known to, has a first list
-    that waits longer for servers that are starting."""
+    """Whether it lists again when it is notified that a list changed. A client that does not, or is not known to, has a
+    first list that waits longer for servers that are starting.
+    """
     prefers_structured: bool = False
     """Whether its model is shown structured content in place of all other, and nothing holds it against a schema."""
 
@@ -91,21 +92,21 @@ _CLIENTS: Final[Mapping[str, KnownClient]] = {
     "mcporter": _LISTS_ONCE,  # 0.12.3
     "github-copilot-developer": _EARLY_COPILOT,  # 0.0.420
 }
-"""By `clientInfo.name` in lower case. Those without blanks are in the registry apify/mcp-client-capabilities."""
+"""The clients by `clientInfo.name` in lower case. Names without blanks are from apify/mcp-client-capabilities."""
 
 _ANY: Final = KnownClient()
 
 
 def known_client(client: str) -> KnownClient:
-    """What a client takes, as far as that is known."""
+    """Return the limits of a client, as far as they are known."""
     return _CLIENTS.get(known_name(client), _ANY)
 
 
 def tool_limit(client: str) -> int | None:
-    """How many tools a client takes, as far as that is known."""
+    """Return how many tools a client takes; `None` if no limit is known."""
     return known_client(client).tools
 
 
 def result_limits() -> tuple[int, ...]:
-    """How much those clients pass on of a result that pass on only so much."""
+    """Return the known limits of clients for the size of a result."""
     return tuple(client.result for client in _CLIENTS.values() if client.result is not None)

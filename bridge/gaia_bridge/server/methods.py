@@ -32,15 +32,15 @@ from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import JSON, is_object
 
 _KINDS: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
-"""What each method that lists something lists, and the field that holds it."""
+"""The kind of definition that each method of a list returns, and the field that holds the list."""
 
 
 class Methods:
-    """What each method does. Parameters were looked at before.
+    """The methods of one endpoint. Their parameters are already validated.
 
     Args:
-        tool_search: What clients are shown that take fewer tools than there are.
-        results: What clients are given that pass on only so much of a result.
+        tool_search: The tools for clients that take fewer than there are.
+        results: The results for clients that pass on only a part of a result.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Methods:
         }
 
     def serve(self, call: Call) -> Awaitable[JSON]:
-        """The result of a request of the core."""
+        """Return the result of a request of the core."""
         return self._methods[call.method](call)
 
     def roots_changed(self, call: Call) -> None:
-        """A client says that its root folders are others now."""
+        """Notify the sources that the client's root folders changed."""
         for source in self._catalog.sources:
             if isinstance(source, FollowsRoots):
                 source.roots_changed(call)
@@ -114,12 +114,12 @@ class Methods:
             page = {field: items} if following is None else {field: items, "nextCursor": following}
         if bridge:
             page = {**page, field: [marked(definition, self._own) for definition in page[field]]}
-        # What is not known yet is not to be kept.
+        # A list that is not complete yet must not be kept.
         ttl = self._settings.list_ttl if self._catalog.settled else 0
         return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private", **page}
 
     def _called_tool(self, call: Call) -> Awaitable[JSON]:
-        """The result of the tool that is meant, which middleware is to see: not that of the tool that calls others."""
+        """Return the result of the called tool; middleware sees that tool, not our tool that calls others by name."""
         name: str = call.params["name"]
         if self._catalog.listed_tool(name) is None and self._search.is_call(name, call):
             return self._call_by_name(call)
@@ -184,7 +184,7 @@ class Methods:
         return self._catalog.addresses.outward(source, result)
 
     def _instructions(self, call: Call) -> JSON | None:
-        """All that a source has to say, where clients are told only the beginning; `None` for other resources."""
+        """Return all instructions of a source, of which clients get only the beginning; `None` for other resources."""
         uri: str = call.params["uri"]
         if not uri.startswith(INSTRUCTIONS_SCHEME):
             return None
@@ -195,7 +195,7 @@ class Methods:
 
     @contextmanager
     def _not_found_as_in_its_era(self, call: Call) -> Generator[str]:
-        """Give a missing resource the name that the client has for it, and the error code that its revision has."""
+        """Name a missing resource by the client's URI for it, with the error code of the client's revision."""
         uri: str = call.params["uri"]
         try:
             yield uri
@@ -250,6 +250,6 @@ async def _refuse(problem: str, call: Call) -> JSON:
 
 
 def _declares(source: Source, capability: str, ability: str) -> bool:
-    """Whether a server can do something in particular for clients of the handshake era."""
+    """Return whether a server declared an ability of a capability for clients of the handshake era."""
     told: Any = (source.features.for_era(modern=False).declared or {}).get(capability)
     return is_object(told) and told.get(ability) is True

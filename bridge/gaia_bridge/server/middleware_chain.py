@@ -49,22 +49,22 @@ class MiddlewareChain:
         self._endpoint = endpoint
         self._catalog = catalog
         self.capabilities: JSON = {name: told for item in middleware for name, told in item.capabilities.items()}
-        """What is declared because of it."""
+        """The capabilities that the middleware adds."""
         self._listeners = [item.on_change for item in middleware if _overrides(item, "on_change")]
 
     def around(self, method: str, handler: Handler) -> Handler:
-        """What answers a method: the handler itself where no hook is about it, so that nothing costs more than before.
+        """Return the handler of a method with its hooks; the handler itself without hooks, so that nothing costs more.
 
         Args:
             method: The method; empty for those of extensions.
-            handler: What answers without middleware.
+            handler: Answers without middleware.
         """
         names = [name for name in ("on_request", _HOOKS.get(method)) if name is not None]
         hooks = [getattr(item, name) for item in self._middleware for name in names if _overrides(item, name)]
         return partial(self._serve, hooks, handler) if hooks else handler
 
     def changed(self, change: Change) -> None:
-        """Tell those who want to hear of changes."""
+        """Notify the middleware that listens to changes."""
         for listener in self._listeners:
             try:
                 listener(self._endpoint, change)
@@ -94,7 +94,7 @@ class MiddlewareChain:
 
 
 def _overrides(middleware: Middleware, name: str) -> bool:
-    own: Any = getattr(middleware, name)
+    own: Any = getattr(middleware, name)  # a bound method holds the function of its class
     return getattr(own, "__func__", own) is not getattr(Middleware, name)
 
 
@@ -103,7 +103,7 @@ def _name_of(hook: Callable[..., object]) -> str:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody cancels the running task; a hook also raises that when what it waited for was cancelled."""
+    """Return whether the running task is being cancelled; a hook may raise the same error because its own wait was."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
@@ -119,7 +119,7 @@ async def _passed(hook: _Hook, call_next: CallNext, request: McpRequest) -> JSON
 
 
 async def _reached(call: Call, handler: Handler, request: McpRequest) -> JSON:
-    """The end of the chain."""
+    """Call the handler, at the end of the chain."""
     # That call, or the same without answers.
     asked = cast("Call", request.client_request)
     if request.params is call.params and asked is call:

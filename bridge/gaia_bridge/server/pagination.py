@@ -14,10 +14,10 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
-"""What tells two definitions of a kind apart."""
+"""The field that identifies a definition, by kind."""
 
 _MARK = "from-"
-"""What a cursor begins with; the rest is the number of the item that the page begins with."""
+"""The first characters of a cursor; the number of the page's first item follows."""
 
 
 class Pager:
@@ -33,11 +33,11 @@ class Pager:
         self._ends: list[int] = []
 
     def page(self, items: Sequence[JSON], cursor: str | None) -> tuple[Sequence[JSON], str | None]:
-        """One page, and the cursor of the next, if there is one.
+        """Return one page, and the cursor of the next, if there is one.
 
         Args:
-            cursor: Where the page begins, as an earlier page said; at the start if `None`. It stays valid when the
-                list changes; clients are told of that and list again.
+            cursor: Where the page begins, from an earlier page; at the start if `None`. It stays valid when the
+                list changes; clients are notified of that and list again.
 
         Raises:
             ProtocolError: No page ever gave that cursor.
@@ -51,7 +51,7 @@ class Pager:
         return items[start:end], f"{_MARK}{end}"
 
     def _cut(self, items: Sequence[JSON]) -> list[int]:
-        """Where pages end, but for the last."""
+        """Return the ends of all pages but the last."""
         ends: list[int] = []
         start = size = 0
         for number, item in enumerate(items):
@@ -66,7 +66,7 @@ class Pager:
 async def page_of_server(
     server: Source, kind: str, cursor: str | None, definitions: Sequence[JSON], request: ClientRequest
 ) -> JSON:
-    """A page of a server's list as the server cuts it, with what the server says of it. What was not read is asked for.
+    """Return a page of a server's list as the server cuts it, with its other fields. An unread page is requested.
 
     Args:
         kind: A key of `LIST_FIELDS`.
@@ -87,7 +87,7 @@ async def page_of_server(
 
 
 def _fitting(kind: str, field: str, page: JSON, *, modern: bool) -> JSON:
-    """A page as it came from a server, with what clients of the era can be given of it."""
+    """Return a page as it came from a server, with the definitions that clients of the era can be given."""
     if not is_array(items := page.get(field)):
         return page
     told = [repaired(kind, item) for item in items if is_object(item) and shape_problem(item) is None]

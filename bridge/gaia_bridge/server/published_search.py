@@ -1,7 +1,7 @@
-"""Two tools instead of thousands: one that finds tools and one that calls them, for clients that take only so many.
+"""Two tools that find and call all others, for clients that take only so many tools.
 
-Which clients these are is in `known_clients`. What is called by name is called as it would be directly: here it is only
-found out which tool is meant (`Methods` does the rest).
+Which clients these are is in `known_clients`. A tool that is called by name is called as it would be directly: here it
+is only found out which tool is meant (`Methods` does the rest).
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _OURS: Final = "gaia-bridge"
 """The qualifier of our tools where a source has a tool of that name."""
 
 _SOURCES: Final = 400
-"""Characters of the description that tell whose tools can be found."""
+"""Characters of the description that name the sources of the tools."""
 
 
 class PublishedSearch:
     """The search tools of one endpoint.
 
     Args:
-        policy: Whom they are shown to.
-        answer_bytes: How much one answer may have; a tool that has more by itself is told all the same.
+        policy: The clients that see them.
+        answer_bytes: Bytes that one answer may have; a tool that has more by itself is sent all the same.
     """
 
     def __init__(self, catalog: Catalog, policy: ToolSearchPolicy, answer_bytes: int) -> None:
@@ -66,11 +66,11 @@ class PublishedSearch:
 
     @property
     def switched(self) -> list[JSON]:
-        """The clients that are shown the search because they do not take as many tools, and what was looked at."""
+        """The clients that see the search because they take fewer tools, with their limits and the numbers of tools."""
         return [{"client": client, "limit": limit, "tools": tools} for client, (limit, tools) in self._switched.items()]
 
     def visible_tools(self, definitions: list[JSON], call: ClientRequest) -> list[JSON]:
-        """What a client is to be shown: all tools, or the search tools and those that no search may tell.
+        """Return the tools that a client sees: all, or the search tools and those that no search may find.
 
         The latter are for the views of MCP Apps, which call them as they are listed; the client's host hides them.
         """
@@ -79,25 +79,25 @@ class PublishedSearch:
         return [*self._search_tools(), *(tool for tool in definitions if not is_model_visible(tool))]
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """The input schema of a tool, by its public name."""
+        """Return the input schema of a tool, by its public name."""
         tool = self._catalog.tool_definition(name)
         if tool is None and self._policy is not ToolSearchPolicy.NEVER:
             tool = next((tool for tool in self._search_tools() if tool["name"] == name), None)
         return None if tool is None else tool["inputSchema"]
 
     def is_search(self, name: str, call: ClientRequest) -> bool:
-        """Whether a client that is shown the search searches.
+        """Return whether a client that is shown the search calls the tool that searches.
 
         Args:
-            name: What it calls, which no listed tool is named.
+            name: The name that it calls, which no listed tool has.
         """
         return self._is_ours(0, name, call)
 
     def is_call(self, name: str, call: ClientRequest) -> bool:
-        """Whether a client that is shown the search calls another tool by its name.
+        """Return whether a client that is shown the search calls the tool that calls others by name.
 
         Args:
-            name: What it calls, which no listed tool is named.
+            name: The name that it calls, which no listed tool has.
         """
         return self._is_ours(1, name, call)
 
@@ -107,7 +107,7 @@ class PublishedSearch:
         return self._is_shown(self._catalog.definitions("tool", modern=call.modern), call)
 
     def _is_shown(self, definitions: Sequence[JSON], call: ClientRequest) -> bool:
-        """Whether a client is shown the search instead of all tools; other bridges decide by themselves."""
+        """Return whether a client is shown the search instead of all tools; other bridges decide by themselves."""
         if not definitions or self._policy is not ToolSearchPolicy.AUTO:
             return bool(definitions) and self._policy is ToolSearchPolicy.ALWAYS
         return HOPS_META_KEY not in call.meta and self._is_too_much(
@@ -115,7 +115,7 @@ class PublishedSearch:
         )
 
     def _is_too_much(self, tools: int, client: str) -> bool:
-        """Whether a client takes fewer tools; said once, until it changes."""
+        """Return whether a client takes fewer tools; logged once, until the answer changes."""
         name, limit = known_name(client), tool_limit(client)
         if limit is None:
             return False
@@ -135,7 +135,7 @@ class PublishedSearch:
         return True
 
     def _names(self) -> tuple[str, str]:
-        """What the search tools are called beside the tools that there are; they give way as any tool does."""
+        """Return the names of the search tools beside the other tools; like any tool, they give way to them."""
         tools = self._catalog.definitions("tool", modern=True)
         if tools is not self._named[0]:
             others = [SourceName("", SourceKind.AGENT, tool["name"]) for tool in tools]
@@ -178,7 +178,7 @@ class PublishedSearch:
         return _result(found(what, self._fitting([_found_tool(tools[name]) for name in what.names]), message))
 
     def _fitting(self, tools: Sequence[JSON]) -> list[JSON]:
-        """As many as fit in an answer, and one at least."""
+        """Return as many tools as fit in an answer, and one at least."""
         size = 0
         for number, tool in enumerate(tools):
             size += len(to_json(tool))
@@ -187,10 +187,10 @@ class PublishedSearch:
         return list(tools)
 
     async def meant(self, given: JSON) -> tuple[str, JSON]:
-        """The public name of the tool that a call by name is for, and its arguments.
+        """Return the public name and the arguments of the tool that a call by name is for.
 
         Raises:
-            SearchError: The call says none, or not how.
+            SearchError: The call names no tool, or has no usable arguments.
         """
         search, call = self._names()
         name = given.get("name")
@@ -222,7 +222,7 @@ def _found(tools: Mapping[str, JSON], arguments: JSON, ranking: ToolRanking) -> 
 
 
 def _plain(arguments: object) -> object:
-    """The arguments of a tool as they are meant: some models leave out what is empty, some write JSON into JSON."""
+    """Return the arguments of a tool in their intended form: some models omit empty ones, some write JSON into JSON."""
     if isinstance(arguments, str):
         try:
             return from_json(arguments, allow_inf_nan=False)
@@ -232,7 +232,7 @@ def _plain(arguments: object) -> object:
 
 
 def _found_tool(tool: JSON) -> JSON:
-    """A tool as a model needs it to call it."""
+    """Return the parts of a tool's definition that a model needs to call it."""
     return {
         "name": tool["name"],
         "description": tool.get("description") or tool.get("title") or "",
@@ -250,7 +250,7 @@ def _text(answer: JSON) -> str:
 
 
 def _definitions(search: str, call: str, sources: str) -> list[JSON]:
-    """What a client is shown instead of all tools."""
+    """Return the definitions of the two search tools."""
     about = {
         "query": "What the tool should do, in a few words, such as 'read a file'. The best come first.",
         "pattern": "Instead of a query: a regular expression over names and descriptions, such as 'read|write' or"

@@ -1,6 +1,6 @@
-"""Which source has what is at a URI, where several sources share one endpoint, and what a source's URIs are called.
+"""The sources of URIs, where several sources share one endpoint, and the URIs that clients see.
 
-A URI stays as it is as long as it leads to the source that said it. Otherwise it is written in another way that names
+A URI stays as it is as long as it leads to the source that uses it. Otherwise it is written in another way that names
 the source and can be taken back exactly, wherever clients see it: in lists, results, templates, notifications, and in
 the `ui://` references of MCP Apps.
 """
@@ -23,10 +23,10 @@ from gaia_bridge.server.skill_uris import SkillRoots, UnlistedRoots
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _UI: Final = "ui://"
-"""Hosts of MCP Apps know their resources by the scheme, so it stays."""
+"""The scheme of MCP Apps. Hosts know the resources of these apps by the scheme, so it stays."""
 
 _WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
-"""How a URI begins that names its source; see `_ways`."""
+"""The beginning of a URI that names its source; see `_ways`."""
 
 _OURS: Final = re.compile(r"mcp\d*", re.ASCII)
 """The schemes that we write URIs with."""
@@ -34,10 +34,10 @@ _OURS: Final = re.compile(r"mcp\d*", re.ASCII)
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 
 _PLAIN_URL: Final = re.compile(r"(?!https?:|wss?:|ftp:)[a-z][a-z0-9+.-]*:/{0,3}[A-Za-z0-9._~-]+(?:[/?#].*)?", re.ASCII)
-"""URIs that are surely URLs."""
+"""URIs that are certainly URLs."""
 
 _WEB: Final = frozenset({"http", "https"})
-"""What clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
+"""Schemes that clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
 
 _SAMPLE: Final = "x"
 
@@ -50,13 +50,13 @@ class _Listed(Struct, frozen=True):
 
     source: Source
     uri: str
-    """What its source calls it."""
+    """The source's own URI or template."""
     definitions: tuple[JSON | None, JSON | None]
     """The definition, as clients of 2026-07-28 are shown it, and those of the handshake era."""
     pattern: UriTemplate | None = None
-    """Of a template that can be understood."""
+    """The parsed template, if the item is one that can be parsed."""
     beginning: str = ""
-    """How every URI begins that the template describes; looked for first, because it costs next to nothing."""
+    """The beginning of every URI that the template describes; compared first, because that costs next to nothing."""
 
 
 class ResourceUris:
@@ -75,13 +75,13 @@ class ResourceUris:
             lambda source, uri: _ways(source, uri, len(self._sources)),
             unlisted,
         )
-        """Where skills are."""
+        """The directories of skills."""
         self._resources: dict[str, _Listed] = {}
         self._templates: dict[str, _Listed] = {}
         self._schemes: Mapping[str, list[Source]] = {}
-        """Which sources list URIs that begin alike; what they do not list may be theirs, too."""
+        """The sources that list URIs of each scheme; unlisted URIs of a scheme may be theirs, too."""
         self.rewritten: list[tuple[Source, str]] = list(self.skills.rewritten)
-        """What could not keep its URI."""
+        """The sources and URIs that had to be rewritten."""
         for source in self._readers:
             for listed in source.features.listed("resources", "uri"):
                 self._add_resource(source, listed)
@@ -91,18 +91,18 @@ class ResourceUris:
         self._schemes = self._sources_of_schemes()
 
     def resources(self, *, modern: bool) -> list[JSON]:
-        """The definitions of all resources, as clients of one era are shown them."""
+        """Return the definitions of all resources, as clients of one era are shown them."""
         return _of_era(self._resources, modern=modern)
 
     def templates(self, *, modern: bool) -> list[JSON]:
-        """The definitions of all templates, as clients of one era are shown them."""
+        """Return the definitions of all templates, as clients of one era are shown them."""
         return _of_era(self._templates, modern=modern)
 
     def find(self, uri: str) -> tuple[Source, str]:
-        """The source that can read a URI, and what it calls it.
+        """Return the source that can read a URI, and the source's own URI for it.
 
-        It lists it, or has a template for it, or is named in it, or is the only one with URIs of that scheme, or the
-        only one that reads any.
+        The source lists the URI, or has a template for it, or is named in it, or is the only one with URIs of that
+        scheme, or the only one that reads any.
 
         Raises:
             ResourceNotFoundError: None can.
@@ -112,7 +112,7 @@ class ResourceUris:
         return found
 
     def find_template(self, uri: str) -> tuple[Source, str]:
-        """The source of a template, or of a resource, by exactly what was listed; and what it calls it.
+        """Return the source of a template or resource, exactly as it was listed, and the source's own URI for it.
 
         Raises:
             ResourceNotFoundError: There is no such template or resource.
@@ -122,10 +122,10 @@ class ResourceUris:
         return self.find(uri)
 
     def public(self, source: Source, uri: str) -> str:
-        """What a client must say to reach what `source` calls `uri`.
+        """Return the URI by which a client reaches the `uri` of `source`.
 
-        The URI itself where nothing else leads there: the source reads no resources, or is no longer one of these; or
-        where clients need nobody to read it, since it is of the web and no source has said that it reads it.
+        The URI itself where no other would reach it: the source reads no resources, or is no longer one of these; or
+        where clients read it by themselves, since it is a web address and no source declares that it reads it.
         """
         if len(self._sources) < 2 or source not in self._readers:
             return uri
@@ -139,7 +139,7 @@ class ResourceUris:
         return next((way for way in ways if self._find(way) == (source, uri)), uri)
 
     def outward(self, source: Source, result: JSON) -> JSON:
-        """A result of `source` with the URIs that clients know: of a tool, a prompt, or a resource."""
+        """Return a result of `source` with the URIs that clients know: of a tool, a prompt, or a resource."""
         if len(self._sources) < 2:
             return result
         of_results: dict[str, str] = {}
@@ -162,7 +162,7 @@ class ResourceUris:
         return _each(result, "messages", lambda message: _each(_changed(message, "content", block), "content", block))
 
     def with_public_uri(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The definition of a tool with the `ui://` references that clients know (MCP Apps)."""
+        """Return the definition of a tool with the `ui://` references that clients know (MCP Apps)."""
         if len(self._sources) < 2 or not is_object(definition) or "_meta" not in definition:
             return definition
 
@@ -176,7 +176,7 @@ class ResourceUris:
         return _changed(definition, "_meta", meta)
 
     def with_public_skill(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The definition of a prompt that stands for a skill, with the URI that clients know."""
+        """Return the definition of a prompt that stands for a skill, with the URI that clients know."""
         if len(self._sources) < 2 or not is_object(meta := definition.get("_meta")) or SKILL_KEY not in meta:
             return definition
         uri = meta[SKILL_KEY]
@@ -205,12 +205,12 @@ class ResourceUris:
         return self._free(source, uri, self._templates, taken=taken)
 
     def _is_of_another(self, source: Source, uri: str) -> bool:
-        """Whether a URI, or how a template begins, names another source than the one that lists it."""
+        """Return whether a URI, or the beginning of a template, names another source than the one that lists it."""
         named = _WITH_SOURCE.match(uri)
         return named is not None and named[1] in self._sources and named[1] != _quoted(source)
 
     def _captures(self, source: Source, template: str) -> bool:
-        """Whether a template describes what is for others to: URIs of any scheme, or with any source's name."""
+        """Return whether a template also describes URIs of others: of any scheme, or with any source's name."""
         if len(self._readers) < 2:
             return False
         beginning = template.partition("{")[0]
@@ -220,7 +220,7 @@ class ResourceUris:
         return _OURS.fullmatch(scheme) is not None and _WITH_SOURCE.match(beginning) is None
 
     def _free(self, source: Source, uri: str, known: Mapping[str, _Listed], *, taken: bool = False) -> str:
-        """A URI, or how it can be written otherwise if another source has it."""
+        """Return a URI, rewritten if another source has it."""
         if uri not in known and not taken:
             return uri
         self.rewritten.append((source, uri))
@@ -271,14 +271,14 @@ def _key(listed: _Definitions, key: str) -> str:
 
 
 def _for_both_eras(listed: _Definitions, key: str, public: str) -> tuple[JSON | None, JSON | None]:
-    """The definitions of one thing, under the URI that clients know."""
+    """Return the definitions of one resource or template, under the URI that clients know."""
     new, old = listed
     modern = None if new is None else {**new, key: public}
     return modern, modern if old is new else None if old is None else {**old, key: public}
 
 
 def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
-    """How a URI can be written with the name of its source, the best first; more than the `taken` that others list."""
+    """Yield ways to write a URI with its source's name, the best first; more than the `taken` that others list."""
     if uri.startswith(_UI):
         yield f"{_UI}{_quoted(source)}/{uri.removeprefix(_UI)}"
     for number in range(taken + 1):
@@ -286,18 +286,18 @@ def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
 
 
 def _quoted(source: Source) -> str:
-    """The name of a source as a part of a URI."""
+    """Return the name of a source as a part of a URI."""
     return quote(source.name, safe="")
 
 
 def _scheme(uri: str) -> str:
-    """The scheme of a URI or template (RFC 3986, section 3.1); empty where none is to be read."""
+    """Return the scheme of a URI or template (RFC 3986, section 3.1); empty if it has none."""
     scheme = uri.partition(":")[0].lower()
     return scheme if _SCHEME.fullmatch(scheme) else ""
 
 
 def _is_url(uri: str) -> bool:
-    """Whether the Python SDK 1.x takes a URI, which refuses a whole list for one that is no URL."""
+    """Return whether the Python SDK 1.x takes a URI: it refuses a whole list for one that is no URL."""
     if _PLAIN_URL.fullmatch(uri):
         return True
     from pydantic_core import Url  # takes milliseconds to load, and few URIs need it
@@ -310,7 +310,7 @@ def _is_url(uri: str) -> bool:
 
 
 def _is_theirs(scheme: str) -> bool:
-    """Whether a scheme is one that sources have; what is written with ours says by itself whose it is."""
+    """Return whether a scheme is one of sources; a URI with one of ours names its source itself."""
     return scheme != "" and _OURS.fullmatch(scheme) is None
 
 
@@ -322,7 +322,7 @@ def _parsed(template: str) -> UriTemplate | None:
 
 
 def _sample(template: UriTemplate | None) -> str | None:
-    """One URI that the template describes."""
+    """Return one URI that the template describes."""
     return None if template is None else template.sample
 
 
@@ -331,7 +331,7 @@ def _with(item: JSON, key: str, value: Any) -> JSON:
 
 
 def _with_text(item: JSON, names: Mapping[str, str]) -> JSON:
-    """A block of content with other names in its text, if it is one."""
+    """Return a block of content with other names in its text; blocks of other kinds stay as they are."""
     text = item.get("text")
     if item.get("type") != "text" or not isinstance(text, str):
         return item
@@ -341,13 +341,13 @@ def _with_text(item: JSON, names: Mapping[str, str]) -> JSON:
 
 
 def _changed(item: JSON, key: str, change: Callable[[JSON], JSON]) -> JSON:
-    """An object with one of its members changed, if that is an object."""
+    """Return an object with one of its members changed, if that member is an object."""
     value = item.get(key)
     return _with(item, key, change(value)) if is_object(value) else item
 
 
 def _each(item: JSON, key: str, change: Callable[[JSON], JSON]) -> JSON:
-    """An object with the objects in one of its members changed, if that is a list."""
+    """Return an object with the objects in one of its members changed, if that member is a list."""
     value = item.get(key)
     if not is_array(value):
         return item

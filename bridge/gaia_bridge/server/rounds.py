@@ -1,4 +1,4 @@
-"""Brings a request to its end for clients that cannot play rounds: what a result asks for is put to the client."""
+"""Brings a request to its end for clients that cannot play rounds: sends the questions of a result to the client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RoundRequest(ClientRequest, Protocol):
     """A request that can be made again."""
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None, /) -> Self:
-        """The same request with the answers to what its result asked for."""
+        """Return the same request with the answers to the questions of its result."""
         ...
 
 
@@ -27,7 +27,7 @@ _Request = TypeVar("_Request", bound=RoundRequest)
 
 
 async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _Request, limits: AgentLimits) -> JSON:
-    """Ask until there is a result that asks for nothing; clients of 2026-07-28 play rounds by themselves.
+    """Make a request until a result asks for nothing; clients of 2026-07-28 play rounds by themselves.
 
     Args:
         limits: How many rounds there may be, of how many questions, and how long one may stay open.
@@ -55,7 +55,7 @@ async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _R
 
 
 async def _pushed(question: Question, call: ClientRequest, patience: float) -> JSON:
-    """The client's answer to one question of an `input_required` result."""
+    """Return the client's answer to one question of an `input_required` result."""
     try:
         with anyio.fail_after(patience):
             return await call.push(question.method, question.params)

@@ -39,7 +39,7 @@ _IN_PROCESS: Final = "in process"
 
 
 def sdk_server(dispatcher: Dispatcher) -> Server[Any]:
-    """A server of the SDK that publishes what a dispatcher does.
+    """Return a server of the SDK that publishes the catalog of a dispatcher.
 
     Args:
         dispatcher: Answers its requests, on the event loop that it runs on.
@@ -54,7 +54,7 @@ def sdk_server(dispatcher: Dispatcher) -> Server[Any]:
 
 
 class _PublishedServer(Server[Any]):
-    """Introduces itself as a catalog does."""
+    """A server of the SDK that introduces itself as a catalog does."""
 
     def __init__(self, catalog: Catalog) -> None:
         who = catalog.implementation(modern=True)
@@ -75,7 +75,7 @@ class _PublishedServer(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> types.ServerCapabilities:
-        """What the sources can do, whatever handlers there are."""
+        """Return the capabilities of the sources, whatever handlers there are."""
         modern = protocol_version is not None and is_modern(protocol_version)
         return types.ServerCapabilities.model_validate(capabilities_of(self._published, modern=modern))
 
@@ -85,24 +85,24 @@ class _PublishedServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """What is said in the handshake, as it is now: sources come and go."""
+        """Return the introduction for the handshake, as it is now: sources come and go."""
         options = super().create_initialization_options(notification_options, experimental_capabilities, extensions)
         instructions = self._published.info(modern=False).instructions
         return options.model_copy(update={"instructions": instructions})
 
 
 class _Handlers:
-    """Has requests answered by a dispatcher."""
+    """Handlers that pass requests to a dispatcher."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._connections: dict[int, Connection] = {}
 
     async def answer(self, context: ServerRequestContext[Any, Any], _: types.RequestParams) -> dict[str, Any]:
-        """Answer one request. It is given up with its handler, which the SDK cancels when the client does.
+        """Answer one request. The request is cancelled with its handler, which the SDK cancels when the client does.
 
         Raises:
-            MCPError: What the client is told instead of a result.
+            MCPError: The error that the client gets instead of a result.
         """
         modern = is_modern(context.protocol_version)
         channel = _Channel(context.session, context.request_id, can_ask=not modern)
@@ -127,7 +127,7 @@ class _Handlers:
         return _result(answered)
 
     async def initialized(self, context: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
-        """A client of the handshake era is ready. Lasts as long as it is there: nothing else tells when it has gone."""
+        """Serve a client of the handshake era that is ready, until it has gone: nothing else reports its end."""
         connection = self._connection(context.session)
         if connection.is_initialized or not connection.is_greeted:
             return
@@ -139,14 +139,14 @@ class _Handlers:
             self._forget(id(context.session.client_params))
 
     async def roots_changed(self, context: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
-        """A client says that its root folders are others now."""
+        """Notify the dispatcher that a client's root folders changed."""
         self._dispatcher.notified(self._connection(context.session), {"method": _ROOTS_CHANGED})
 
     def _connection(self, session: ServerSession) -> Connection:
-        """The connection that a request of the handshake era came on.
+        """Return the connection that a request of the handshake era came on.
 
-        The SDK makes a session for each request. What it keeps for the length of a connection, and shows, is what the
-        client said of itself.
+        The SDK makes a session for each request. The only object that it keeps for the length of a connection, and
+        shows, is the client's introduction.
         """
         said = session.client_params
         if said is None:
@@ -167,10 +167,10 @@ class _Handlers:
 
 
 class _Channel:
-    """What is said before an answer, or belongs to none: implements `server.connection.Channel`.
+    """The channel for messages before an answer, or without a request: implements `server.connection.Channel`.
 
     Args:
-        request_id: The request that it is said on behalf of, if any.
+        request_id: The request that the messages belong to, if any.
         can_ask: Whether clients are sent requests.
     """
 
@@ -196,7 +196,7 @@ class _Channel:
             await self._session.send_notification(told, self._request_id)
 
     def end(self) -> None:
-        """Nothing to do: the stream is the SDK's."""
+        """Do nothing: the stream is the SDK's."""
 
     def _ask(self, number: int, method: str, params: JSON) -> None:
         task = asyncio.get_running_loop().create_task(self._ask_client(number, method, params))
@@ -204,7 +204,7 @@ class _Channel:
         task.add_done_callback(lambda _: self._asking.pop(number, None))
 
     async def _ask_client(self, number: int, method: str, params: JSON) -> None:
-        """Have the SDK ask the client, and hand over the answer."""
+        """Let the SDK ask the client, and hand over the answer."""
         told = params.get("_meta")
         if is_object(told):  # the SDK counts its requests itself
             params = {**params, "_meta": {key: value for key, value in told.items() if key != meta.PROGRESS_TOKEN_KEY}}
@@ -223,11 +223,11 @@ class _Channel:
 
 
 class _AnyResult(types.Result, extra="allow"):
-    """What a client answers, looked at by whoever asked."""
+    """A client's answer of any shape, which the asking code checks."""
 
 
 def _message(context: ServerRequestContext[Any, Any]) -> JSON:
-    """A request as it came, or as middleware made it; the SDK knows by itself who wants to hear of progress."""
+    """Return a request as it came, or as middleware made it; the SDK itself knows who wants progress."""
     params: Mapping[str, Any] = context.params or {}
     told = params.get("_meta")
     request_id = 0 if context.request_id is None else context.request_id

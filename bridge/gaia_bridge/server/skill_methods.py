@@ -1,4 +1,4 @@
-"""What `skills/get` and `resources/directory/read` mean for a catalog, and what clients see that know no skills."""
+"""Carries out `skills/get` and `resources/directory/read` on a catalog, and shows skills to clients without them."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _NAMED_FILES: Final = 50
-"""Of a skill, in the prompt that stands for it."""
+"""Files of a skill that its prompt names."""
 
 _UNKNOWN: Final = frozenset({INVALID_PARAMS, LEGACY_RESOURCE_NOT_FOUND})
-"""How servers say that they have no such skill or directory."""
+"""The codes of servers that have no such skill or directory."""
 
 
 class SkillMethods:
-    """Skills of a catalog. Parameters were looked at before."""
+    """The methods about the skills of a catalog. Their parameters are already validated."""
 
     def __init__(self, catalog: Catalog, settings: Settings) -> None:
         self._catalog = catalog
         self._settings = settings
 
     async def get(self, call: Call) -> JSON:
-        """The entry of one skill as it is now, asked of its server anew."""
+        """Return the entry of one skill as it is now, requested anew from its server."""
         uri: str = call.params["uri"]
         if (server := self._catalog.server) is not None:
             return await server.forward(call.method, {"uri": uri}, call)
@@ -67,7 +67,7 @@ class SkillMethods:
         return {"skill": self._catalog.addresses.skills.entry(*found, uri)}
 
     async def read_directory(self, call: Call) -> JSON:
-        """What is directly in a directory of a skill."""
+        """Return the files and directories that are directly in a directory of a skill."""
         uri: str = call.params["uri"]
         cursor = call.params.get("cursor")
         page: JSON = {} if cursor is None else {"cursor": cursor}
@@ -99,7 +99,7 @@ class SkillMethods:
         return _outward(source, own, uri, {"resources": list(items), **more})
 
     async def reader(self, uri: str, call: Call) -> tuple[Source, str]:
-        """The source that can read a URI, and what it calls it; also of the `SKILL.md` of a skill that no list has.
+        """Return the source that reads a URI, and its own URI for it; also for the `SKILL.md` of an unlisted skill.
 
         Raises:
             ResourceNotFoundError: None can.
@@ -112,10 +112,10 @@ class SkillMethods:
             return self._catalog.resource(uri)
 
     async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
-        """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
+        """Return the prompt of a skill: its `SKILL.md`, and the URIs of its other files.
 
         Args:
-            uri: What the source calls its `SKILL.md`.
+            uri: The source's URI of the `SKILL.md`.
         """
         reading = call.with_params({"uri": uri}, "resources/read")
         result = await brought_to_an_end(partial(source.read_resource, uri), reading, self._settings.agent)
@@ -132,7 +132,7 @@ class SkillMethods:
         }
 
     def _where_files_are(self, source: Source, uri: str, entry: Mapping[str, Any] | None) -> Iterable[str]:
-        """In words, for a model that finds paths of files in a `SKILL.md`."""
+        """Yield sentences for a model that reads paths of files in a `SKILL.md`."""
         further = [file["uri"] for file in files_of(entry or {"resources": ()}) if file["uri"] != uri]
         public = partial(self._catalog.addresses.public, source)
         whose = f"This skill comes from the MCP server {source.name!r}"
@@ -148,10 +148,10 @@ class SkillMethods:
         )
 
     async def _found(self, call: Call, refusal: str) -> tuple[Source, str]:
-        """Whose a file or directory of a skill is, and what the source calls it.
+        """Return the source of a file or directory of a skill, and the source's own URI for it.
 
         Raises:
-            ProtocolError: Nobody's that has skills; in the words of the refusal.
+            ProtocolError: No source with skills has it; the message is `refusal`.
         """
         uri: str = call.params["uri"]
         try:
@@ -165,7 +165,7 @@ class SkillMethods:
         return source, own
 
     async def _unlisted(self, uri: str, call: Call) -> tuple[Source, Mapping[str, Any]] | None:
-        """A skill that no list has, of the first server that says that it has it. From then on its files can be read.
+        """Return a skill that no list has, from the first server that has it. From then on its files can be read.
 
         A server may list some of its skills only, or none.
         """
@@ -197,7 +197,7 @@ class SkillMethods:
         return source, found[number]
 
     async def _unlisted_above(self, source: Source, uri: str, call: Call) -> list[Mapping[str, Any]]:
-        """The skill that no list has and a file or directory is in, if it is in one."""
+        """Return the unlisted skill that a file or directory is in, if it is in one."""
         found = self._catalog.unlisted_skills.find(uri)
         if found is None or found[0] != source.name:
             return []
@@ -229,7 +229,7 @@ class SkillMethods:
 
 
 def _outward(source: Source, own: str, uri: str, result: JSON) -> JSON:
-    """What a list has directly in a directory, which the source and clients may call differently."""
+    """Return the items of a list that are directly in a directory, under the URIs that clients know."""
     resources = result.get("resources")
     if not is_array(resources):
         raise ProtocolError(INTERNAL_ERROR, f"{source.name!r} answered {DIRECTORY_READ} with no list")
@@ -243,13 +243,13 @@ def _outward(source: Source, own: str, uri: str, result: JSON) -> JSON:
 
 
 async def _look(source: Source) -> None:
-    """Have an agent look at its folders; of servers, what they say now is asked."""
+    """Let an agent read its folders again; servers are asked for each skill anyway."""
     if source.kind is SourceKind.AGENT:
         await source.refresh()
 
 
 def _may_have_more(source: Source, *, modern: bool) -> bool:
-    """Whether a source may have skills that it does not list."""
+    """Return whether a source may have skills that it does not list."""
     features = source.features.for_era(modern=modern)
     return (
         source.kind is SourceKind.SERVER and declares_skills(features.extras) and "resources" in features.capabilities
@@ -257,5 +257,5 @@ def _may_have_more(source: Source, *, modern: bool) -> bool:
 
 
 def without_skill_prompts(prompts: list[JSON]) -> list[JSON]:
-    """Prompts without those that stand for skills, for clients that know skills."""
+    """Return the prompts without those that stand for skills, for clients that know skills."""
     return [prompt for prompt in prompts if SKILL_KEY not in (prompt.get("_meta") or {})]

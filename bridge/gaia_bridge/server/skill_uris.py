@@ -1,4 +1,4 @@
-"""Where the skills of several sources are, on one endpoint: each directory of a skill is as a whole under one URI.
+"""The URIs of skills of several sources on one endpoint: each directory of a skill is as a whole under one URI.
 
 Two servers may have a skill at `skill://refunds/SKILL.md`. The first keeps it; the other's is at
 `skill://NAME/refunds/SKILL.md`, with all of its files: the last part of the directory is the skill's name as before.
@@ -21,35 +21,35 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 _SCHEME: Final = "skill://"
 
 _NAMED: Final = re.compile(r"(?:skill|ui|mcp\d*)://([^/]+)", re.ASCII)
-"""How a URI begins that may name a source."""
+"""The beginning of a URI that may name a source."""
 
 _MOST_UNLISTED: Final = 10_000
 
 Ways = Callable[[Source, str], Iterator[str]]
-"""How a URI can be written with the name of its source, the best first."""
+"""A function that yields ways to write a URI with the name of its source, the best first."""
 
 _Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 _OTHERWISE: Final = "skill"
 
 
 class UnlistedRoots:
-    """The directories of skills that are in no list, each of which a server said that it has. The latest are known.
+    """The directories of skills that are in no list, each of which a server has confirmed. The latest are kept.
 
-    What is listed comes first: it is only looked here for what no list has.
+    Listed skills come first: only for others are these directories looked up.
     """
 
     def __init__(self) -> None:
         self._owners: dict[str, tuple[str, str]] = {}
 
     def note(self, root: str, source: Source, own: str) -> None:
-        """Remember whose a directory is, and what the source calls it."""
+        """Remember the source of a directory, and the source's own URI for it."""
         self._owners.pop(root, None)
         while len(self._owners) >= _MOST_UNLISTED:
             del self._owners[next(iter(self._owners))]
         self._owners[root] = source.name, own
 
     def find(self, uri: str) -> tuple[str, str, str] | None:
-        """The source that has a file or directory: its name, what it calls that, and the directory of the skill."""
+        """Return the source of a file or directory: its name, its own URI for that, and the directory of the skill."""
         for directory in _ancestors(uri):
             if (found := self._owners.get(directory)) is not None:
                 name, own = found
@@ -72,7 +72,7 @@ class SkillRoots:
         self._sources = tuple(sources.values())
         self._owners: dict[str, tuple[Source, str]] = {}
         self._around: set[str] = set()
-        """What is taken, and the directories that it is in."""
+        """The directories that are taken, and those around them."""
         self._public: dict[tuple[str, str], str] = {}
         self.rewritten: list[tuple[Source, str]] = []
         """The directories that could not keep their URIs."""
@@ -90,7 +90,7 @@ class SkillRoots:
             self._take(source, root, public)
 
     def find(self, uri: str) -> tuple[Source, str] | None:
-        """Whose skill a file or directory belongs to, and what the source calls it."""
+        """Return the source of the skill that a file or directory belongs to, and the source's own URI for it."""
         for directory in _ancestors(uri):
             if (found := self._owners.get(directory)) is not None:
                 source, own = found
@@ -99,12 +99,12 @@ class SkillRoots:
         return next(((source, own) for source in self._sources if source.name == name), None)
 
     def named(self, uri: str) -> Source | None:
-        """The source that a URI names, if it names one: it is for nobody else."""
+        """Return the source that a URI names, if it names one: such a URI is for no other source."""
         found = _NAMED.match(uri)
         return self._named.get(found[1]) if found is not None and self._merges else None
 
     def public(self, source: Source, uri: str) -> str | None:
-        """What clients call a file or directory of a skill of a source; `None` if it is in none."""
+        """Return the clients' URI for a file or directory of a skill of a source; `None` if it is in no skill."""
         for directory in _ancestors(uri):
             if (public := self._public.get((source.name, directory))) is not None:
                 return public + uri[len(directory) :]
@@ -112,16 +112,16 @@ class SkillRoots:
         return next((way for way in (uri, _with_name(quoted, uri)) if self.find(way) == (source, uri)), None)
 
     def entries(self, *, modern: bool) -> list[JSON]:
-        """All skills, as clients of one era are shown them."""
+        """Return all skills, as clients of one era are shown them."""
         listed = ((source, item) for source in self._sources for item in source.features.listed("skills", "uri"))
         shown = ((source, item[0 if modern else 1]) for source, item in listed)
         return [self.entry(source, item) for source, item in shown if item is not None]
 
     def entry(self, source: Source, entry: Mapping[str, Any], public: str | None = None) -> JSON:
-        """A skill under the URIs that clients know, with the name of its source; its digests are as they were.
+        """Return a skill under the URIs that clients know, with the name of its source and unchanged digests.
 
         Args:
-            public: What the client called it.
+            public: The URI that the client used.
         """
         if not self._merges:
             return dict(entry)
@@ -142,7 +142,7 @@ class SkillRoots:
         self._public[source.name, root] = public
 
     def _is_free(self, root: str) -> bool:
-        """Whether a directory is neither inside of one that is taken, nor around one."""
+        """Return whether a directory is neither inside of one that is taken, nor around one."""
         return root not in self._around and not any(directory in self._owners for directory in _ancestors(root))
 
 
@@ -152,12 +152,12 @@ def _uri(listed: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]) -> s
 
 
 def _with_name(quoted: str, uri: str) -> str:
-    """The URI of a skill behind the name of its source."""
+    """Return the URI of a skill behind the name of its source."""
     return f"{_SCHEME}{quoted}/{uri.removeprefix(_SCHEME)}"
 
 
 def _ancestors(uri: str) -> Iterator[str]:
-    """A URI, and the directories that it is in, from the inside out."""
+    """Yield a URI, and the directories that it is in, from the inside out."""
     _, _, path = uri.partition("://")
     least = len(uri) - len(path)
     end = len(uri)
@@ -167,7 +167,7 @@ def _ancestors(uri: str) -> Iterator[str]:
 
 
 def _outermost(roots: Iterable[str]) -> list[str]:
-    """Directories without those that are inside of others."""
+    """Return the directories without those that are inside of others."""
     kept: set[str] = set()
     for root in sorted(set(roots), key=len):
         if kept.isdisjoint(_ancestors(root)):
@@ -176,10 +176,10 @@ def _outermost(roots: Iterable[str]) -> list[str]:
 
 
 def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, _Listed]]:
-    """The prompts that stand for the skills of a source, in both eras, each with the URI of its skill.
+    """Yield the prompts that stand for the skills of a source, in both eras, each with the URI of its skill.
 
-    What the source has a prompt for itself has no second one. The name is that of the skill; of two skills of one name,
-    and where a prompt has it, that of its path.
+    A skill that the source has a prompt for itself has no second one. The name is that of the skill; of two skills of
+    one name, and where a prompt has it, that of its path.
     """
     taken: set[str] = set()
     covered: set[object] = set()

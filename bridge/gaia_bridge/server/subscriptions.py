@@ -1,7 +1,7 @@
-"""Tells the clients of one endpoint what changed, in the way of their era, without one slow client delaying another.
+"""Notifies the clients of one endpoint of changes, in the way of their era, without one slow client delaying others.
 
 Clients of 2026-07-28 hold a `subscriptions/listen` stream each; those of the handshake era get notifications on their
-standing stream. What is still to be told is told once, however often it happened.
+standing stream. A change that waits to be sent is sent once, however often it happened.
 
 Each source is asked once for the resources that any number of clients want to hear of, and told when the last of them
 is gone. A resource that appears later, or that another source offers after a change of the configuration, is asked for
@@ -43,16 +43,16 @@ _FLAGS: Final[Mapping[str, ChangeKind]] = {
     "promptsListChanged": ChangeKind.PROMPTS,
     "resourcesListChanged": ChangeKind.RESOURCES,
 }
-"""What the fields of a subscription are about."""
+"""The kind of change that each field of a subscription is about."""
 
 _URIS: Final = "resourceSubscriptions"
 
 
 class Subscriptions:
-    """All clients of one endpoint that want to hear of changes.
+    """All clients of one endpoint that want to be notified of changes.
 
     Args:
-        limits: How much one client may want, and how long it may take to accept what it is told.
+        limits: How many resources one client may want, and how long it may take to accept a notification.
     """
 
     def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
@@ -63,15 +63,15 @@ class Subscriptions:
         self._streams: set[_Stream] = set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Keep the sources informed of what clients want to hear of, until cancelled."""
+        """Subscribe at the sources for the resources that clients want, until cancelled."""
         await self._interest.run(task_status=task_status)
 
     async def given_up(self) -> None:
-        """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
+        """Wait until every source knows which resources nobody wants any more. Bounded by the sources' deadlines."""
         await self._interest.given_up()
 
     def publish(self, change: Change) -> None:
-        """Tell everyone who wants to know. Never blocks; only on the event loop."""
+        """Notify every client that wants this change. Never blocks; only on the event loop."""
         for stream in self._streams:
             stream.tell(change)
         for client in self._legacy.values():
@@ -114,7 +114,7 @@ class Subscriptions:
         return {"_meta": stamp}
 
     def _possible(self, wanted: Mapping[str, Any]) -> JSON:
-        """What of it there can be news of: a client that is promised more waits for nothing (server/subscriptions)."""
+        """Return the part that can ever change: a client that is promised more waits in vain (server/subscriptions)."""
         told = capabilities_of(self._catalog, modern=True)
         anything = not self._catalog.merges  # one server may announce what it has not declared
 
@@ -129,7 +129,7 @@ class Subscriptions:
         return possible
 
     def add_legacy(self, connection: Connection) -> None:
-        """A client of the handshake era finished its handshake. It is forgotten when its connection ends."""
+        """Add a client of the handshake era, after its handshake. The end of its connection removes it."""
         if connection in self._legacy:
             return
         client = _LegacyClient(connection, self._limits.notify_timeout, all_lists=not self._catalog.merges)
@@ -144,7 +144,7 @@ class Subscriptions:
         connection.when_closed(forget)
 
     async def subscribe(self, connection: Connection, uri: str) -> None:
-        """A legacy client wants to hear of updates of `uri`. Whoever asks has finished the handshake, said or not.
+        """Notify a legacy client of updates of `uri`. A client that asks has finished the handshake, announced or not.
 
         Raises:
             RequestError: The source of the resource refused, or did not answer; or the client hears of as many
@@ -165,7 +165,7 @@ class Subscriptions:
             raise
 
     def made_task(self, connection: Connection, task: str) -> None:
-        """A legacy client made a task, which no other client hears of, can ask for, or cancels."""
+        """Note that a legacy client made a task, which no other client is notified of, can ask for, or cancels."""
         self.add_legacy(connection)
         if (client := self._legacy.get(connection)) is not None:
             client.tasks[task] = None
@@ -178,7 +178,7 @@ class Subscriptions:
         return client is not None and isinstance(task, str) and task in client.tasks
 
     def unsubscribe(self, connection: Connection, uri: str) -> None:
-        """A legacy client does not want to hear of updates of `uri` any more."""
+        """Stop notifying a legacy client of updates of `uri`."""
         if (client := self._legacy.get(connection)) is not None:
             self._forget(client, uri)
 
@@ -193,7 +193,7 @@ class Subscriptions:
 
 
 class _Stream:
-    """What one `subscriptions/listen` request hears of."""
+    """The changes for one `subscriptions/listen` request."""
 
     def __init__(self, wanted: JSON) -> None:
         self._kinds = {kind for flag, kind in _FLAGS.items() if wanted.get(flag)}
@@ -203,13 +203,13 @@ class _Stream:
         self._closed = False
 
     def tell(self, change: Change) -> None:
-        """Something changed."""
+        """Queue a change, if the request wants it."""
         if change.kind in self._kinds or (change.kind is ChangeKind.RESOURCE_UPDATED and change.uri in self._uris):
             self._changes.put(change)
             self._news.set()
 
     def close(self) -> None:
-        """End it after what is still to be told."""
+        """End the stream after its queued changes."""
         self._closed = True
         self._news.set()
 
@@ -226,8 +226,8 @@ class _LegacyClient:
 
     Args:
         patience: Seconds that one notification may take.
-        all_lists: Whether it is told of changed lists that were not promised to it, as it would be by the server that
-            it is told of: many declare no `listChanged` and announce all the same (FastMCP 1).
+        all_lists: Whether it is notified of changed lists that were not promised to it, as its server itself would
+            do: many declare no `listChanged` and announce all the same (FastMCP 1).
     """
 
     def __init__(self, connection: Connection, patience: float, *, all_lists: bool) -> None:
@@ -238,10 +238,10 @@ class _LegacyClient:
         self._telling: asyncio.Task[None] | None = None
         self.subscriptions: set[str] = set()
         self.tasks: dict[str, None] = {}
-        """Those that it made, the oldest first."""
+        """The tasks that it made, the oldest first."""
 
     def tell(self, change: Change) -> None:
-        """Something changed."""
+        """Send a change, if the client wants it."""
         if not self._wants(change):
             return
         self._changes.put(change)
@@ -249,7 +249,7 @@ class _LegacyClient:
             self._telling = asyncio.get_running_loop().create_task(self._tell())
 
     def close(self) -> None:
-        """The client is gone."""
+        """Stop sending: the client is gone."""
         if self._telling is not None:
             self._telling.cancel()
 
@@ -281,7 +281,7 @@ class _LegacyClient:
 
 
 def _notification(change: Change) -> tuple[str, JSON | None]:
-    """How a change is told: the method, and the parameters if there are any."""
+    """Return the notification of a change: the method, and the parameters if there are any."""
     if (notification := change.notification) is not None:
         return notification.method, dict(notification.params)
     if change.kind is ChangeKind.RESOURCE_UPDATED:
@@ -290,20 +290,20 @@ def _notification(change: Change) -> tuple[str, JSON | None]:
 
 
 class _Wanted(Struct, eq=False):
-    """One resource that somebody wants to hear of."""
+    """The state of one resource whose updates clients want."""
 
     clients: int = 0
     asked: tuple[Source, str] | None = None
-    """Who was asked, and what it calls the resource."""
+    """The source that was asked, and the source's own URI for the resource."""
     asking: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 class ResourceInterest:
-    """Counts who wants what, and keeps the sources informed. Only on the event loop.
+    """Counts which clients want which resources, and subscribes at the sources. Only on the event loop.
 
     Args:
-        announce: Called with the update of a resource that a source was asked for too late to be sure that it told of
-            everything since.
+        announce: Called with the update of a resource whose source was asked so late that updates may have been
+            missed.
     """
 
     def __init__(self, catalog: Catalog, announce: Callable[[Change], None]) -> None:
@@ -325,11 +325,11 @@ class ResourceInterest:
             self._tasks = None
 
     def add(self, uri: str) -> None:
-        """One more client wants to hear of updates of `uri`; goes with `ask`, and with one `discard`."""
+        """Count one more client that wants updates of `uri`; goes with `ask`, and with one `discard`."""
         self._wanted.setdefault(uri, _Wanted()).clients += 1
 
     def discard(self, uri: str) -> None:
-        """One client fewer wants that. Never blocks: the source is told in the background."""
+        """Count one client fewer. Never blocks: the source is notified in the background."""
         wanted = self._wanted[uri]
         wanted.clients -= 1
         if not wanted.clients:
@@ -339,13 +339,13 @@ class ResourceInterest:
                 self._tasks.start_soon(self._give_up, wanted)
 
     async def given_up(self) -> None:
-        """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
+        """Wait until every source knows which resources nobody wants any more. Bounded by the sources' deadlines."""
         while self._given_up:
             self._no_more = anyio.Event()
             await self._no_more.wait()
 
     async def ask(self, uri: str) -> None:
-        """See to it that the source of `uri` tells of its updates. Bounded by the source's own deadlines.
+        """Subscribe to `uri` at its source. Bounded by the source's own deadlines.
 
         Raises:
             RequestError: The source refused, or did not answer.
@@ -366,7 +366,7 @@ class ResourceInterest:
                 wanted.asked = found
 
     async def ask_all(self, uris: Iterable[str], patience: float) -> None:
-        """Do the same for many at once. What takes longer than `patience` seconds goes on in the background.
+        """Do the same for many resources at once. After `patience` seconds, the rest goes on in the background.
 
         Refusals are logged: a `subscriptions/listen` request has no room for them.
         """

@@ -1,6 +1,6 @@
-"""Finding tools among many, by regular expression, and by words, the best first; agents search with it as well.
+"""Search among many tools, by regular expression, or by words with the best first; agents search with it as well.
 
-A search never raises: what is wrong with it is data, too.
+A search that cannot be done raises `SearchError`, of which `refused` makes an answer.
 
 Tools are looked up by name in a mapping whose order is kept. Their definitions are MCP's, or have its fields:
 `name`, `description`, `inputSchema`, `annotations`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Definition = Mapping[str, Any]
 
 DEFAULT_LIMIT: Final = 10
-"""Tools of one answer. More is more to read than a model needs to choose one."""
+"""Tools of one answer, by default. More is more to read than a model needs to choose one."""
 
 MAX_LIMIT: Final = 50
 """Tools of one answer, at most."""
@@ -43,7 +43,7 @@ _SUMMARY: Final = 150
 """Characters of a description that say enough to choose a tool."""
 
 _SEARCHED: Final = 10_000
-"""Characters of a description that are searched; no tool says what it does in more."""
+"""Characters of a description that are searched; no tool needs more to describe its purpose."""
 
 MAX_PATTERN: Final = 500
 """Characters of a pattern: some forty tool names with `|` between them."""
@@ -52,10 +52,10 @@ _COMPILED: Final = 128 * 1024
 """Bytes of a compiled pattern, with which its cost per character of text grows; most have a few hundred."""
 
 _STATES: Final = 1024 * 1024
-"""Bytes of what the engine remembers while it matches."""
+"""Bytes of the engine's memory while it matches."""
 
 _MAX_WORDS: Final = 32
-"""Words of a query; what a model pastes beyond that says nothing about a tool."""
+"""Words of a query; the further words that a model pastes help to find no tool."""
 
 _TEXT: Final = 10_000
 """Characters of each field that are indexed."""
@@ -64,7 +64,7 @@ _MAX_PARAMETERS: Final = 500
 """Parameters of one tool that are indexed, those of nested objects included."""
 
 _WEIGHTS: Final = (8.0, 2.0, 1.0)
-"""What a word counts in the name, the description, and the parameters."""
+"""The weights of a word in the name, the description, and the parameters."""
 
 _PREFIX: Final = 3
 """Letters from which on a word is also the beginning of others: `repo` of `repository`."""
@@ -77,8 +77,8 @@ class SearchError(ValueError):
     """A search that cannot be done.
 
     Args:
-        problem: What came, and what was expected.
-        suggestion: What to write instead.
+        problem: The value that came, and the one that was expected.
+        suggestion: A better value.
     """
 
     def __init__(self, problem: str, suggestion: str) -> None:
@@ -87,20 +87,20 @@ class SearchError(ValueError):
 
 
 class Found(Struct, frozen=True):
-    """What a search found."""
+    """The result of a search."""
 
     by: str
     """`pattern` or `query`."""
     text: str
-    """What was looked for."""
+    """The pattern or query."""
     total: int
-    """How many tools match."""
+    """The number of tools that match."""
     names: Sequence[str]
-    """Those among them that are told, in the order of the tools or the best first."""
+    """The names of the tools in the answer, in the order of the tools or the best first."""
 
 
 def as_limit(value: object) -> int:
-    """How many tools somebody wants who said `value`: at least 1, at most `MAX_LIMIT`, `DEFAULT_LIMIT` if unclear.
+    """Return the number of tools that `value` asks for: 1 to `MAX_LIMIT`, `DEFAULT_LIMIT` if unclear.
 
     Models write `"3"`, `3.0`, `0` and `null` as well.
     """
@@ -115,7 +115,7 @@ def as_limit(value: object) -> int:
 
 
 def search_text(arguments: Mapping[str, Any], key: str) -> str | None:
-    """What is looked for, by an argument's name; `None` if it is not given.
+    """Return the text of a search, by an argument's name; `None` if it is not given.
 
     Raises:
         SearchError: It is no text.
@@ -129,11 +129,11 @@ def search_text(arguments: Mapping[str, Any], key: str) -> str | None:
 
 
 def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limit: object) -> Found:
-    """The tools with names or descriptions that a regular expression is found in, in their order.
+    """Return the tools whose names or descriptions match a regular expression, in their order.
 
     Args:
         pattern: The regular expression; anything matches if there is none.
-        limit: How many are told, as `as_limit` understands it.
+        limit: How many tools the answer has, as `as_limit` understands it.
 
     Raises:
         SearchError: The pattern is none.
@@ -154,24 +154,24 @@ def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limi
 
 
 def is_destructive(definition: Definition) -> bool:
-    """Whether a tool says of itself that it may destroy something (MCP `annotations.destructiveHint`)."""
+    """Return whether a tool's annotations say that it may destroy something (MCP `annotations.destructiveHint`)."""
     annotations = definition.get("annotations")
     return is_object(annotations) and annotations.get("destructiveHint") is True
 
 
 def summary(name: str, definition: Definition) -> JSON:
-    """A tool in an answer: its name, the beginning of its description, and whether it is dangerous."""
+    """Return a tool for an answer: its name, the beginning of its description, and whether it is dangerous."""
     description = " ".join(str(definition.get("description") or "").split())
     shown = description if len(description) <= _SUMMARY else f"{description[:_SUMMARY]}..."
     return {"name": name, "description": shown, "dangerous": is_destructive(definition)}
 
 
 def found(what: Found, tools: Iterable[JSON], message: str, **more: Any) -> JSON:
-    """The answer to a search that found something.
+    """Return the answer to a search with matches.
 
     Args:
-        tools: The tools that are told.
-        message: What to do with them.
+        tools: The tools in the answer.
+        message: The use that a model can make of them.
     """
     told = list(tools)
     if len(told) < what.total:
@@ -187,7 +187,7 @@ def found(what: Found, tools: Iterable[JSON], message: str, **more: Any) -> JSON
 
 
 def nothing_found(what: Found) -> JSON:
-    """The answer to a search that found nothing."""
+    """Return the answer to a search without matches."""
     return {
         "status": "no_matches",
         "message": f"No tool matches the {what.by} {what.text!r}",
@@ -196,16 +196,16 @@ def nothing_found(what: Found) -> JSON:
 
 
 def refused(error: SearchError) -> JSON:
-    """The answer to a search that cannot be done."""
+    """Return the answer to a search that cannot be done."""
     return {"status": "error", "error": str(error), "suggestion": error.suggestion}
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be used; says why."""
+    """A pattern that cannot be used; the message says why."""
 
 
 class Pattern:
-    """A compiled pattern. It is looked for anywhere in a text, and case does not matter.
+    """A compiled pattern. It may match anywhere in a text, in upper or lower case.
 
     Args:
         text: The pattern, as for Python's `re`, without look-around and back references.
@@ -223,7 +223,7 @@ class Pattern:
             raise PatternError(_explanation(text)) from None
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern is found in a text."""
+        """Return whether the pattern matches somewhere in a text."""
         try:
             return self._validator.is_valid(text)
         except ValueError:  # lone surrogates, of which the engine knows nothing
@@ -231,7 +231,7 @@ class Pattern:
 
 
 def _compiled(text: str) -> jsonschema_rs.Validator:
-    """A validator that takes the texts in which the pattern is found.
+    """Return a validator that accepts the texts in which the pattern matches.
 
     Raises:
         ValueError: The engine refuses the pattern.
@@ -243,7 +243,7 @@ def _compiled(text: str) -> jsonschema_rs.Validator:
 
 
 def _explanation(text: str) -> str:
-    """Why the engine refused a pattern."""
+    """Return why the engine refused a pattern."""
     try:
         with warnings.catch_warnings():  # of what a later Python would make of it
             warnings.simplefilter("ignore")
@@ -257,7 +257,7 @@ def _explanation(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case; a name in camel, snake or kebab case is several."""
+    """Return the words of a text in lower case; a name in camel, snake or kebab case has several."""
     return _WORD.findall(_HUMP.sub(" ", text).lower())
 
 
@@ -273,11 +273,11 @@ class ToolRanking:
         self._index: Connection | None = None
 
     def search(self, tools: Mapping[str, Definition], query: str | None, limit: object) -> Found:
-        """The tools that have to do with the words of a query, the best first, and among equals in their order.
+        """Return the tools that match words of a query, the best first, and among equals in their order.
 
         Args:
             query: Words; none of them has to occur, and one that occurs in few tools counts more.
-            limit: How many are told, as `as_limit` understands it.
+            limit: How many tools the answer has, as `as_limit` understands it.
 
         Raises:
             SearchError: There is no word in the query.
@@ -296,7 +296,7 @@ class ToolRanking:
         return Found("query", query or "", len(rows), ranked)
 
     def _current(self, tools: Mapping[str, Definition]) -> Connection:
-        """The index of these tools."""
+        """Return the index of these tools, made anew if they changed."""
         if self._index is not None and _are_same(self._indexed, tools):
             return self._index
         if self._index is None:
@@ -325,7 +325,7 @@ def _are_same(indexed: Mapping[str, Definition], tools: Mapping[str, Definition]
 
 
 def _term(word: str) -> str:
-    """A word in SQLite's query language, in quotes, so that nothing in it is an operator."""
+    """Return a word in SQLite's query language, in quotes, so that nothing in it is an operator."""
     return f'"{word}" OR "{word}"*' if len(word) >= _PREFIX else f'"{word}"'
 
 
@@ -343,7 +343,7 @@ def _indexable(texts: Iterable[str]) -> str:
 
 
 def _parameters(schema: Any) -> list[str]:
-    """The names and descriptions of parameters, from the outside in."""
+    """Return the names and descriptions of parameters, from the outside in."""
     texts: list[str] = []
     waiting: list[Any] = [schema]
     while waiting and len(texts) < _MAX_PARAMETERS:

@@ -1,6 +1,6 @@
 """Agents, sources and bridges of this process as servers: reached like any other, without a socket.
 
-A source is published by a dispatcher; an agent, for as long as it is connected to. What crosses is JSON text, as on a
+A source is published by a dispatcher; an agent, for as long as it is connected to. JSON text crosses, as on a
 wire, because an agent hands out the definitions and results that it holds, and a caller may go on with its arguments
 while a call still runs.
 """
@@ -78,7 +78,7 @@ class DispatcherTransport:
     Whoever has the dispatcher runs it. It speaks both eras.
 
     Args:
-        dispatcher: What is published there.
+        dispatcher: The dispatcher of the endpoint.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -100,8 +100,8 @@ class _AgentLink:
 
     Args:
         dispatcher: Publishes the source.
-        receiver: Hears what the source says.
-        patience: Seconds in which the source is told that nobody listens any more.
+        receiver: Receives the messages of the source.
+        patience: Seconds for the source to end what nobody wants any more.
     """
 
     last_words = ""
@@ -116,7 +116,7 @@ class _AgentLink:
         self._closed = False
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Have one request answered. It is given up with its caller."""
+        """Send one request and return its response. The request is cancelled with its caller."""
         if self._closed:
             raise ConnectionLostError
         message = json.loads(encoded(message))
@@ -155,10 +155,10 @@ class _AgentLink:
             self._handshake.answered(message)
 
     def agree(self, revision: str) -> None:
-        """Nothing to do: each request says by itself what it is."""
+        """Do nothing: each request names its revision."""
 
     async def close(self) -> None:
-        """End what runs, and see to it that the source knows."""
+        """End the running requests, and wait until the source knows."""
         self._closed = True
         for connection in (self._handshake, self._modern):
             connection.close()
@@ -168,13 +168,13 @@ class _AgentLink:
             await self.dispatcher.given_up()
 
     def deliver(self, message: bytes, during: int | None) -> None:
-        """The source says something."""
+        """Pass on a message of the source."""
         if not self._closed:
             self._receiver.message(json.loads(message), during)
 
 
 class _Channel:
-    """Carries what is said on behalf of one request, or of none: implements `server.connection.Channel`."""
+    """Carries the messages of one request, or of none: implements `server.connection.Channel`."""
 
     def __init__(self, link: _AgentLink, during: int | None, *, can_ask: bool) -> None:
         self.can_ask = can_ask
@@ -186,34 +186,34 @@ class _Channel:
         self._link.deliver(message, self._during)
 
     def end(self) -> None:
-        """Nothing to do: no stream carries the answer."""
+        """Do nothing: no stream carries the answer."""
 
 
 class Opens(Protocol):
-    """What is wanted of a `gaia_bridge.Bridge`."""
+    """The methods that `BridgeTransport` needs of a `gaia_bridge.Bridge`."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it publishes."""
+        """Whether the bridge publishes."""
         ...
 
     def dispatcher(self, source: str | None = None) -> Dispatcher:
-        """What answers at an endpoint."""
+        """Return the dispatcher of an endpoint."""
         ...
 
     async def __aenter__(self) -> object:
-        """Open it."""
+        """Open the bridge."""
         ...
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
-        """Close it."""
+        """Close the bridge."""
         ...
 
 
 class BridgeTransport:
-    """Reaches a bridge, which is opened for that if it is not. Implements `client.transport.Transport`.
+    """Reaches a bridge, and opens it first if it is not open. Implements `client.transport.Transport`.
 
     Args:
         bridge: The bridge.
@@ -238,7 +238,7 @@ class BridgeTransport:
 
 
 def agent_named(name: str) -> AgentLike:
-    """The agent of this process that is published under a name.
+    """Return the agent of this process that is published under a name.
 
     Raises:
         UpstreamError: There is none.
@@ -253,9 +253,9 @@ class PublishedAgent:
     """Implements `gaia_bridge.client.transport.Transport`.
 
     Args:
-        name: What the agent is called here.
-        find: Says which agent it is, when it is connected to; may raise `UpstreamError`.
-        limits: What it may use of the process.
+        name: The agent's name here.
+        find: Returns the agent, when a connection opens; may raise `UpstreamError`.
+        limits: The limits of its use of the process.
     """
 
     def __init__(self, name: str, find: Callable[[], Publishable], limits: AgentLimits | None = None) -> None:

@@ -1,8 +1,8 @@
 """A server object of the official SDK, or of FastMCP, as a server that is reached without a process and a socket.
 
 It has one event loop and one lifespan, in a thread of its own, as in a process of its own: what it blocks is nobody
-else's loop. What such a server opens in its lifespan (a pool of connections, a task that works off a queue) belongs to
-the event loop that opened it. So all connections to the server are served on one loop, whatever their eras.
+else's loop. Whatever such a server opens in its lifespan (a pool of connections, a task that works off a queue) belongs
+to the event loop that opened it. So all connections to the server are served on one loop, whatever their eras.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
 Serve = Callable[[Any, Any], Awaitable[None]]
-"""Serves one connection, over the streams to read from and to write to, until the first of them ends."""
+"""A function that serves one connection, over the streams to read and to write, until the first of them ends."""
 
 
 class Session(Protocol):
     """A connection, from the side of the server."""
 
     async def serve(self, serve: Serve) -> None:
-        """Be served. Runs on the server's loop; nothing but its being cancelled comes out of it."""
+        """Serve the connection. Runs on the server's loop, and raises nothing but its own cancellation."""
         ...
 
     def over(self, outcome: Outcome) -> None:
-        """The server has ended with all its connections."""
+        """Note that the server has ended with all its connections."""
         ...
 
 
@@ -47,7 +47,7 @@ class SdkHost:
 
     Args:
         server: The low-level server.
-        name: What it is called, for threads.
+        name: The server's name, for threads.
         loop: The event loop that it was made on, where that is kept.
     """
 
@@ -63,7 +63,7 @@ class SdkHost:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the server has ended."""
         return self._over.is_set()
 
     def start(self) -> None:
@@ -71,12 +71,12 @@ class SdkHost:
         self._runner.start(self._run, copy_context(), lambda outcome: self._ours.call_soon(partial(self._end, outcome)))
 
     def join(self, session: Session) -> None:
-        """Have a connection served, as soon as the lifespan has begun."""
+        """Serve a connection, as soon as the lifespan has begun."""
         self._users.append(session)
         self._put(session)
 
     async def leave(self, session: Session, seconds: float, *, stuck: bool) -> None:
-        """A connection needs it no longer; with the last one, the lifespan ends.
+        """Take leave of a connection; with the last one, the lifespan ends.
 
         Args:
             session: The connection.
@@ -121,7 +121,7 @@ class SdkHost:
 
 @asynccontextmanager
 async def _lifespan(server: Any) -> AsyncGenerator[Serve]:
-    """The lifespan of a server; one whose connections each have their own begins it with each."""
+    """Enter the lifespan of a server; one whose connections each have their own begins it with each."""
     from mcp.server.lowlevel import Server
     from mcp.server.runner import serve_dual_era_loop
 
@@ -143,7 +143,7 @@ async def _lifespan(server: Any) -> AsyncGenerator[Serve]:
 
 
 _LOWLEVEL: Final = ("_lowlevel_server", "_mcp_server")
-"""Where `MCPServer` and `FastMCP` have the server that runs on a pair of streams. Neither says so in public."""
+"""The attributes in which `MCPServer` and `FastMCP` keep the server that runs on two streams. Neither is public."""
 
 _ENDED: Final = "ended"
 
@@ -153,8 +153,8 @@ class SdkServerTransport:
 
     Args:
         server: The server: `mcp.server.Server`, `mcp.server.mcpserver.MCPServer` or `fastmcp.FastMCP`.
-        name: What it is called, for threads.
-        limits: How long it may take to put away what it holds.
+        name: The server's name, for threads.
+        limits: How long its clean-up may take.
 
     Raises:
         TypeError: It is none of these.
@@ -215,7 +215,7 @@ class _SdkLink:
         self.ended = anyio.Event()
 
     async def serve(self, serve: Serve) -> None:
-        """Be served until its input is closed."""
+        """Serve the session until its input is closed."""
         to_server, reading = anyio.create_memory_object_stream[Any](math.inf)
         writing, from_server = anyio.create_memory_object_stream[Any](0)
         self._put, self._end = to_server.send_nowait, to_server.close
@@ -246,21 +246,21 @@ class _SdkLink:
             self._ours.call_soon(partial(self._take, message, during if type(during) is int else None))
 
     def over(self, outcome: Outcome) -> None:
-        """The connection ended, or the whole server did; called in any thread."""
+        """Note that the connection ended, or the whole server; called in any thread."""
         error = outcome.error
         reason = _ENDED if error is None else f"{_ENDED}: {type(error).__name__}"
         self._ours.call_soon(partial(self._finish, reason))
 
     @property
     def began(self) -> bool:
-        """Whether the server serves it, or did."""
+        """Whether the server has begun to serve the session."""
         return self._is_open.is_set()
 
     async def opened(self, timeout: float) -> None:  # noqa: ASYNC109 - whose bound it is
-        """Wait until it runs.
+        """Wait until the server serves the session.
 
         Raises:
-            UpstreamError: It does not.
+            UpstreamError: It did not begin in time, or has ended.
         """
         with anyio.move_on_after(timeout):
             await self._is_open.wait()
@@ -288,7 +288,7 @@ class _SdkLink:
         self._send(message)
 
     def agree(self, revision: str) -> None:
-        """Nothing to do: the wire is the same in every revision."""
+        """Do nothing: the wire is the same in every revision."""
 
     def close(self) -> None:
         """Close the server's input, which ends the session."""
@@ -299,7 +299,7 @@ class _SdkLink:
             self.ended.set()
 
     def cancel(self) -> None:
-        """Give the session up."""
+        """Cancel the session."""
         if self._theirs is not None:
             self._theirs.call_soon(self._scope.cancel)
 
@@ -339,7 +339,7 @@ def _lowlevel(value: object) -> Any:
 
 
 def _session_message(message: JSON) -> Any:
-    """A message as the SDK has it. Whoever has a server object has loaded the SDK already."""
+    """Return a message as an object of the SDK, which is loaded already where there is a server object."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 

@@ -12,24 +12,24 @@ from gaia_bridge.sources.agent.parts import is_of_gaia
 from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
 
 AGENT_METHODS = ("get_mcp_tool_definitions", "execute_mcp_tool")
-"""What an agent must have to be an MCP server."""
+"""The methods that an agent must have to be an MCP server."""
 
 MODEL_METHODS = ("get_model_id", "get_model_info")
-"""What an agent must have to be a chat model. It may have these instead of the others, or both."""
+"""The methods that an agent must have to be a chat model. It may have these instead of the others, or both."""
 
 PARTS = "get_mcp_parts"
-"""What an agent that is published by its tools and what it converses has instead (`gaia_bridge.contract.HasParts`)."""
+"""The method that an agent of several parts, as tools and a chat, has instead (`gaia_bridge.contract.HasParts`)."""
 
 _SILENT = "silent_mode"
 _LIBRARIES = frozenset({"fastmcp", "mcp"})
-"""Where classes of MCP servers come from: FastMCP, and the official SDK."""
+"""The packages of classes of MCP servers: FastMCP, and the official SDK."""
 
 _SERVER_METHODS = ("http_app", "streamable_http_app")
-"""One of these is what servers of such a library have, and nothing else of it does."""
+"""Methods of which every server of such a library has one, and none of its other classes."""
 
 
 def missing_methods(target: object) -> list[str]:
-    """The methods that keep `target`, an object or a class, from being an agent."""
+    """Return the methods that keep `target`, an object or a class, from being an agent."""
     missing = _missing(target, AGENT_METHODS)
     is_other = len(missing) == len(AGENT_METHODS) and (
         not _missing(target, MODEL_METHODS)
@@ -47,13 +47,13 @@ def _missing(target: object, names: Iterable[str]) -> list[str]:
 
 
 def abstract_methods(cls: type) -> list[str]:
-    """The methods that a subclass of `cls` would have to implement, sorted."""
+    """Return the methods that a subclass of `cls` would have to implement, sorted."""
     methods: frozenset[str] = getattr(cls, "__abstractmethods__", frozenset())
     return sorted(methods) if inspect.isabstract(cls) else []
 
 
 def own_classes(module: ModuleType) -> Iterator[type]:
-    """The agent classes that a module, or a package with its modules, defines itself, abstract ones too."""
+    """Yield the agent classes that a module, or a package with its modules, defines itself, abstract ones too."""
     inside = f"{module.__name__}." if hasattr(module, "__path__") else None
     classes = [value for value in vars(module).values() if inspect.isclass(value)]
     for cls in dict.fromkeys(classes):
@@ -63,12 +63,12 @@ def own_classes(module: ModuleType) -> Iterator[type]:
 
 
 def agent_classes(module: ModuleType) -> list[type]:
-    """The agent classes of `own_classes` that can be built, in the order in which the module names them."""
+    """Return the agent classes of `own_classes` that can be built, in the order in which the module names them."""
     return [cls for cls in own_classes(module) if not abstract_methods(cls)]
 
 
 def agent_instances(module: ModuleType) -> list[str]:
-    """The public names under which a module keeps agents that are built already, each agent once."""
+    """Return the public names under which a module keeps agents that are built already, each agent once."""
     found: dict[int, str] = {}
     for name, value in vars(module).items():
         if not name.startswith("_") and _is_instance(value):
@@ -77,20 +77,20 @@ def agent_instances(module: ModuleType) -> list[str]:
 
 
 def is_mcp_server(value: object) -> bool:
-    """Whether something is a server object of an MCP library: a `FastMCP`, or an `MCPServer` or `Server` of the SDK."""
+    """Return whether a value is a server object of an MCP library: `FastMCP`, or `MCPServer` or `Server` of the SDK."""
     kinds = () if inspect.isclass(value) else type(value).__mro__
     is_of_library = any(kind.__module__.partition(".")[0] in _LIBRARIES for kind in kinds)
     return is_of_library and any(callable(getattr(value, name, None)) for name in _SERVER_METHODS)
 
 
 def is_bridge(value: object) -> bool:
-    """Whether something is a `gaia_bridge.Bridge`, which says itself what it publishes."""
+    """Return whether a value is a `gaia_bridge.Bridge`, which chooses itself the agents that it publishes."""
     kinds = () if inspect.isclass(value) else type(value).__mro__
     return any(kind.__module__.startswith("gaia_bridge.bridge.") and kind.__name__ == "Bridge" for kind in kinds)
 
 
 def bridges(module: ModuleType) -> list[str]:
-    """The public names under which a module keeps bridges that it has made, each one once."""
+    """Return the public names under which a module keeps bridges that it has made, each one once."""
     found: dict[int, str] = {}
     for name, value in vars(module).items():
         if not name.startswith("_") and is_bridge(value):
@@ -99,7 +99,7 @@ def bridges(module: ModuleType) -> list[str]:
 
 
 def mcp_servers(module: ModuleType) -> list[str]:
-    """The public names under which a module keeps server objects that it has made itself, each object once."""
+    """Return the public names under which a module keeps server objects that it has made itself, each object once."""
     found: dict[int, str] = {}
     for name, value in vars(module).items():
         if not name.startswith("_") and is_mcp_server(value):
@@ -108,7 +108,7 @@ def mcp_servers(module: ModuleType) -> list[str]:
 
 
 def required_arguments(cls: type) -> list[str]:
-    """The constructor's arguments that have no default."""
+    """Return the constructor's arguments that have no default."""
     optional = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     return [
         parameter.name
@@ -129,7 +129,7 @@ def construct(cls: type) -> object:
 
 
 def no_agent_made(made: object) -> tuple[str, str] | None:
-    """What a factory has returned instead of an agent, and what to write; `None` if it may be one."""
+    """Return the kind of a factory's result that is no agent, and the remedy; `None` if it may be an agent."""
     if made is None:
         return "None", "end it with `return`, and the agent that it makes"
     if inspect.isclass(made):
@@ -141,12 +141,12 @@ def no_agent_made(made: object) -> tuple[str, str] | None:
 
 
 def name_of_class(cls: type) -> str:
-    """`CodeAgent` is published as `code`, `MyHTTPAgent` as `my-http`."""
+    """Return the name of a class's agent: `CodeAgent` is published as `code`, `MyHTTPAgent` as `my-http`."""
     return agent_name(cls.__name__)
 
 
 def name_of(agent: object) -> str:
-    """The name that an agent, decorated functions or a server object are published under, where nobody says another."""
+    """Return the default name under which an agent, decorated functions or a server object are published."""
     if isinstance(agent, ModuleFunctions):
         return clean_name(agent.name)
     own = getattr(agent, "name", None) if is_mcp_server(agent) else None
@@ -154,7 +154,7 @@ def name_of(agent: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What `value` is, for an error message."""
+    """Return the kind of `value`, for an error message."""
     if isinstance(value, ModuleType):
         return f"module {value.__name__}"
     return f"class {value.__qualname__}" if inspect.isclass(value) else f"{type(value).__name__} object"

@@ -1,6 +1,6 @@
-"""Import what a reference names: the file itself, not whatever else has its name.
+"""Import the file that a reference names: that file itself, not another module of its name.
 
-What to tell a user about an exception that came out of an agent's code: one line, and the place in their file.
+Describe an exception of an agent's code for its user: one line, and the place in their file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
 def short_path(path: Path | str) -> str:
-    """A path as the user would write it: relative where it lies below the current folder."""
+    """Return a path as the user would write it: relative where it lies below the current folder."""
     whole = Path(path)
     try:
         return str(whole.relative_to(Path.cwd()))
@@ -36,11 +36,11 @@ def short_path(path: Path | str) -> str:
 
 
 def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
-    """Say what went wrong in code that is not ours.
+    """Describe an error in code that is not ours.
 
     Args:
-        doing: What was being done: `importing it`.
-        error: What came out of it, with its traceback.
+        doing: The step that failed: `importing it`.
+        error: The exception, with its traceback.
 
     Returns:
         The problem, with `file:line` of the innermost line that the agent's author can change, and a hint, which may
@@ -72,7 +72,7 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
 
 
 def _misspelled(error: BaseException) -> tuple[str, Iterable[str]]:
-    """The name that there is not where the error comes from, and the names that there are."""
+    """Return the missing name that an error is about, and the names that exist in its place."""
     if isinstance(error, ImportError) and (match := _NOT_IMPORTED.match(_text(error))):
         module = sys.modules.get(match["module"])
         return match["name"], (*getattr(module, "__all__", ()), *dir(module))
@@ -98,8 +98,8 @@ class _Frame(Struct, frozen=True):
 
 
 def _where(frames: Sequence[_Frame]) -> str:
-    """` at file:line` of the innermost frame that belongs to the agent, judged by where the code lies."""
-    # What we refuse ourselves says which function it is about: a line of ours is no place to look at.
+    """Return ` at file:line` of the innermost frame that belongs to the agent, judged by where the code lies."""
+    # Our own refusals name the function that they are about: a line of ours is no place to look at.
     for accept in (_is_project,) if _is_refusal(frames) else (_is_project, _is_foreign):
         for frame in reversed(frames):
             if accept(frame):
@@ -139,7 +139,7 @@ def put_first_on_path(folder: Path) -> None:
 
 
 def split_package(file: Path) -> tuple[Path, str]:
-    """Where a file is imported from, and as what.
+    """Return the folder that a file is imported from, and its module name there.
 
     Args:
         file: An absolute path.
@@ -182,7 +182,7 @@ def import_single_file(file: Path) -> ModuleType:
 
 
 def is_about(error: ModuleNotFoundError, name: str) -> bool:
-    """Whether what is missing is the module `name`, or its package, and not one that it imports."""
+    """Return whether the missing module is `name`, or its package, and not one that it imports."""
     return error.name is not None and f"{name}.".startswith(f"{error.name}.")
 
 

@@ -1,4 +1,4 @@
-"""Follow a reference to agents. What the kinds of references are, is said in the package's description."""
+"""Follow a reference to agents. The package's description lists the kinds of references."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 ENTRY_POINT_GROUP = "gaia.agents"
-"""Where a distribution announces the agents that it brings."""
+"""The group of entry points by which a distribution announces its agents."""
 
 _DISTRIBUTION = "gaia-mcp-bridge"
 _FILE_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<attribute>.*))?", re.DOTALL)
@@ -73,9 +73,9 @@ class LoadedAgent(Struct, frozen=True):
     """An agent that is ready to be published.
 
     Args:
-        name: What it is published as: `[a-z0-9][a-z0-9_.-]{0,63}`.
+        name: The name that it is published under: `[a-z0-9][a-z0-9_.-]{0,63}`.
         agent: The agent itself.
-        reference: Where it came from, made precise: `path/file.py:Class`, `module:Class`, or the installed name.
+        reference: Its precise origin: `path/file.py:Class`, `module:Class`, or the installed name.
     """
 
     name: str
@@ -84,7 +84,7 @@ class LoadedAgent(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """What one reference led to: at least one agent or one failure, and both where only a part could be loaded."""
+    """The result of one reference: at least one agent or one failure, and both where only a part could be loaded."""
 
     reference: str
     agents: tuple[LoadedAgent, ...] = ()
@@ -102,7 +102,7 @@ def find_agents(
 
     Args:
         references: See the package's description. None at all means the agents that ship with the bridge.
-        root: What relative references are relative to; the current folder if not given.
+        root: The folder of relative references; the current folder if not given.
         limits: How long an `async` factory may take.
         in_windows: Whether those that ship work in the folders of the windows that ask, not in the current one.
 
@@ -127,24 +127,24 @@ def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits 
 
     Args:
         reference: See the package's description.
-        root: What a relative reference is relative to; the current folder if not given.
+        root: The folder of a relative reference; the current folder if not given.
         limits: How long an `async` factory may take.
 
     Returns:
-        At least one agent. Where others beside it could not be loaded, the log says so.
+        At least one agent. The log lists others beside it that could not be loaded.
 
     Raises:
-        AgentLoadError: It leads to no agent at all. Its cause is what the agent's own code raised.
+        AgentLoadError: It leads to no agent at all. Its cause is the exception of the agent's own code.
     """
     return _agents(find_agents([reference], root=root, limits=limits))
 
 
 def place_of(reference: str, *, root: Path | None = None) -> Path | None:
-    """The file or folder that a reference names, which may be missing; `None` for modules and installed agents.
+    """Return the file or folder that a reference names, which may be missing; `None` for modules and installed agents.
 
     Args:
         reference: See the package's description.
-        root: What a relative reference is relative to; the current folder if not given.
+        root: The folder of a relative reference; the current folder if not given.
 
     Raises:
         AgentLoadError: It names the folder of a user that does not exist.
@@ -178,17 +178,17 @@ def _agents(finds: list[Found]) -> list[LoadedAgent]:
 
 
 def _entry_points(group: str, **query: Any) -> EntryPoints:
-    """What installed distributions announce; `importlib.metadata` is slow to load, and files need none of it."""
+    """Return the entry points of a group; `importlib.metadata` is slow to load, and files need none of it."""
     from importlib import metadata
 
     return metadata.entry_points(group=group, **query)
 
 
 class _Search:
-    """The search for what one reference leads to."""
+    """The search for the agents of one reference."""
 
     takes_instances = True
-    """Whether agents that a module has built already are meant, where it defines no class of its own."""
+    """Whether agents that a module has built already are published, if the module defines no class of its own."""
 
     def __init__(self, reference: str, root: Path, limits: AgentLimits = _LIMITS) -> None:
         self.reference = reference
@@ -205,7 +205,7 @@ class _Search:
         return Found(self.reference, tuple(self.agents), tuple(self.failures))
 
     def follow(self) -> None:
-        """Decide what kind of reference it is, and load that."""
+        """Decide the kind of the reference, and load its agents."""
         reference = self.reference
         if match := _FILE_REFERENCE.fullmatch(reference):
             self.load_file(self.path(match["path"]), match["attribute"])
@@ -289,7 +289,7 @@ class _Search:
                 self.failures.append(error)
 
     def add(self, target: Any, reference: str, name: str | None = None) -> None:
-        """Build the agent that `target` is, or makes, and keep it."""
+        """Keep the agent that `target` is, or builds."""
         agent = self.build(target)
         self.agents.append(LoadedAgent(name or name_of(agent), agent, reference))
 
@@ -308,7 +308,7 @@ class _Search:
         return agent
 
     def made_by(self, factory: Callable[[], Any]) -> Any:
-        """What a factory makes; what it makes by a coroutine is made on the event loop that the agent will run on."""
+        """Return the result of a factory; a coroutine runs on the event loop that the agent will run on."""
         made = self.contain("calling it", factory)
         name = getattr(factory, "__qualname__", type(factory).__qualname__)
         if inspect.isawaitable(made) and self.missing(made):
@@ -385,7 +385,7 @@ class _Search:
         return module
 
     def installed(self, name: str) -> EntryPoint | None:
-        """The installed agent of that name, if there is one."""
+        """Return the installed agent of that name, if there is one."""
         offered = {entry.value: entry for entry in _entry_points(group=ENTRY_POINT_GROUP, name=name)}
         if len(offered) > 1:
             raise self.error("several installed agents have this name", f"choose one of {', '.join(sorted(offered))}")
@@ -399,7 +399,7 @@ class _Search:
         return did_you_mean(self.reference, known) or f"looked in {self.root}, then where Python looks"
 
     def contain(self, doing: str, call: Callable[[], T]) -> T:
-        """Run code of the agent's author."""
+        """Run code of the agent's author, whose exceptions become an `AgentLoadError`."""
         try:
             return call()
         except BaseException as error:  # noqa: B036 - the boundary: see the package's description
@@ -425,7 +425,7 @@ class _Shipped(_Search):
 
 
 class _InWindows(_Search):
-    """The search for one that ships with the bridge, and works in the folder of whoever asks."""
+    """The search for an agent that ships with the bridge, and works in the folder of the asking window."""
 
     def follow(self) -> None:
         from importlib.metadata import EntryPoint
@@ -436,7 +436,7 @@ class _InWindows(_Search):
 class _FileInFolder(_Search):
     """The search in one file of a folder, where it is no error to have no agent.
 
-    What such a file has built is mostly of a class that another one defines, which is published by itself.
+    An agent that such a file builds is mostly of a class of another file, which is published by itself.
     """
 
     takes_instances = False
@@ -456,7 +456,7 @@ def _is_folder(reference: str) -> bool:
 
 
 def _files_beside(path: Path) -> list[str]:
-    """The Python files in the folder of a path, by their names."""
+    """Return the names of the Python files in the folder of a path."""
     return sorted(file.name for file in path.parent.glob("*.py"))
 
 
@@ -465,7 +465,7 @@ def _getter(owner: object, name: str) -> Callable[[], object]:
 
 
 def _abstract(cls: type) -> str:
-    """Says of a class what keeps it from being built."""
+    """Return why a class cannot be built."""
     methods = abstract_methods(cls)
     text = f"{cls.__qualname__} is abstract: it does not implement {', '.join(methods)}"
     inherits = {*methods} == {*AGENT_METHODS} and vars(cls).keys().isdisjoint(methods)

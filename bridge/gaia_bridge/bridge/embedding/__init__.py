@@ -1,1 +1,1 @@
-"""For programs that have the bridge inside of them: a client of any server."""
+"""Parts for programs that embed the bridge: a client of any server, and `serve`."""

@@ -5,7 +5,7 @@
             print(tool["name"])
         print((await client.call_tool("get_current_time", timezone="UTC")).text)
 
-What programs name when they mean a server: a URL, a command, an agent, an object of an MCP library, a bridge.
+A program may name a server by a URL, a command, an agent, an object of an MCP library, or a bridge.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ _SHOWN_LINES: Final = 5
 
 
 class Reached(Struct, frozen=True):
-    """A server, and how it is reached."""
+    """A server, and the way to reach it."""
 
     name: str
-    """What it is called in errors."""
+    """The server's name in errors."""
     transport: Transport
     limits: UpstreamLimits
-    """Deadlines and bounds, with what its entry says."""
+    """Deadlines and bounds, with those of its entry."""
     errors: ErrorLines | None = None
-    """What it writes to its error output, if it is a program."""
+    """The lines of its error output, if it is a program."""
     spec: ServerSpec | None = None
-    """Its entry, if it has one."""
+    """Its entry in the configuration, if it has one."""
 
     def described(self, error: UpstreamError) -> str:
-        """What failed, and what a program says of it itself."""
+        """Return a description of a failure, with the program's own error output."""
         words = f"it {error}"
         if self.errors is None or self.spec is None or not isinstance(error, (ConnectionLostError, StartTimeoutError)):
             return words
@@ -74,7 +74,7 @@ class Reached(Struct, frozen=True):
 
 
 def loaded_agent(path: Path) -> Any:
-    """The one agent of a file.
+    """Return the one agent of a file.
 
     Raises:
         AgentLoadError: It has none, or several.
@@ -87,7 +87,7 @@ def loaded_agent(path: Path) -> Any:
 
 
 def reached(target: Any, limits: UpstreamLimits, **reaching: Any) -> Reached:
-    """How to reach something.
+    """Return the way to reach a target.
 
     Args:
         target: See `Client`; a bridge is its transport already, and a path was loaded.
@@ -123,14 +123,14 @@ _FILE: Final = re.compile(r"[^\s:]+\.py")
 
 
 class ToolResult(Struct, frozen=True):
-    """What a tool answered."""
+    """The answer of a tool."""
 
     content: Sequence[JSON]
     """Content blocks, as on the wire."""
     structured_content: Any = None
     """Structured content; `None` where there is none."""
     is_error: bool = False
-    """Whether the tool says that it failed."""
+    """Whether the tool reports a failure."""
     meta: Mapping[str, Any] = {}
     """The result's `_meta`."""
 
@@ -141,7 +141,7 @@ class ToolResult(Struct, frozen=True):
 
 
 class Client:
-    """A connection to one server. An asynchronous context manager: it is open inside of it.
+    """A connection to one server: an asynchronous context manager, which is open inside of its block.
 
     Definitions, prompts and contents are plain JSON objects, as on the wire.
 
@@ -151,14 +151,14 @@ class Client:
             (`StdioServerSpec` ...); or a transport of your own.
         endpoint: Of a bridge, the agent or server whose own endpoint is meant; all that it publishes by default.
         era: The era to speak, `legacy` (up to 2025-11-25) or `modern`; by default the server's best.
-        on_elicitation: Answers forms. Without it, the server is told that nobody can be asked.
-        on_sampling: Answers for a model. Without it, the server is told that there is none.
+        on_elicitation: Answers forms. Without it, the client does not declare `elicitation`.
+        on_sampling: Answers for a model. Without it, the client does not declare `sampling`.
         roots: Folders, as URIs, that the server may look at.
-        on_log: Told log messages, once `set_log_level` said which.
-        on_change: Told changes of lists and updates of resources.
+        on_log: Called with log messages, once `set_log_level` has set a level.
+        on_change: Called with changes of lists and updates of resources.
         headers: Sent to a URL.
         env: For a command, beside the few variables that every server is given.
-        cwd: Where a command is run.
+        cwd: The folder of a command.
         name: How the client introduces itself.
         limits: Deadlines and bounds.
 
@@ -240,33 +240,33 @@ class Client:
 
     @property
     def server_info(self) -> JSON:
-        """How the server introduces itself: `name`, `version`, and more."""
+        """The server's introduction: `name`, `version`, and more."""
         return self.connection.handshake.info
 
     @property
     def capabilities(self) -> JSON:
-        """What the server declared."""
+        """The capabilities that the server declared."""
         return self.connection.handshake.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """What the server wants models to know."""
+        """The server's instructions for models."""
         return self.connection.handshake.instructions
 
     async def list_tools(self) -> list[JSON]:
-        """All tools, to the last page."""
+        """Return all tools, to the last page."""
         return await self._listed("tool", "tools")
 
     async def list_prompts(self) -> list[JSON]:
-        """All prompts, to the last page."""
+        """Return all prompts, to the last page."""
         return await self._listed("prompt", "prompts")
 
     async def list_resources(self) -> list[JSON]:
-        """All resources, to the last page."""
+        """Return all resources, to the last page."""
         return await self._listed("resource", "resources")
 
     async def list_resource_templates(self) -> list[JSON]:
-        """All templates of resources, to the last page."""
+        """Return all templates of resources, to the last page."""
         return await self._listed("resource template", "resources")
 
     async def call_tool(
@@ -276,7 +276,7 @@ class Client:
         /,
         *,
         on_progress: Callable[[Progress], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is told
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is notified
         raise_on_error: bool = True,
         **more: Any,
     ) -> ToolResult:
@@ -291,7 +291,7 @@ class Client:
             **more: Arguments, by name: those that are not called like the options above.
 
         Raises:
-            ToolError: The tool failed; its words.
+            ToolError: The tool failed; the message is the tool's own.
             ProtocolError: The server refused the call.
             ServerUnavailableError: There is no answer.
         """
@@ -308,7 +308,7 @@ class Client:
         return answer
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None, /, **more: str) -> JSON:
-        """Have a prompt filled in.
+        """Get a prompt, with its arguments filled in.
 
         Args:
             name: Its name.
@@ -337,14 +337,14 @@ class Client:
         return _objects((await self.request("resources/read", {"uri": uri})).get("contents"))
 
     async def list_skills(self) -> list[JSON]:
-        """All skills (SEP-2640), to the last page: what each is, and the digests of its files; none are fetched."""
+        """Return the entries of all skills (SEP-2640), to the last page, with digests of their files; fetch no file."""
         if not declares_skills(self.capabilities):
             return []
         with self._failures():
             return _objects(await self.connection.list_all("skill"))
 
     async def get_skill(self, uri: str) -> JSON:
-        """What one skill is now: its entry, with the digests of its files.
+        """Return the current entry of one skill, with the digests of its files.
 
         Args:
             uri: The URI of its `SKILL.md`.
@@ -357,16 +357,16 @@ class Client:
         return entry if is_object(entry) else {}
 
     async def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
-        """A file of a skill, once it turned out to be what the entry says.
+        """Return a file of a skill, after its digest was checked against the entry.
 
-        What it says comes from the server, as the entry does: not to be run, nor trusted more than its server.
+        Its contents come from the server, as the entry does: do not run them, nor trust them more than the server.
 
         Args:
             skill: The entry, as `list_skills` and `get_skill` return it.
             path: The path of the file in the skill.
 
         Raises:
-            SkillChangedError: It is another file now, or none that the entry lists. `get_skill` has the new entry.
+            SkillChangedError: The file differs from the entry, or is not in it. `get_skill` has the new entry.
             ProtocolError: The server refused.
             ServerUnavailableError: There is no answer.
         """
@@ -384,11 +384,11 @@ class Client:
         template: str | None = None,
         context: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Suggestions for an argument of a prompt, or for a variable of a template.
+        """Return suggestions for an argument of a prompt, or for a variable of a template.
 
         Args:
             argument: The argument.
-            value: What was typed so far.
+            value: The text typed so far.
             prompt: The name of the prompt; this or `template`.
             template: The URI template.
             context: Arguments that were filled in before.
@@ -409,17 +409,17 @@ class Client:
         return [str(item) for item in values] if is_array(values) else []
 
     async def ping(self) -> float:
-        """Ask whether the server is there; returns the seconds that it took."""
+        """Ask whether the server is there; return the seconds that the answer took."""
         with self._failures():
             return await self.connection.ping()
 
     async def subscribe(self, uri: str) -> None:
-        """Be told of updates of a resource, by `on_change`."""
+        """Subscribe to updates of a resource, which `on_change` receives."""
         with self._failures():
             await self.connection.subscribe(uri)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Be told no longer."""
+        """End the subscription to updates of a resource."""
         with self._failures():
             await self.connection.unsubscribe(uri)
 
@@ -434,7 +434,7 @@ class Client:
         params: Mapping[str, Any] | None = None,
         *,
         on_progress: Callable[[Progress], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is told
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is notified
     ) -> JSON:
         """Make any request.
 
@@ -458,7 +458,7 @@ class Client:
             return await self.connection.request(method, given, on_progress=told, deadline=deadline)
 
     async def _prepared(self) -> object:
-        """The target, once a file was loaded."""
+        """Return the target, with a file replaced by its agent."""
         target = self._target
         if isinstance(target, str) and _FILE.fullmatch(target.strip()):
             target = Path(target.strip())
@@ -497,7 +497,7 @@ def _awaiting(told: Callable[[Progress], object]) -> Callable[[Progress], Awaita
 
 
 def _named(arguments: Mapping[str, Any] | None, more: Mapping[str, Any]) -> JSON:
-    """The arguments of a call, together.
+    """Return the arguments of a call, together.
 
     Raises:
         TypeError: They are given without their names.

@@ -1,4 +1,4 @@
-"""Answers the questions of a server with the functions of whoever made the client."""
+"""Answers the questions of a server with the functions of the program that made the client."""
 
 from __future__ import annotations
 
@@ -14,34 +14,38 @@ from gaia_bridge.text.json_types import JSON
 _Elicitation = Elicited | Mapping[str, Any] | bool | None
 
 OnElicitation = Callable[[str, JSON], _Elicitation | Awaitable[_Elicitation]]
-"""Answers a form for the user, given its message and the schema of what is asked.
+"""A function that answers a form for the user, given its message and the schema of its fields.
 
-Returns what the user filled in, as a mapping; `True` to accept without, `None` or `False` to decline; or an `Elicited`.
+Returns the user's values, as a mapping; `True` to accept without, `None` or `False` to decline; or an `Elicited`.
 """
 
 OnSampling = Callable[[JSON], str | JSON | Awaitable[str | JSON]]
-"""Answers for the model, given the parameters of `sampling/createMessage`: text, or a wire `CreateMessageResult`."""
+"""A function that answers for the model, given the parameters of `sampling/createMessage`: text, or a wire
+`CreateMessageResult`.
+"""
 
 OnLog = Callable[[JSON], object]
-"""Told each log message: `level`, `data`, and `logger` where it has one. Must not block."""
+"""A function called with each log message: `level`, `data`, and `logger` where it has one. Must not block."""
 
 OnChange = Callable[[str, JSON], object]
-"""Told each other notification: its method, such as `notifications/tools/list_changed`, and its parameters."""
+"""A function called with each other notification: its method, such as `notifications/tools/list_changed`, and its
+parameters.
+"""
 
 _DECLARED: Final[Mapping[str, JSON]] = {"elicitation": {"form": {}}, "sampling": {}, "roots": {}}
 
 
 class Delegate(ClientDelegate):
-    """Who a `Client` is to its server.
+    """A `Client`'s part in the conversation with its server.
 
     Args:
         on_elicitation: Answers forms, if there is someone.
         on_sampling: Answers for a model, if there is one.
         roots: Folders, as URIs.
-        on_log: Told log messages.
-        on_change: Told other notifications.
-        name: How the client introduces itself, if not as the bridge.
-        server: What the server is called.
+        on_log: Called with log messages.
+        on_change: Called with other notifications.
+        name: The client's name for the server; the bridge's if `None`.
+        server: The server's name.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class Delegate(ClientDelegate):
         return await super().answer(method, params, during)
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """Pass a notification on."""
+        """Pass on a notification."""
         if method == LOG_MESSAGE:
             if self._on_log is not None:
                 self._on_log(params)

@@ -1,4 +1,4 @@
-"""What `gaia-bridge serve` does, in one line of a program: `serve(MyAgent())`."""
+"""`gaia-bridge serve` in one line of a program: `serve(MyAgent())`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LOOP_RUNS = (
 
 
 class Serving(TypedDict, total=False):
-    """What `serve` takes beside the agents."""
+    """The options of `serve` beside the agents."""
 
     servers: Servers
     """As `Bridge` takes them."""
     config: Path | str | None
     """As `Bridge` takes it."""
     stdio: bool | None
-    """Whether to serve stdio; by what the standard input is if `None`, and not if `port` is given."""
+    """Whether to serve stdio; if `None`, whether the standard input is a pipe or socket, and `port` is not given."""
     host: str
     """The address to listen on. One that other machines can reach needs `auth` and `hosts`."""
     port: int | None
@@ -56,10 +56,10 @@ def serve(*agents: Publishable, **options: Unpack[Serving]) -> None:
     """Publish until a signal comes, or until the client of a stdio server has gone. The last line of a program.
 
     Where the standard input is a pipe, as with an editor that starts the program, it is stdio that is served; in a
-    terminal, HTTP. What fails is told in one line, and ends the program with an exit code of `gaia-bridge`.
+    terminal, HTTP. An error is printed in one line, and ends the program with an exit code of `gaia-bridge`.
 
     Args:
-        *agents: As `Bridge` takes them; or one `Bridge`, which says itself what it publishes.
+        *agents: As `Bridge` takes them; or one `Bridge`, which decides itself what it publishes.
         **options: See `Serving`.
 
     Raises:
@@ -125,7 +125,7 @@ def _serve(
 
 
 def _bridge_of(agents: tuple[Publishable, ...], contents: Mapping[str, Any]) -> Bridge:
-    """The bridge that is given, or one that is made of agents and of what `Bridge` takes beside."""
+    """Return the bridge that is given, or one that is made of agents and the other arguments of `Bridge`."""
     if not any(isinstance(agent, Bridge) for agent in agents):
         return Bridge(*agents, **contents)
     [first, *others] = agents
@@ -146,7 +146,7 @@ def _is_started_by_a_client() -> bool:
 
 
 def _say_on_stderr_what_was_printed() -> None:
-    """What the program has printed is no message of ours, and is not written yet."""
+    """Write to standard error what the program has printed so far and not flushed: it is no message of ours."""
     if sys.stdout is None:
         return
     ours = os.dup(1)

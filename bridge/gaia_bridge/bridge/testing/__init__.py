@@ -1,1 +1,1 @@
-"""What `gaia_bridge.testing` offers, and the plugin of pytest, which is loaded by every run of it."""
+"""The implementation of `gaia_bridge.testing`, and the plugin of pytest, which every run of pytest loads."""

@@ -1,4 +1,4 @@
-"""A user and a model for tests: they give the answers that the test gave them, and remember what they were asked."""
+"""A user and a model for tests: they give the answers of the test, and record the questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 UserAnswer = Elicited | Mapping[str, Any] | bool | None
-"""What is filled in, as a mapping; `True` accepts without, `False` and `None` decline; or an `Elicited`."""
+"""A user's answer: the fields as a mapping; `True` accepts without any, `False` and `None` decline; or `Elicited`."""
 
 
 class FakeUser:
@@ -19,7 +19,7 @@ class FakeUser:
         FakeUser({"sure": True}, False)  # accepts the first form, and declines the second
 
     Args:
-        *answers: What it answers, in this order. A function is given the message and the schema of the form.
+        *answers: The answers, in this order. A function is given the message and the schema of the form.
 
     Attributes:
         asked: The message and the schema of each form so far.
@@ -43,7 +43,7 @@ class FakeModel:
         FakeModel("Paris")
 
     Args:
-        *answers: What it says, in this order: text, or a wire `CreateMessageResult`. A function is given the parameters
+        *answers: The answers, in this order: text, or a wire `CreateMessageResult`. A function is given the parameters
             of the request.
 
     Attributes:

@@ -4,7 +4,7 @@
         async with mcp_client(HelloAgent()) as client:
             assert (await client.call_tool("greet", name="Ada")).text == "Hello, Ada!"
 
-It is `gaia_bridge.testing.connected` without `era`. Tests that use it may be coroutines without any mark. What it needs
+It is `gaia_bridge.testing.connected` without `era`. Tests that use it may be coroutines without any mark. The client
 is imported when a test uses it: the plugin is loaded by every run of pytest where the bridge is installed.
 """
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from gaia_bridge.bridge.testing.recording_client import RecordingClient
 
 _OTHERS: Final = ("anyio", "asyncio", "trio")
-"""Marks that say who runs a coroutine."""
+"""Marks of other plugins that run a coroutine."""
 
 
 @pytest.fixture(params=["legacy", "modern"])
 def mcp_client(request: pytest.FixtureRequest) -> Callable[..., RecordingClient]:
-    """Makes clients of one era; see `gaia_bridge.testing.connected`."""
+    """Return a function that makes clients of one era; see `gaia_bridge.testing.connected`."""
     from gaia_bridge.bridge.testing.recording_client import connected
 
     return partial(connected, era=request.param)
@@ -34,7 +34,7 @@ def mcp_client(request: pytest.FixtureRequest) -> Callable[..., RecordingClient]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine that uses the fixture, where nobody else is told to."""
+    """Run a coroutine that uses the fixture, unless a mark leaves that to another plugin."""
     test: Any = pyfuncitem.obj
     if "mcp_client" not in pyfuncitem.fixturenames or not inspect.iscoroutinefunction(test):
         return None

@@ -1,4 +1,4 @@
-"""A client for tests: in memory, in one era, with a user and a model, and with a memory for all that it is told."""
+"""A client for tests: in memory, in one era, with a user and a model, and with a record of all messages to it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 
 _PATIENCE: Final = 5.0
-"""Seconds in which something that an agent announces has come: it is a matter of milliseconds."""
+"""Seconds in which an announcement of an agent has come: it is a matter of milliseconds."""
 
 
 class RecordingClient(Client):
-    """A `Client` that remembers what it hears. Made by `connected`.
+    """A `Client` that records messages to it. Made by `connected`.
 
     Args:
         target: As `Client` takes it.
@@ -27,8 +27,8 @@ class RecordingClient(Client):
         **options: As `Client` takes them.
 
     Attributes:
-        user: Who answers forms, with what was asked.
-        model: What answers for a model, with what was asked.
+        user: The user who answers forms, with the questions so far.
+        model: The model that answers, with the questions so far.
         changes: The notifications so far: method and parameters.
         log: The log messages so far, all levels: `level`, `data` and perhaps `logger`.
         progress: The progress reports of all calls so far.
@@ -59,7 +59,7 @@ class RecordingClient(Client):
         /,
         *,
         on_progress: Callable[[Progress], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is told
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is notified
         raise_on_error: bool = True,
         **more: Any,
     ) -> ToolResult:
@@ -83,7 +83,7 @@ class RecordingClient(Client):
             The parameters of the first one, which is forgotten: the next call waits for the next.
 
         Raises:
-            TimeoutError: None came; says what came instead.
+            TimeoutError: None came; the message lists those that came instead.
         """
         with anyio.move_on_after(_PATIENCE):
             while True:
@@ -114,7 +114,7 @@ def connected(
     endpoint: str | None = None,
     limits: UpstreamLimits | None = None,
 ) -> RecordingClient:
-    """A client for a test: `async with connected(MyAgent(), user=FakeUser(True)) as client`.
+    """Return a client for a test: `async with connected(MyAgent(), user=FakeUser(True)) as client`.
 
     Args:
         target: As `Client` takes it: an agent, a `Bridge`, a file, a command, a URL.

@@ -1,1 +1,1 @@
-"""What agents return and raise, as results of MCP."""
+"""The conversion of return values and exceptions of agents to results of MCP, and their rendering."""

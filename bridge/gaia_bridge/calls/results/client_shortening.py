@@ -1,6 +1,6 @@
-"""Results of which a client passes on only so much to its model: what is too large becomes both its ends and a link.
+"""Shortens results for clients that pass on only a part: a large text becomes both its ends and a link.
 
-What it takes is in proportion to what is kept; it changes nothing but what it returns, so that a thread can do it.
+The time is in proportion to the kept part. The functions change nothing but their results, so threads can call them.
 """
 
 from __future__ import annotations
@@ -20,52 +20,53 @@ from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_array, is_larger, is_object
 
 _LINK: Final = 700
-"""Bytes of a link and of what is said of it to a model, at most."""
+"""Bytes of a link and of the text about it for a model, at most."""
 
 _TYPE: Final = 100
-"""Characters of a media type; a longer one is none."""
+"""Characters of a media type; a longer text is none."""
 
 _READ_WHOLE: Final = 256 * KIB
-"""Characters of a text that is parsed to see whether it says what structured content does; a longer one is compared
-as it is written."""
+"""Characters of a text that is parsed to compare it with structured content; a longer one is compared as it is
+written.
+"""
 
 _CHUNK: Final = 65_536
 """Characters of one step, or some more."""
 
 _MEMBERS: Final = 256
-"""Members of an object, or items of an array, that are looked at in one step."""
+"""Members of an object, or items of an array, that are handled in one step."""
 
 _T = TypeVar("_T")
 
 
 class ClientCut(Struct, frozen=True):
-    """How the result of a call is made smaller for the model of a client that shows it no more."""
+    """The limits to which the result of a call is shortened for a client's model."""
 
     size: int
     """Bytes of text that it may have, in JSON."""
     owner: Hashable
-    """Who may read what is kept."""
+    """The owner of the kept texts, who alone may read them."""
     most: int
-    """Bytes that can be kept. What is larger stays in its result."""
+    """Bytes that can be kept. Texts that have more stay in their result."""
     reader: str = ""
-    """The tool that reads it; empty where the model can read resources."""
+    """The tool that reads kept texts; empty where the model can read resources."""
     drops_structured: bool = False
     """Whether structured content may go even if a schema promises it, because it would take the place of the rest."""
 
 
 class Shortened(Struct, frozen=True):
-    """A result that was made smaller."""
+    """A result that was shortened."""
 
     result: JSON
     kept: Kept | None = None
-    """What is to be kept for it, so that its link leads somewhere."""
+    """The text to keep for the result, so that its link leads somewhere."""
 
 
 def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: ClientCut) -> Shortened | None:
-    """A result of whose text a client passes on all; `None` if it passes on all of it, or it cannot be kept.
+    """Return a result whose text a client passes on whole; `None` if it does so already, or it cannot be kept.
 
-    What is no text is left alone. All large texts become one, of which both ends stay: the parts in between can be
-    read in pieces that the client passes on as well.
+    Blocks that are no text stay as they are. All large texts become one, of which both ends stay: the parts in between
+    can be read in pieces that the client passes on as well.
     """
     content = result.get("content")
     if not isinstance(content, list):
@@ -98,7 +99,7 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
 
 
 def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tuple[list[JSON], Kept]:
-    """Both ends of a text that have so many bytes, and a link to all of it.
+    """Return both ends of a text, within a number of bytes, and a link to all of it.
 
     Args:
         alone: The block whose text it is, if it is of only one.
@@ -127,8 +128,8 @@ def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tup
 
 
 def _largest(texts: Mapping[int, str], stays: int) -> tuple[list[int], int]:
-    """The places of the largest texts, in order, as few as leave no more than so many bytes in the others; and how many
-    bytes those have.
+    """Return the places of the largest texts, in order, as few as leave at most `stays` bytes in the others; and the
+    bytes of the others.
     """
     left, small = stays, set[int]()
     for place in sorted(texts, key=lambda place: (len(texts[place]), -place)):
@@ -141,12 +142,12 @@ def _largest(texts: Mapping[int, str], stays: int) -> tuple[list[int], int]:
 
 
 def _is_over(value: Any, size: int) -> bool:
-    """Whether a value has more than so many bytes in JSON."""
+    """Return whether a value has more than so many bytes in JSON."""
     return is_larger(value, size) or len(encoded(value)) > size
 
 
 def _are_over(texts: Collection[str], size: int) -> bool:
-    """Whether texts have more than so many bytes in JSON, together."""
+    """Return whether texts have more than so many bytes in JSON, together."""
     for text in texts:
         size -= json_bytes(text, size)
         if size < 0:
@@ -155,7 +156,7 @@ def _are_over(texts: Collection[str], size: int) -> bool:
 
 
 def _text_of(block: Any) -> str | None:
-    """The text of a block of content, if it is one."""
+    """Return the text of a block of content, if it is one."""
     match block:
         case {"type": "text", "text": str(text)} | {"type": "resource", "resource": {"text": str(text)}}:
             return text
@@ -168,7 +169,7 @@ def _is_more_than_text(block: Any) -> bool:
 
 
 def _tells(blocks: Sequence[JSON], structured: Any, size: int) -> bool:
-    """Whether a text of the content says all that the structured content does, which has more than so many bytes."""
+    """Return whether a text of the content repeats all of the structured content, which has more than so many bytes."""
     said = [structured]
     if is_object(structured) and len(structured) == 1:
         said += structured.values()
@@ -178,7 +179,7 @@ def _tells(blocks: Sequence[JSON], structured: Any, size: int) -> bool:
 
 
 def _says(text: str, value: Any) -> bool:
-    """Whether a text is the JSON of a value."""
+    """Return whether a text is the JSON of a value."""
     if len(text) > _READ_WHOLE:
         return is_json_of(text, value)
     try:
@@ -193,7 +194,7 @@ def _without_structured(result: JSON, content: Sequence[JSON]) -> JSON:
 
 
 def json_chunks(value: Any, *, in_ascii: bool = False) -> Iterator[str]:
-    """The JSON text of a value, in parts.
+    """Yield the JSON text of a value, in parts.
 
     Args:
         in_ascii: Whether other characters are escaped.
@@ -248,7 +249,7 @@ def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
 
 
 def is_json_of(text: str, value: Any) -> bool:
-    """Whether a text is the JSON of a value, in the order of its members, with any white space."""
+    """Return whether a text is the JSON of a value, in the order of its members, with any white space."""
     place, read = 0, ""
     for chunk in json_chunks(value, in_ascii=text.isascii()):
         wanted = _without_space(chunk)
@@ -268,7 +269,7 @@ def _without_space(text: str) -> str:
 
 
 def json_bytes(text: str, limit: int) -> int:
-    """Bytes of a text in JSON; some number beyond the limit if it certainly has more.
+    """Return the bytes of a text in JSON; some number beyond the limit if the text certainly has more.
 
     Args:
         limit: Bytes.
@@ -277,7 +278,7 @@ def json_bytes(text: str, limit: int) -> int:
 
 
 def both_ends(text: str, room: int) -> tuple[str, str]:
-    """Both ends of a text, together of at most so many bytes in JSON; of lines, whole ones.
+    """Return both ends of a text, together of at most so many bytes in JSON; of lines, whole ones.
 
     Args:
         room: Bytes, without quotation marks.
@@ -286,7 +287,7 @@ def both_ends(text: str, room: int) -> tuple[str, str]:
     head = text[: _fitting(text[: room * 2 // 3], room * 2 // 3)]
     end = head.rfind("\n", len(head) // 2)
     head = head[:end] if end > 0 else text[: border_before(text, len(head))]
-    tail = text[max(len(head), len(text) - room // 3) :][::-1]
+    tail = text[max(len(head), len(text) - room // 3) :][::-1]  # `_fitting` measures from the beginning
     tail = tail[: _fitting(tail, room // 3)][::-1]
     start = tail.find("\n", 0, len(tail) // 2 + 1)
     tail = tail[start + 1 :] if start >= 0 else text[border_after(text, len(text) - len(tail)) :]
@@ -294,7 +295,7 @@ def both_ends(text: str, room: int) -> tuple[str, str]:
 
 
 def pieces(text: str, size: int) -> Iterator[str]:
-    """A text in pieces, of which each has at most so many bytes in JSON, up to the end of a line where there is one.
+    """Yield pieces of a text, each of at most so many bytes in JSON, up to the end of a line where there is one.
 
     Args:
         size: Bytes, without quotation marks.
@@ -313,7 +314,7 @@ def pieces(text: str, size: int) -> Iterator[str]:
 
 
 def _fitting(text: str, size: int) -> int:
-    """How many characters of the beginning of a text have so many bytes in JSON, at most."""
+    """Return how many characters of the beginning of a text have so many bytes in JSON, at most."""
     if len(encoded(text)) - 2 <= size:
         return len(text)
     low, high = 0, len(text)

@@ -1,4 +1,4 @@
-"""What agents return and raise, as MCP results. Pure.
+"""The conversion of return values and exceptions of agents to MCP results. Pure.
 
 A plain dictionary becomes `structuredContent` and its JSON text; MCP content passes as it is; everything else has a
 defined conversion or a defined failure. The results are complete on the wire: they carry
@@ -26,19 +26,19 @@ _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "struct
 _COMPLETE: JSON = {"resultType": "complete"}
 _PLAIN: Final = frozenset({bool, int, str, type(None)})
 _LEVELS: Final = 32
-"""Of plain JSON that is copied by a function that calls itself; few results have ten."""
+"""Levels of plain JSON that a recursive function copies; few results have ten."""
 _MAX_FAILURE = 65_536
 """Characters of an error text: a model that reads more than that learns nothing from it."""
 _MAX_DIGITS = 4_300
 """Digits of a number: Python's own JSON reads and writes no more."""
 _MAX_BITS = 14_280
-"""Bits of a number that has so many."""
+"""Bits of a number that has so many digits."""
 _MAX_COMPLETIONS = 100
 """MCP server/utilities/completion: at most 100 values in one answer."""
 
 
 def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
-    """Turn what `execute_mcp_tool` returned into a wire `CallToolResult` or `InputRequiredResult`.
+    """Turn the return value of `execute_mcp_tool` into a wire `CallToolResult` or `InputRequiredResult`.
 
     Args:
         limit: Bytes that the result may have.
@@ -61,12 +61,12 @@ def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
 
 
 def error_result(text: str) -> JSON:
-    """A failed tool call, for the model to read."""
+    """Return the result of a failed tool call, for the model to read."""
     return _COMPLETE | {"content": [_text(valid_text(text)[:_MAX_FAILURE])], "isError": True}
 
 
 def prompt_result(value: Any, description: str | None, limit: int) -> JSON:
-    """Turn what `get_mcp_prompt` returned into a wire `GetPromptResult` or `InputRequiredResult`.
+    """Turn the return value of `get_mcp_prompt` into a wire `GetPromptResult` or `InputRequiredResult`.
 
     Args:
         value: Text, a content block, a list of messages or content blocks, or a complete result.
@@ -90,7 +90,7 @@ def prompt_result(value: Any, description: str | None, limit: int) -> JSON:
 
 
 def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> JSON:
-    """Turn what `read_mcp_resource` returned into a wire `ReadResourceResult` or `InputRequiredResult`.
+    """Turn the return value of `read_mcp_resource` into a wire `ReadResourceResult` or `InputRequiredResult`.
 
     Args:
         value: Text, bytes, a JSON-serialisable value, or a complete result `{"contents": [...]}`.
@@ -121,7 +121,7 @@ def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> 
 
 
 def completion_result(value: Any, limit: int) -> JSON:
-    """Turn what `complete_mcp_argument` returned into a wire `CompleteResult`.
+    """Turn the return value of `complete_mcp_argument` into a wire `CompleteResult`.
 
     Raises:
         ToolError: It is neither a list of strings nor a completion.
@@ -138,19 +138,19 @@ def completion_result(value: Any, limit: int) -> JSON:
 
 
 def is_input_required(result: object) -> TypeGuard[JSON]:
-    """Whether a wire result asks for input instead of answering (MCP 2026-07-28, SEP-2322)."""
+    """Return whether a wire result asks for input instead of answering (MCP 2026-07-28, SEP-2322)."""
     return is_object(result) and result.get("resultType") == "input_required"
 
 
 def failure_text(error: BaseException, what: str, reference: str) -> str:
-    """What a peer may know about a failure of agent code.
+    """Return the text that a peer may read about a failure of agent code.
 
     Anticipated failures (`ToolError`, `ValueError`, the specification's own choice, and operating system errors
-    without the path they name) tell what happened. Everything else only tells that it did: the details are in the
+    without the path they name) are described. Of all others, only the type is named: the details are in the
     log, under the reference.
 
     Args:
-        what: What failed, as the peer knows it: `tool 'x'`.
+        what: The name of the failed part for the peer: `tool 'x'`.
     """
     match error:
         case RequestError() | ValueError() if text := words(error):
@@ -165,7 +165,7 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
 
 
 def as_protocol_error(error: BaseException) -> ProtocolError | None:
-    """The JSON-RPC error that a failure stands for, if it is one."""
+    """Return the JSON-RPC error that a failure stands for, if it stands for one."""
     if isinstance(error, ProtocolError):
         return error
     if isinstance(error, ValueError) and (text := words(error)).startswith("Unknown tool"):
@@ -174,7 +174,7 @@ def as_protocol_error(error: BaseException) -> ProtocolError | None:
 
 
 def words(error: BaseException) -> str:
-    """What an exception says of itself, whatever its `__str__` does."""
+    """Return the text of an exception, whatever its `__str__` does."""
     try:
         return valid_text(str(error))[:_MAX_FAILURE]
     except BaseException:  # noqa: B036 - it is the agent's code
@@ -195,7 +195,7 @@ def _from_mapping(value: JSON, text: str) -> JSON:
 
 
 def with_told_content(result: JSON) -> JSON:
-    """The result of a tool with its structured content as text, if it has no other content.
+    """Return the result of a tool with its structured content as text, if it has no other content.
 
     Many clients show their model nothing else (MCP, server/tools, "Structured Content").
 
@@ -208,14 +208,14 @@ def with_told_content(result: JSON) -> JSON:
 
 
 def _says_it_failed(value: JSON) -> bool:
-    """In one of the ways of GAIA's agents; an `error` beside other fields may as well be one of several findings."""
+    """Return whether a value reports a failure as GAIA's agents do; `error` beside other fields may be one finding."""
     if value.get("error") is None:
         return False
     return len(value) == 1 or value.get("status") == "error" or value.get("success") is False
 
 
 def _blocks(items: list[Any]) -> list[JSON] | None:
-    """Return the content blocks that a list has, of which some may be text; `None` if it is another list."""
+    """Return the content blocks of a list, which may contain texts; `None` if it is another list."""
     if not any(map(is_object, items)):
         return None
     blocks = [_text(item) if isinstance(item, str) else _as_content(item) for item in items]
@@ -263,7 +263,7 @@ def _text(value: str) -> JSON:
 
 
 def jsonable(value: Any, limit: int) -> tuple[Any, str]:
-    """`value` as plain JSON data and as JSON text, with NaN as null and lone surrogates replaced.
+    """Return `value` as plain JSON data and as JSON text, with NaN as null and lone surrogates replaced.
 
     Raises:
         ToolError: It has no JSON form, or more than `limit` bytes.
@@ -315,7 +315,7 @@ def _has_long_number(plain: Any) -> bool:
 
 
 def _surveyed(value: Any, limit: int) -> tuple[bool, bool]:
-    """Whether a value has more than `limit` bytes as JSON, and whether something in it may go on for ever; one look.
+    """Return whether a value has more than `limit` bytes as JSON, and whether it holds a generator, after one look.
 
     As `is_larger` finds it out: nothing is looked at beyond its first `limit` bytes.
     """
@@ -346,7 +346,7 @@ _END = object()
 
 
 def _has_generator(value: Any) -> bool:
-    """Whether a value is, or holds in lists and objects, something that may go on for ever."""
+    """Return whether a value is, or holds in lists and objects, a generator, which may never end."""
     todo: list[Any] = [value]
     seen: set[int] = set()
     while todo:
@@ -364,7 +364,7 @@ def _may_hold(value: Any) -> bool:
 
 
 class _Drawing:
-    """Takes out of generators what they yield, until that is more than may be.
+    """Replaces generators by lists of their items, until these are too large.
 
     Args:
         limit: Bytes of JSON, of all of them together.
@@ -375,7 +375,7 @@ class _Drawing:
         self._bytes = 0
 
     def drawn(self, value: Any) -> Any:
-        """The value with lists instead of generators.
+        """Return the value with lists instead of generators.
 
         Raises:
             ToolError: They yield too much, and may never end.
@@ -419,7 +419,7 @@ def _plain(value: Any) -> Any:
 
 
 class _NotPlainError(Exception):
-    """Something is not plain JSON, or nested deep."""
+    """A value that is not plain JSON, or nested too deep."""
 
 
 def _copy(value: Any, levels: int) -> Any:
@@ -439,7 +439,7 @@ def _copy(value: Any, levels: int) -> Any:
 
 
 def _is_protocol_model(value: Any) -> bool:
-    """Whether `value` is, or holds, a model of the SDK's own types, whose unset fields must not appear as null."""
+    """Return whether `value` is, or holds, a model of the SDK, whose unset fields must not appear as null."""
     first: object = value[0] if is_array(value) and value else value
     return hasattr(type(first), "model_dump") and type(first).__module__.partition(".")[0] in ("mcp", "mcp_types")
 

@@ -1,4 +1,4 @@
-"""What was taken out of results, for as long as it can be read: bounded, and shared fairly among those who read it."""
+"""The parts taken out of results, for as long as they can be read: bounded, and shared fairly among their owners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESULT_SCHEME: Final = "gaia-result://"
 
 
 class Kept(Struct):
-    """What one link leads to."""
+    """The contents behind one link."""
 
     uri: str
     contents: Sequence[JSON]
@@ -24,29 +24,29 @@ class Kept(Struct):
     size: int
     """Bytes."""
     owner: Hashable = None
-    """Who may read it."""
+    """The owner, who alone may read the contents."""
     pieces: tuple[bytes, ...] = ()
     """The text in UTF-8, in pieces."""
     until: float = 0.0
 
 
 class _Use(Struct):
-    """What is kept for one owner."""
+    """The use of space by one owner."""
 
     size: int = 0
     entries: int = 0
 
 
 def new_uri() -> str:
-    """An address that nobody can guess; in lower case, as some editors write the beginning of every URI so."""
+    """Return an address that nobody can guess; in lower case, as some editors write the beginning of every URI so."""
     return f"{RESULT_SCHEME}{secrets.token_hex(16)}"
 
 
 class KeptResults:
-    """What links lead to.
+    """The contents behind all links.
 
-    Of what there is, each owner has an equal share for certain, and what the others leave of theirs. Of who has more
-    than its share, the oldest goes when somebody else needs room.
+    Each owner has an equal share of the space for certain, and the rest that the others leave of theirs. Of an owner
+    with more than its share, the oldest contents go when somebody else needs room.
 
     Args:
         seconds: How long each is kept.
@@ -62,7 +62,7 @@ class KeptResults:
         self._uses: dict[Hashable, _Use] = {}
 
     def keep(self, kept: Kept) -> bool:
-        """Keep something, in place of what has been kept for long enough; `False` if there is no room for it.
+        """Keep contents, in place of those that have been kept for long enough; return `False` if there is no room.
 
         Args:
             kept: Under a new address.
@@ -80,7 +80,7 @@ class KeptResults:
         return True
 
     def contents(self, uri: str, owner: Hashable = None) -> list[JSON] | None:
-        """What a link leads to, whole or a piece of it; `None` if it is not there, or is another owner's.
+        """Return the contents of a link, whole or a piece of it; `None` if they are missing, or another owner's.
 
         Args:
             uri: The link; with `/2` at its end, the second piece.
@@ -104,17 +104,17 @@ class KeptResults:
         return [{**contents, "text": text, "uri": uri} for contents in kept.contents]
 
     def pieces(self, uri: str) -> int:
-        """In how many pieces what a link leads to can be read; 0 if it has none."""
+        """Return the number of pieces in which the contents of a link can be read; 0 if they have none."""
         kept = self._kept.get(uri)
         return 0 if kept is None else len(kept.pieces)
 
     def forget(self, owner: Hashable) -> None:
-        """Forget what was kept for an owner, who is gone."""
+        """Forget everything that was kept for an owner, who is gone."""
         for uri in [*self._of(owner)]:
             self._drop(uri)
 
     def _made_room(self, owner: Hashable, size: int) -> bool:
-        """Drop what has to go for one more of an owner; `False` if that would take of the share of others."""
+        """Drop contents to make room for one more of an owner; return `False` if others would lose their share."""
         own = self._uses.get(owner, _Use())
         others = [use for other, use in self._uses.items() if other != owner]
         sizes = _allowance(self.size, [use.size for use in others])
@@ -132,7 +132,7 @@ class KeptResults:
         return True
 
     def _drop_of_largest(self, spared: Hashable, measure: str) -> None:
-        """Drop the oldest of those who have the most, but for one owner."""
+        """Drop the oldest contents of the owners that have the most, but for one owner."""
         others = {owner: getattr(use, measure) for owner, use in self._uses.items() if owner != spared}
         most = max(others.values())
         self._drop(next(uri for uri, kept in self._kept.items() if others.get(kept.owner) == most))
@@ -150,7 +150,7 @@ class KeptResults:
 
 
 def _allowance(whole: int, others: Sequence[int]) -> int:
-    """How much of the whole one may have beside others, who have that much: each has its share for certain."""
+    """Return how much of the whole one owner may have beside others of that use: each has its share for certain."""
     share = whole // (len(others) + 1)
     return whole - sum(min(used, share) for used in others)
 

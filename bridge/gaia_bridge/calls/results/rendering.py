@@ -11,17 +11,17 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 FAILED_SILENTLY: Final = "The tool failed without saying why"
-"""What stands for the text of a failure that has none."""
+"""The text for a failure that has none."""
 
 _UNKNOWN: Final = "of unknown kind"
 _TAB: Final = " " * 4
-"""A tab on a terminal, where it may not be written as it is: with it, a line could be made to look like another."""
+"""A tab on a terminal, which may not be written as it is: with a tab, a line could be made to look like another."""
 
 _DATA_URL: Final = re.compile(r"data:[^,\s]{0,200};base64,")
 
 
 class ContentStyle(NamedTuple):
-    """How content looks to one kind of reader. Text is shown as it is; all else is named in a note.
+    """The way in which content is shown to one kind of reader. Text is shown as it is; all else is named in a note.
 
     A note has facts, which are fields of the block or of the resource in it: `uri`, `mimeType`, `description`, `title`
     (else its `name`), and `size`, the bytes that its base64 stands for.
@@ -38,30 +38,30 @@ class ContentStyle(NamedTuple):
     embedded_text: bool = True
     """Whether an embedded resource that is text is shown, instead of a note."""
     texts_only: bool = False
-    """Whether what is no text is left out."""
+    """Whether blocks that are no text are left out."""
     indent: int | None = None
-    """Spaces of each level of JSON; `None` writes it in one line."""
+    """Spaces of each level of JSON; `None` writes JSON in one line."""
     fact_limit: int = 4096
     """Characters of one fact. A model needs the whole URI to read a resource, and signed ones are long."""
     terminal: bool = False
-    """Whether control characters are escaped: a terminal would do what they say."""
+    """Whether control characters are escaped: a terminal would obey them."""
 
 
 def render_result(result: JSON, style: ContentStyle) -> str:
-    """The content of a tool's result, or its structured content where the content has no text; may be empty."""
+    """Return the content of a tool's result, or its structured content if the content has no text; may be empty."""
     content, structured = result.get("content"), result.get("structuredContent")
     text = render_content(content if is_array(content) else [], style)
     return text if text or structured is None else _escaped(render_json(structured, style.indent), style)
 
 
 def render_content(blocks: Iterable[Any], style: ContentStyle) -> str:
-    """Blocks of content, one below the other."""
+    """Return blocks of content as text, one below the other."""
     texts = [render_block(block, style) for block in blocks]
     return "\n".join(text for text in texts if text or not style.texts_only)
 
 
 def render_block(block: Any, style: ContentStyle) -> str:
-    """One block of content.
+    """Return one block of content as text.
 
     Args:
         block: It, as it came. One of an unknown type is its text, if it has one, and else JSON without base64.
@@ -82,7 +82,7 @@ def render_block(block: Any, style: ContentStyle) -> str:
 
 
 def render_json(value: Any, indent: int | None) -> str:
-    """A value as JSON, without base64; what is no JSON is told with `str`.
+    """Return a value as JSON, without base64; a part that has no JSON is written with `str`.
 
     Args:
         indent: Spaces of each level; `None` writes one line.
@@ -93,7 +93,7 @@ def render_json(value: Any, indent: int | None) -> str:
 
 
 def without_base64(value: Any) -> Any:
-    """A JSON value in which notes stand for the base64 of images, audio and files, which nobody can read.
+    """Return a JSON value in which notes stand for the base64 of images, audio and files, which nobody can read.
 
     Args:
         value: Any JSON value; not changed.
@@ -111,7 +111,7 @@ def without_base64(value: Any) -> Any:
 
 
 def _text_of(block: Any, style: ContentStyle) -> str | None:
-    """The text of a block that is text."""
+    """Return the text of a block that is text."""
     match block:
         case {"type": "resource", "resource": {"text": str(text)}}:
             return text if style.embedded_text else None
@@ -126,7 +126,7 @@ def _text_of(block: Any, style: ContentStyle) -> str | None:
 
 
 def _facts_of(block: Any, style: ContentStyle) -> tuple[str | None, JSON, tuple[str, ...]]:
-    """What kind of thing a block is, if that is known; where its facts are, and which of them are told."""
+    """Return the kind of a block, if it is known; the object with its facts; and the names of those to show."""
     match block:
         case {"type": "image" | "audio" as kind}:
             return kind, block, style.media
@@ -149,7 +149,7 @@ def _fact(facts: JSON, name: str) -> str:
 
 
 def _is_base64(value: JSON, key: str) -> bool:
-    """Whether MCP says that a field is base64, or its neighbour says of what type the bytes are."""
+    """Return whether MCP defines a field as base64, or a MIME type beside it shows that it is."""
     mime_type = value.get("mimeType")
     if key == "blob":
         return isinstance(mime_type, str) or "uri" in value
@@ -165,7 +165,7 @@ def _left_out(data: str) -> str:
 
 
 def _size(data: str) -> int:
-    """How many bytes base64 text stands for."""
+    """Return how many bytes base64 text stands for."""
     return len(data) * 3 // 4 - data[-2:].count("=")
 
 

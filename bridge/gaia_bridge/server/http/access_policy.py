@@ -1,4 +1,4 @@
-"""Who may call: the host names, page origins and credential that the guard compares requests with."""
+"""The conditions of access: the host names, page origins and credential that the guard compares requests with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HERE: Final = "the address of this machine and port with /mcp"
 
 
 class LiveToken:
-    """The token that clients have to bring, which can be exchanged while they come.
+    """The token that clients must send, which can be exchanged while the server runs.
 
     Args:
         text: The token; `None` if they need none.
@@ -50,7 +50,7 @@ class LiveToken:
             self.exchange(text)
 
     def exchange(self, text: str) -> None:
-        """Have them bring another one from now on."""
+        """Replace the token."""
         if not _CREDENTIAL.fullmatch(text):
             raise ConfigError(
                 "the bearer token",
@@ -64,18 +64,18 @@ class LiveToken:
 
 
 class AccessPolicy(Struct, frozen=True):
-    """Who may call. Build it with `for_address`, or with `for_hosts` where somebody else listens.
+    """The conditions of access. Made by `for_address`, or by `for_hosts` where another program listens.
 
     Args:
         hosts: The accepted `Host` values, lower case, as `host` or `host:port`.
         origins: The accepted `Origin` values in the one form in which browsers serialise them.
         cross_origins: Those of them that are pages of another server and need CORS headers to read an answer.
         token: The bearer token that every request but the health check must carry, if any.
-        limits: How much and how long.
+        limits: Sizes and deadlines.
         any_port: Hosts that are accepted with every port, lower case.
         served_elsewhere: Whether we do not listen ourselves: then a page from the very host that it calls may call.
         public: The address that clients use, where a proxy stands before us.
-        only_direct: Whether a request that was passed on is refused while none is: it would make a local program of
+        only_direct: Whether requests that a proxy passed on are refused: they would make a local program of
             everybody. Not so where other machines reach us by themselves, some of them through a proxy of theirs.
     """
 
@@ -162,12 +162,12 @@ class AccessPolicy(Struct, frozen=True):
         public_url: str | None = None,
         proxies: Iterable[str] = (),
     ) -> AccessPolicy:
-        """The policy of an application that somebody else serves, at an address that we do not know.
+        """Return the policy of an application that another program serves, at an address that we do not know.
 
         A page that comes from the very host that it calls may call it.
 
         Args:
-            hosts: What clients call us: `host:port`, `host` for a standard port, or `host:*` for every port.
+            hosts: Our names for clients: `host:port`, `host` for a standard port, or `host:*` for every port.
             origins: Pages of other servers that may call us, in full: `https://tool.example`.
             token: The bearer token, or `None`.
             limits: How much and how long; the defaults, if not given.
@@ -199,7 +199,7 @@ class AccessPolicy(Struct, frozen=True):
         )
 
     def accepts_host(self, host: bytes) -> bool:
-        """Whether a `Host` that is none of `hosts` is one with any port."""
+        """Return whether a `Host` that is none of `hosts` is one with any port."""
         if not self.any_port:
             return False
         try:
@@ -216,11 +216,11 @@ def _live(token: str | LiveToken | None) -> LiveToken:
 def _proxied(
     public_url: str | None, proxies: Iterable[str], token: LiveToken, names: tuple[str, str, str]
 ) -> tuple[PublicUrl | None, Proxies]:
-    """The public address, and the proxies before us.
+    """Return the public address, and the proxies before us.
 
     Args:
-        token: What clients have to bring.
-        names: What the three are called.
+        token: The token that clients have to send.
+        names: The names of the three options, for errors.
 
     Raises:
         ConfigError: They do not go together.
@@ -238,7 +238,7 @@ def _proxied(
 
 
 def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> None:
-    """Refuse an address that other machines can reach, unless it was thought about.
+    """Refuse an address that other machines can reach, unless it is protected by a token and host names.
 
     Args:
         host: The address or name to listen on. A name other than `localhost` counts as reachable.
@@ -259,7 +259,7 @@ def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> 
 
 
 def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
-    """Whether other machines can reach a bridge: by its address, or by a name of it that a proxy passes on.
+    """Return whether other machines can reach a bridge: by its address, or by a name of it that a proxy passes on.
 
     Args:
         host: The address or name that is listened on.
@@ -269,7 +269,7 @@ def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
 
 
 def quoted(value: bytes | str) -> str:
-    """Return what a peer sent, harmless in a message and in a log: ASCII, escaped, quoted, cut."""
+    """Return a peer's value, harmless in a message and in a log: ASCII, escaped, quoted, cut."""
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     return ascii(text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "...")
 
@@ -287,12 +287,12 @@ def _is_everywhere(host: str) -> bool:
 
 
 def _bracketed(host: str) -> str:
-    """Return an IPv6 address as it is written in a URL, and anything else as it is."""
+    """Return an IPv6 address as it is written in a URL, and any other text as it is."""
     return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
 
 
 def split_authority(text: str) -> tuple[str, int | None]:
-    """Split `host` or `host:port`. No user, no path, no empty port: nothing that two parsers could read differently.
+    """Split `host` or `host:port`. A user, a path or an empty port is refused: two parsers could read them differently.
 
     Raises:
         ValueError: It is not of that form.
@@ -310,12 +310,12 @@ def split_authority(text: str) -> tuple[str, int | None]:
 
 
 def _spellings(host: str, port: int) -> set[str]:
-    """Return how clients write that host and port in `Host`."""
+    """Return the forms of that host and port in `Host`."""
     return {f"{host}:{port}", host} if port in DEFAULT_PORTS.values() else {f"{host}:{port}"}
 
 
 def _host(text: str, place: str, example: str) -> str:
-    """A host as clients write it, in lower case.
+    """Return a host as clients write it, in lower case.
 
     Raises:
         ConfigError: It is none.
@@ -357,10 +357,10 @@ def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
 
 
 def words_for_people(policy: AccessPolicy) -> str:
-    """What they are told."""
+    """Return the text for people who open the address."""
     return _WORDS.format(address=f"the address {policy.public} with /mcp" if policy.public else _HERE)
 
 
 def is_person(scope: Scope) -> bool:
-    """Whether somebody has opened the address in a browser: no MCP client takes HTML."""
+    """Return whether a person has opened the address in a browser: no MCP client takes HTML."""
     return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])

@@ -68,14 +68,14 @@ class HttpBinding:
         self._sse.close()
 
     async def streamable(self, exchange: HttpExchange) -> None:
-        """Streamable HTTP: POST, GET and DELETE of both eras."""
+        """Serve Streamable HTTP: POST, GET and DELETE of both eras."""
         if exchange.revision in (None, *HANDSHAKE_REVISIONS):
             await self._handshake(exchange)
         else:
             await self._modern(exchange)
 
     async def single_call(self, exchange: HttpExchange) -> None:
-        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
+        """Serve one JSON-RPC request with one JSON answer and no session, as simple HTTP clients expect it."""
         if is_array(exchange.content):
             await exchange.refuse(unexpected_batch())
         elif not exchange.accepts[0]:
@@ -86,15 +86,15 @@ class HttpBinding:
             await self._modern(exchange, only_json=True)
 
     async def sse(self, exchange: HttpExchange) -> None:
-        """The event stream of a client of HTTP+SSE."""
+        """Serve the event stream of a client of HTTP+SSE."""
         await self._sse.stream(exchange)
 
     async def messages(self, exchange: HttpExchange) -> None:
-        """A message of a client of HTTP+SSE."""
+        """Take a message of a client of HTTP+SSE."""
         await self._sse.message(exchange)
 
     async def card(self, exchange: HttpExchange, policy: AccessPolicy = _OF_ANYBODY) -> None:
-        """What clients may know before they connect."""
+        """Serve the server card, which clients may read before they connect."""
         from gaia_bridge.server.http.server_card import answer_card
 
         dispatcher = self._dispatcher
@@ -105,7 +105,7 @@ class HttpBinding:
 _NO_JSON: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept application/json")
 
 _CARD: Final = "server-card"
-"""What follows the path of Streamable HTTP where its card is (`server_card`, which is imported when somebody asks)."""
+"""The path segment of the server card, behind the path of Streamable HTTP (`server_card` is imported on first use)."""
 
 _PATHS: Final[Mapping[str, _Serve]] = {
     "mcp": HttpBinding.streamable,
@@ -120,8 +120,8 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, f
     Args:
         find: Gives the endpoint for `("agents" | "servers" | "", name)`, or `None`; asked for every request, so that
             agents can come and go while the application runs.
-        report: What to answer on the plain GET routes, by path.
-        policy: Who may call.
+        report: Makes the answers of the plain GET routes, by path.
+        policy: The conditions of access.
         further: Gives the routes of other APIs, once somebody asks for a path that is none of MCP.
     """
 
@@ -167,7 +167,7 @@ class _McpPaths:
     """ASGI application: serves the paths of MCP, and hands on everything else.
 
     Args:
-        policy: Who may call.
+        policy: The conditions of access.
     """
 
     def __init__(self, find: _Find, others: ASGIApp, policy: AccessPolicy) -> None:
@@ -200,7 +200,7 @@ class _McpPaths:
 
     @staticmethod
     def _target(scope: Scope) -> tuple[str, str, _Serve] | None:
-        """The group, the name and the transport that a path stands for."""
+        """Return the group, the name and the transport that a path stands for; `None` for paths of others."""
         path: str = scope["path"]
         if path == "/mcp":
             return "", "", HttpBinding.streamable
@@ -241,10 +241,10 @@ class _McpPaths:
 
 
 def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
-    """Why the body of a POST is not taken. Which revision a batch is of, only the session knows.
+    """Return why the body of a POST is refused. Only the session knows the revision of a batch.
 
     Args:
-        by_header: Whether a header says which revision the body is of.
+        by_header: Whether a header names the revision of the body.
     """
     content = exchange.content
     if isinstance(content, Refusal):

@@ -1,4 +1,4 @@
-"""One HTTP connection: httptools under uvicorn, with what h11 would refuse refused, and a deadline for each wait.
+"""One HTTP connection: httptools under uvicorn, as strict as h11, and with a deadline for each wait.
 
 Two readers of the same bytes must see the same requests, or one request hides in another. httptools is strict where it
 reads, but does not say where a request ends, bounds no head, keeps blanks at the end of values (RFC 9110, 5.5), takes
@@ -58,37 +58,37 @@ _UPGRADE: Final = re.compile(rb"\r\nupgrade:([\t -~\x80-\xff]*)(?=\r\n)", re.IGN
 _BLANKS: Final = b" \t"
 
 _KNOWN_BYTES: Final = 2048
-"""Bytes of a head that is remembered while its connection lasts; those of MCP clients have about 300."""
+"""Bytes of a head that is remembered while its connection lasts; heads of MCP clients have about 300."""
 
 _WHOLE_BYTES: Final = 16 * KIB
-"""Bytes of a body that is handed over whole: an idle connection keeps the last one, so that it must not be large."""
+"""Bytes of a body that is handed over whole: an idle connection keeps the last one, so it must not be large."""
 
 
 class _Part(Enum):
-    """What is to come next from a client."""
+    """The next part that a client is expected to send."""
 
     HEAD = auto()
     SIZED_BODY = auto()
     CHUNKED_BODY = auto()
     NEXT = auto()
-    """Another request, which is left alone until this one is answered."""
+    """Another request, which is not read until this one is answered."""
     NOTHING = auto()
-    """Nothing that is read: the connection ends."""
+    """Nothing more is read: the connection ends."""
 
 
 _BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
 
 
 class Unsent:
-    """What waits for all the clients that do not read: a bounded part of the memory."""
+    """The answers that wait for clients that do not read: a bounded part of the memory."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
         self._waiting: dict[Connection, None] = {}
-        """Those with full buffers, in the order in which they last read something."""
+        """The connections with full buffers, in the order in which they last read something."""
 
     def add(self, connection: Connection) -> None:
-        """A connection's buffer is full. Called again when it got less since, and has its turn anew."""
+        """Add a connection whose buffer is full; again for a new place in line, when the buffer got smaller since."""
         self.remove(connection)
         self._waiting[connection] = None
         if connection.unsent > self._limits.unsent_bytes:
@@ -101,7 +101,7 @@ class Unsent:
             self._cut_off(slowest)
 
     def remove(self, connection: Connection) -> None:
-        """A connection's buffer is empty enough, or the connection is gone."""
+        """Remove a connection whose buffer is empty enough, or that is gone."""
         self._waiting.pop(connection, None)
 
     def _cut_off(self, connection: Connection) -> None:
@@ -111,7 +111,7 @@ class Unsent:
 
 
 class ConnectionConfig(uvicorn.Config):
-    """uvicorn's settings, with what all connections share."""
+    """uvicorn's settings, with the objects that all connections share."""
 
     def __init__(self, app: Any, limits: HttpLimits, **settings: Any) -> None:
         super().__init__(app, http=Connection, **settings)
@@ -121,7 +121,7 @@ class ConnectionConfig(uvicorn.Config):
         self._date: list[tuple[bytes, bytes]] = []
 
     def date(self) -> list[tuple[bytes, bytes]]:
-        """The `Date` of an answer. Renewed when it is asked for, which needs no timer, and at most once a second."""
+        """Return the `Date` of an answer, renewed at most once a second, without a timer."""
         now = int(time.time())
         if self.date_header and now != self._dated:
             self._dated, self._date = now, [(b"date", formatdate(now, usegmt=True).encode())]
@@ -154,9 +154,9 @@ class Connection(HttpToolsProtocol):
         self._unsent = config.unsent
         self._part = _Part.HEAD
         self._held = b""
-        """What came and was not read yet: a part of a head, or what follows a request that is not answered."""
+        """The bytes that came and were not read yet: a part of a head, or those behind an unanswered request."""
         self._searched = 0
-        """Bytes of it in which the end of the head does not begin."""
+        """Bytes of `_held` in which the end of the head does not begin."""
         self._length = 0
         """Bytes of a sized body that are still to come."""
         self._without_body = 0
@@ -166,11 +166,11 @@ class Connection(HttpToolsProtocol):
         self._is_described = False
         """Whether the parser has read the head."""
         self._is_whole = False
-        """Whether it has read the whole request."""
+        """Whether the parser has read the whole request."""
         self._persists = False
         self._known: KnownHead | None = None
         self._body_wait: asyncio.TimerHandle | None = None
-        """While a head has come, and its small body is waited for before the application is called."""
+        """The timer while a head has come, and its small body is waited for before the application is called."""
         self._is_impatient = False
         """Whether no body is waited for."""
         self._piece = Piece()
@@ -200,7 +200,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle is not None:
             self.cycle.leave()
 
-    # What comes
+    # Reading
 
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
@@ -211,7 +211,7 @@ class Connection(HttpToolsProtocol):
             self._read()
 
     def _read(self) -> None:
-        """Read what is held, as far as it is to be read now."""
+        """Read the held bytes, as far as they are to be read now."""
         try:
             may_go_on = True
             while may_go_on and self._held:
@@ -222,7 +222,7 @@ class Connection(HttpToolsProtocol):
         self._watch()
 
     def _read_part(self) -> bool:
-        """Read the next part of what is held; returns whether there may be more to read."""
+        """Read the next part of the held bytes; return whether there may be more to read."""
         match self._part:
             case _Part.HEAD:
                 return self._read_head()
@@ -241,7 +241,7 @@ class Connection(HttpToolsProtocol):
         return self._read_known() or (self._body_wait is None and self._read_new_head())
 
     def _read_known(self) -> bool:
-        """Read a request whose head is the same as that of the last, once its body is here as well.
+        """Read a request whose head is the same as that of the last, once its body is here. Return whether it was read.
 
         Most clients and proxies send head and body apart. A small body is waited for: to call the application before
         the body is there, and to wake it when it is, would cost as much again as the whole request.
@@ -267,7 +267,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _read_impatiently(self) -> None:
-        """Call the application without the body: it may have something to say against the head."""
+        """Call the application without the body: the application may refuse the head."""
         self._body_wait = None
         self._is_impatient = True
         self._read()
@@ -306,7 +306,7 @@ class Connection(HttpToolsProtocol):
             self._end_request()
 
     def _read_chunks(self) -> bool:
-        """Read a chunked body up to where it may end, which is after each two line ends, and see whether it did."""
+        """Read a chunked body up to each place where it may end, which is after two line ends, until it has ended."""
         held, start = self._held, 0
         pieces = memoryview(held)
         joint = (self._last + held[:3]).find(HEAD_END)
@@ -328,7 +328,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _begin(self, head: bytes) -> None:
-        """The head of a request came."""
+        """Begin the request of a complete head."""
         upgrades = _UPGRADE.findall(head)
         if upgrades:  # no protocol is offered, and with that wish the parser would take the body for another one
             head = _UPGRADE.sub(b"", head)
@@ -357,7 +357,7 @@ class Connection(HttpToolsProtocol):
             self._end_request()
 
     def _remember(self, head: bytes) -> dict[object, Any] | None:
-        """Remember a head that may come again; returns where to keep what is found out about it."""
+        """Remember a head that may come again; return the place for facts about it."""
         if len(head) > _KNOWN_BYTES or self._part is _Part.CHUNKED_BODY or not self._persists:
             self._known = None
             return None
@@ -365,7 +365,7 @@ class Connection(HttpToolsProtocol):
         return self._known.found
 
     def _start(self, version: str, found: dict[object, Any] | None, *, expects: bool = False) -> Cycle:
-        """Have the application work on a request."""
+        """Start the application's work on a request."""
         cycle = self._cycle(version, expects=expects)
         self.cycle = cycle  # pyright: ignore[reportIncompatibleVariableOverride]
         if found is not None:
@@ -376,7 +376,7 @@ class Connection(HttpToolsProtocol):
         return cycle
 
     def _describe(self, version: str) -> None:
-        """Complete the scope. The target is taken as it came: what is no path is not made one."""
+        """Complete the scope. The target is taken as it came: a target that is no path is not made one."""
         path, _, query = self.url.partition(b"?")
         text = path.decode("ascii")
         self.scope["method"] = self.parser.get_method().decode("ascii")
@@ -405,7 +405,7 @@ class Connection(HttpToolsProtocol):
         return cycle
 
     def _end_request(self) -> None:
-        """All of a request came."""
+        """End the reading of a request that has come completely."""
         assert self.cycle is not None
         self._is_whole = False
         self.scope["extensions"][BODY_ARRIVED] = {}
@@ -416,7 +416,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._part = _Part.HEAD
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._part is _Part.HEAD:  # not behind a body, where everything could be said anew
@@ -513,7 +513,7 @@ class Connection(HttpToolsProtocol):
         self._reading_deadline = self.loop.call_later(self._limits.body_timeout, self._check_reading, unsent)
 
     def _check_reading(self, unsent: int) -> None:
-        """Drop a client that took nothing since the deadline was set; one that is merely slow gets as long again."""
+        """Drop a client that read nothing since the deadline was set; a slow client gets as long again."""
         if self.transport.get_write_buffer_size() < unsent:
             self._expect_reading()
             self._unsent.add(self)
@@ -528,7 +528,7 @@ class Connection(HttpToolsProtocol):
     # The end
 
     def drop(self) -> None:
-        """End it now. A request that waits for its answer is told why there is none; a half answer is cut off."""
+        """End the connection now. A request that waits for its answer gets an error; a half answer is cut off."""
         cycle = self.cycle
         unanswered = cycle is not None and not cycle.response_started and cycle.scope["method"] != "HEAD"
         if cycle is not None and unanswered and not self.transport.is_closing():
@@ -550,7 +550,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.end_stream()
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer what cannot be read, and end the connection. An answer that has begun is cut off."""
+        """Answer a request that cannot be read, and end the connection. An answer that has begun is cut off."""
         cycle, in_body = self.cycle, self._part in _BODY
         self._part, self._held = _Part.NOTHING, b""
         if cycle is None or not in_body or not cycle.response_started:

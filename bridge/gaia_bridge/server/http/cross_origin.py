@@ -14,7 +14,7 @@ _METHODS: Final = ("GET", "POST", "DELETE")
 
 
 class CrossOrigin:
-    """What allowed pages of other origins are told.
+    """The CORS headers for allowed pages of other origins.
 
     Args:
         exposed: Names of response headers that a page may read.
@@ -33,12 +33,12 @@ class CrossOrigin:
         )
 
     def preflight(self, scope: Scope) -> ASGIApp | None:
-        """The answer to a preflight request, or `None` if it is none."""
+        """Return the answer to a preflight request, or `None` for any other request."""
         headers = Headers(scope=scope)
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in headers:
             return None
         return self._cors.preflight_response(headers)
 
     def sending(self, scope: Scope, send: Send) -> Send:
-        """Add the headers with which the page may read the answer."""
+        """Return a `send` that adds the headers with which the page may read the answer."""
         return functools.partial(self._cors.send, send=send, request_headers=Headers(scope=scope))

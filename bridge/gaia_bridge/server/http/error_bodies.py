@@ -1,4 +1,4 @@
-"""What is answered to a request that is refused: an error that the clients of its path can read.
+"""The bodies of refusals: an error that the clients of a path can read.
 
 Below `/v1/` that is OpenAI's, so that its client libraries make their own exceptions of it; elsewhere it is JSON-RPC's.
 """
@@ -14,7 +14,7 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 
 CHAT_PREFIX: Final = "/v1/"
-"""How the paths of OpenAI's API begin."""
+"""The beginning of the paths of OpenAI's API."""
 
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _REFUSAL_CODES: Final = {401: "invalid_api_key", 403: "origin_not_allowed", 413: "request_too_large"}
@@ -24,7 +24,7 @@ by then, and what may have had an effect is never sent twice."""
 
 
 def error_body(message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None) -> bytes:
-    """Return the JSON-RPC error that answers a request, serialised; without an id where only its head is known."""
+    """Return the serialised JSON-RPC error that answers a request; without an id where only its head is known."""
     error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
     return json.dumps(error, separators=(",", ":")).encode()
 
@@ -35,7 +35,7 @@ def body_for(
     """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
 
     Args:
-        message: What came, what was expected, what to do.
+        message: The value that came, the expected one, and the remedy.
         request_id: The JSON-RPC request, if it is known.
     """
     if not path.startswith(CHAT_PREFIX):
@@ -49,7 +49,7 @@ def chat_error(status: int, message: str, code: str | None = None, param: str | 
     """Return an error of OpenAI's API.
 
     Args:
-        message: What came, what was expected, what to do.
+        message: The value that came, the expected one, and the remedy.
     """
     kind = _TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": valid_text(message), "type": kind, "param": param, "code": code}}

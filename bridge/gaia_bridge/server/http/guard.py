@@ -1,10 +1,10 @@
-"""The guard in front of every HTTP route: who may call, from which page, with which credential, and how much.
+"""The guard in front of every HTTP route: checks host, origin, credential and size of each request.
 
 Every route of every transport is behind the one `Guard`, so that the same request gets the same verdict everywhere.
 Nothing of a body is read before the headers were accepted. The checks, in order:
 
     target         a path                                        400   RFC 9112 section 3.2
-    proxy          none, or the bridge was told of it            421   what it opens to others
+    proxy          none, unless proxies are configured           421   what it opens to others
     Host           exactly one, well-formed / on the list        400 / 421   DNS rebinding
     Origin         absent, or exactly one on the list            403
     header size    at most `HttpLimits.header_bytes`             431
@@ -13,11 +13,11 @@ Nothing of a body is read before the headers were accepted. The checks, in order
     content        application/json in UTF-8, not compressed     415
     body           at most `HttpLimits.body_bytes`, in time      413, 408
 
-What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC;
-what is about credentials as OAuth does, which is how clients read it.
+A refusal has the form that the clients of its path expect: that of OpenAI's API below `/v1/`, of JSON-RPC elsewhere,
+and of OAuth if it is about credentials.
 
 A verdict rests on `scope["path"]`, `scope["method"]` and header bytes alone, never on a URL that was put together from
-them. What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
+them. Accepted values are compared with precomputed ones; parsing serves only to explain a refusal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gaia_bridge.server.http.cross_origin import CrossOrigin
 
 HEALTH_PATH = "/health"
-"""The only path that `GET` may read without the token: a supervisor has none, and is told nothing but that we live."""
+"""The only path that `GET` may read without the token: a supervisor has none, and learns only that we live."""
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
 """Response headers that a script on an allowed page may read."""
@@ -62,33 +62,33 @@ WATCHED_HEADERS = frozenset(
 )
 
 REPEATED = b"more than one"
-"""Stands for a watched header that came more than once: acceptable to no check, and clear in its message."""
+"""The value of a watched header that came more than once: no check accepts it, and messages show it clearly."""
 
 _FORWARDING = (b"forwarded", b"via", b"x-forwarded-", b"x-real-ip")
-"""How the headers begin that proxies and tunnels add, and no client of its own accord."""
+"""The beginnings of the headers that proxies and tunnels add, and no client of its own accord."""
 
 _REGISTER = "/register"
 _WELL_KNOWN = "/.well-known/"
 _REMEDY = "The token is in ~/.gaia/bridge-token of whoever runs `gaia-bridge serve`; other programs have their own."
 
 REQUEST_ID = "gaia_bridge.request_id"
-"""Where a scope says which JSON-RPC request it is, once that was read."""
+"""The key of a scope for its JSON-RPC request id, once that was read."""
 
 logger = logging.getLogger(__name__)
 
 
 def bearer_token(authorization: bytes) -> bytes:
-    """The token that an `Authorization` header carries; empty if it carries none."""
+    """Return the token that an `Authorization` header carries; empty if it carries none."""
     scheme, _, credential = authorization.partition(b" ")
     return credential.strip(b" ") if scheme.lower() == b"bearer" else b""
 
 
 class Guard:
-    """ASGI middleware that lets through what the policy accepts and answers everything else itself.
+    """ASGI middleware that passes on requests that the policy accepts, and answers all others itself.
 
     Args:
-        app: What is guarded: all of it, so that no route can be forgotten.
-        policy: Who may call.
+        app: The whole application, so that no route can be forgotten.
+        policy: The conditions of access.
     """
 
     def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
@@ -202,7 +202,7 @@ class Guard:
         return None
 
     def _is_own_page(self, host: bytes, origin: bytes) -> bool:
-        """Whether a page comes from the host that it calls, where we know that host by its name only."""
+        """Return whether a page comes from the host that it calls, where we know that host by its name only."""
         return self._policy.served_elsewhere and origin.lower() in (
             b"http://" + host.lower(),
             b"https://" + host.lower(),
@@ -284,7 +284,7 @@ class Guard:
         return _Refusal(413, f"The body has more than {self._limits.body_bytes} bytes. Send less at once.")
 
     async def _whole_body(self, receive: Receive) -> Message | _Refusal | None:
-        """The same as `_read_body`, of a body that need not be waited for."""
+        """Return the same as `_read_body`, for a body that need not be waited for."""
         message = await receive()
         if message["type"] != "http.request":
             return None
@@ -315,13 +315,13 @@ class Guard:
 
 
 class _Head(NamedTuple):
-    """What one pass over the headers of a request found."""
+    """The facts that one pass over the headers of a request collects."""
 
     size: int
     values: dict[bytes, bytes]
     has_body: bool
     forwarding: dict[bytes, list[bytes]]
-    """What proxies write, by its name."""
+    """The headers of proxies, by their names."""
 
 
 class _Accepted(NamedTuple):
@@ -329,32 +329,32 @@ class _Accepted(NamedTuple):
 
     head: _Head
     token: str | None
-    """The token of then."""
+    """The token at that time."""
     changes: Mapping[str, Any]
-    """What its scope is to say."""
+    """The changes of its scope."""
 
 
 class _Refusal(NamedTuple):
-    """Why a request is not let through, and how that is said."""
+    """A refusal of a request: status, message and headers."""
 
     status: int
     message: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
     error: str = ""
-    """What OAuth calls it, if it is about credentials."""
+    """The OAuth error code, if the refusal is about credentials."""
 
 
 def _sign_of_proxy(scope: Scope, head: _Head) -> str:
-    """Why a request seems to have been passed on; empty if it does not."""
+    """Return the sign that a request was passed on by a proxy; empty if there is none."""
     if head.forwarding:
         return ", ".join(sorted(name.decode("latin-1") for name in head.forwarding))
-    # nginx adds nothing unless it is told to. What it speaks by default is spoken by no client of ours.
+    # nginx adds no header by default, but speaks HTTP/1.0 then, which no client of ours speaks.
     is_old = scope.get("http_version") == "1.0" and (scope["path"], scope["method"]) != (HEALTH_PATH, "GET")
     return "HTTP/1.0" if is_old else ""
 
 
 def _quoted_string(text: str) -> str:
-    """A value of a header field, as RFC 9110 quotes it, section 5.6.4. It has printable ASCII only."""
+    """Return a value of a header field, as RFC 9110 quotes it, section 5.6.4. It has printable ASCII only."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -382,7 +382,7 @@ def _has_arrived(scope: Scope) -> bool:
 
 
 def replaying(body: Message, receive: Receive) -> Receive:
-    """Return a `receive` that yields the body that was already read, and then what comes after it."""
+    """Return a `receive` that yields the body that was already read, and then the later messages."""
     pending: list[Message] = [body]
 
     async def replay() -> Message:
@@ -392,7 +392,7 @@ def replaying(body: Message, receive: Receive) -> Receive:
 
 
 def _is_utf8_json(content_type: bytes) -> bool:
-    """Whether a `Content-Type` is application/json, with any parameter but another charset (RFC 8259: UTF-8 only)."""
+    """Return whether a `Content-Type` is application/json without another charset (RFC 8259: UTF-8 only)."""
     media_type, *parameters = content_type.lower().split(b";")
     if media_type.strip() != b"application/json":
         return False
@@ -404,10 +404,10 @@ def _is_utf8_json(content_type: bytes) -> bool:
 
 
 class Refusals:
-    """Logs the first refusals of each minute one by one, and of the others how many there were.
+    """Logs the first refusals of each minute one by one, and counts the others.
 
     Args:
-        limits: How many, and how long that minute is.
+        limits: How many refusals are logged, and how long that minute is.
     """
 
     def __init__(self, limits: HttpLimits) -> None:
@@ -422,15 +422,15 @@ class Refusals:
         """Log a refusal, or count it.
 
         Args:
-            path: Of the request, fit to be shown.
-            status: What it was answered with.
+            path: The path of the request, fit to be shown.
+            status: The status of the answer.
         """
         if self._counts(status):
             return
         logger.info("refused %s %s with %d: %s", method, path, status, message)
 
     def _counts(self, status: int) -> bool:
-        """Whether a refusal is only counted."""
+        """Return whether a refusal is only counted."""
         now = time.monotonic()
         with self._lock:
             if self._window is None and now - self._began > self._limits.refusal_window:
@@ -447,7 +447,7 @@ class Refusals:
             return True
 
     def _end(self) -> None:
-        """That minute is over: say how many there were."""
+        """Log the count of refusals at the end of that minute."""
         with self._lock:
             untold, self._untold = self._untold, Counter()
             self._window = None

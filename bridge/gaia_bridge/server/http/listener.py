@@ -1,6 +1,6 @@
 """The HTTP listener: sockets with clear errors, and a uvicorn that ends when it is to end.
 
-What plain uvicorn lacks here, besides what `http_protocol` says of each connection:
+Features that plain uvicorn lacks, besides those of each connection (`connection`):
 
 - A shutdown that ends. Open event streams would hold it for ever; here `GET` streams end at once and everything else
   has `HttpLimits.shutdown_grace` seconds. `sse_starlette` has a process-wide switch for that (`AppStatus`), which would
@@ -123,8 +123,8 @@ class HttpServer:
         app: The application, usually a `Guard`.
         sockets: Listening sockets from `bind`; closed when the server ends.
         limits: Deadlines and sizes; the defaults, if not given.
-        on_shutdown: Called in order, first of all when the server is about to end: what must say goodbye to clients
-            while their connections still stand. They must not block.
+        on_shutdown: Functions that take leave of clients while their connections still stand. Called in order, before
+            all else when the server is about to end. They must not block.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class HttpServer:
         """Serve until `stop` is called or this is cancelled; then end every connection.
 
         Args:
-            task_status: Told when connections are being accepted.
+            task_status: Started when connections are being accepted.
 
         Raises:
             BridgeError: The application's lifespan start-up failed.
@@ -172,7 +172,7 @@ class HttpServer:
 
 
 def _config(app: ASGIApp, limits: HttpLimits) -> ConnectionConfig:
-    """uvicorn's settings, all in one place."""
+    """Return uvicorn's settings, all in one place."""
     return ConnectionConfig(
         app,
         limits,
@@ -229,7 +229,7 @@ class _Server(uvicorn.Server):
         self.on_started: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
-        """End soon; from any thread and from a signal handler."""
+        """End the server soon; from any thread and from a signal handler."""
         self.should_exit = True
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it is closed
@@ -241,7 +241,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Wait to be stopped. uvicorn itself looks ten times a second, and renews the date of answers meanwhile."""
+        """Wait to be stopped. uvicorn's own loop wakes ten times a second, and renews the date of answers meanwhile."""
         if not self.should_exit:
             await self._stopped.wait()
 
@@ -254,7 +254,7 @@ class _Server(uvicorn.Server):
         self.on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say goodbye, stop accepting, wait for open requests, and after the grace drop what is left.
+        """Run the hooks, stop accepting, wait for open requests, and after the grace drop the rest.
 
         A dropped connection reaches the application as a disconnect, which ends it cleanly. One that does not listen
         to that is cancelled a little later; uvicorn's own deadline is for what resists even that.
@@ -310,9 +310,9 @@ async def serve_until_cancelled(
         make_app: Makes the application, once it is known who may call.
         port: The port; 0 for any free one.
         origins: Pages of other servers that may call us.
-        token: What clients must send.
+        token: The token that clients must send.
         public_url: The address that clients use, where a proxy stands before us.
-        task_status: Told the URLs that are served.
+        task_status: Started with the URLs that are served.
     """
     sockets = bind(host, port)
     try:

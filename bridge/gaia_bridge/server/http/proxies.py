@@ -1,4 +1,4 @@
-"""Requests that come by way of a proxy: whom to believe, and what it says of the client.
+"""Requests that come by way of a proxy: which proxies are trusted, and their statements about the client.
 
 A proxy that ends TLS is a client on this machine like any other: nothing but the headers that it adds tells its
 requests from those of a local program. They are believed of proxies that were named. Where none was named, they are the
@@ -28,7 +28,7 @@ LOOPBACK: Final = ("127.0.0.0/8", "::1")
 """The proxies of a bridge with a public URL for which none is named: those on the same machine."""
 
 UNIX: Final = "unix"
-"""Stands for whoever connects by a socket that has no address."""
+"""The name for clients that connect by a socket that has no address."""
 
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -36,7 +36,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _Address = IPv4Address | IPv6Address
 
 MOUNTED_AT: Final = "gaia_bridge.mounted_at"
-"""Where a scope says which path leads to us: links that clients are given begin with it."""
+"""The key of a scope for the path that leads to us: links that clients are given begin with it."""
 
 
 class PublicUrl(Struct, frozen=True):
@@ -44,21 +44,21 @@ class PublicUrl(Struct, frozen=True):
 
     scheme: str
     host: str
-    """As it is written in a URL, in lower case."""
+    """The host as it is written in a URL, in lower case."""
     port: int | None
     prefix: str
-    """The path below which everything is, without a slash at its end."""
+    """The path of everything that is served, without a slash at its end."""
 
     @classmethod
     def of(cls, text: str, place: str = "--public-url") -> PublicUrl:
-        """Read it.
+        """Parse a public URL.
 
         Args:
             text: Such as `https://bridge.example` or `https://tools.example/bridge/`.
-            place: Where it was written, for the error.
+            place: The name of the option, for the error.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The text is no address of a server.
         """
         try:
             parts = urlsplit(text)
@@ -76,17 +76,17 @@ class PublicUrl(Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """Host and port, without a port that need not be said."""
+        """Host and port, without a default port."""
         return self.host if self.port is None else f"{self.host}:{self.port}"
 
     @property
     def hosts(self) -> frozenset[str]:
-        """How clients write that in `Host`."""
+        """The forms of this authority in `Host`."""
         return frozenset((self.authority, f"{self.host}:{self.port or DEFAULT_PORTS[self.scheme]}"))
 
     @property
     def origin(self) -> str:
-        """Where its pages are from."""
+        """The origin of its pages."""
         return f"{self.scheme}://{self.authority}"
 
     def __str__(self) -> str:
@@ -103,23 +103,23 @@ def _check(parts: SplitResult) -> None:
 
 
 class Forwarded(NamedTuple):
-    """What is believed of a request that a proxy passed on."""
+    """The trusted statements of a proxy about a request that it passed on."""
 
     host: bytes | None = None
-    """The host that the client asked for, if it was told."""
+    """The host that the client asked for, if the proxy names it."""
     changes: Mapping[str, Any] = {}
-    """What its scope is to say."""
+    """The changes of its scope."""
 
 
 DIRECT: Final = Forwarded()
 
 
 class Proxies:
-    """Those that are believed.
+    """The trusted proxies.
 
     Args:
         named: Addresses and networks, such as `10.0.0.0/8`; `unix` for whoever has no address.
-        place: Where they were named, for the error.
+        place: The name of the option, for the error.
 
     Raises:
         ConfigError: One is no address.
@@ -141,11 +141,11 @@ class Proxies:
 
     @property
     def is_empty(self) -> bool:
-        """Whether none was named."""
+        """Whether no proxy is trusted."""
         return not self._networks and not self._has_unix
 
     def of(self, scope: Scope, values: Mapping[bytes, Sequence[bytes]]) -> Forwarded:
-        """What is believed of a request.
+        """Return the trusted statements about a request.
 
         Args:
             values: The headers that proxies write, each as often as it came.
@@ -167,7 +167,7 @@ class Proxies:
         return Forwarded(hosts[-1].encode("latin-1") if hosts else None, changes)
 
     def _client(self, passed: Sequence[str]) -> str | None:
-        """The last one on the way that is no proxy of ours: whoever is named before may have been made up."""
+        """Return the last address on the way that is no proxy of ours: earlier ones may be made up."""
         found: str | None = None
         for text in reversed(passed):
             address = _address(text)
@@ -186,13 +186,13 @@ class Proxies:
 
 
 def _items(values: Mapping[bytes, Sequence[bytes]], name: bytes) -> list[str]:
-    """The items of a list that may have come in several headers."""
+    """Return the items of a list that may have come in several headers."""
     text = b",".join(values.get(name, ())).decode("latin-1")
     return [item.strip() for item in text.split(",")] if text else []
 
 
 def _address(text: str) -> _Address | None:
-    """An address, with or without a port; `None` for anything else."""
+    """Return an address, with or without a port; `None` for anything else."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
@@ -205,7 +205,7 @@ def _address(text: str) -> _Address | None:
 
 
 def at_root(scope: Scope) -> Scope:
-    """The scope as it is for an application that is not mounted.
+    """Return the scope as it is for an application that is not mounted.
 
     Args:
         scope: Its `root_path` says where we are; its `path` begins with that, except for what a proxy took away, which

@@ -10,17 +10,17 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from gaia_bridge.server.http.request_heads import Departure
 
 _LOWER: Final = frozenset((b"cache-control", b"content-length", b"content-type", b"date", b"mcp-session-id"))
-"""Names of headers as most answers of ours write them: they need not be made lower case to be known."""
+"""Names of headers as most answers of ours write them: they need not be made lower case to be recognised."""
 
 
 class Piece:
-    """How large the piece of an answer is that was sent last: it is kept whole until the last of it was sent."""
+    """The size of the piece of an answer that was sent last: it is kept whole until the last of it was sent."""
 
     __slots__ = ("size",)
 
     def __init__(self) -> None:
         self.size = 0
-        """Bytes; of the largest since the client has stopped to read."""
+        """The size in bytes; of the largest piece since the client has stopped to read."""
 
 
 class Cycle(RequestResponseCycle):
@@ -29,7 +29,7 @@ class Cycle(RequestResponseCycle):
     piece: Piece
     departure: Departure
     is_old = False
-    """Whether the client speaks HTTP/1.0, which knows no chunks."""
+    """Whether the client speaks HTTP/1.0, which has no chunks."""
     _head = b""
     _is_unframed = False
     """Whether the answer ends with the connection."""
@@ -111,14 +111,14 @@ class Cycle(RequestResponseCycle):
             self.transport.write(data)
 
     def leave(self) -> None:
-        """The client is gone: what the application may still send goes nowhere, and it hears of that."""
+        """Note that the client is gone: the application is notified, and further messages of it go nowhere."""
         if not self.response_complete:
             self.disconnected = True
             self.message_event.set()
             self.departure.happen()
 
     def end_stream(self) -> None:
-        """End an answer of unknown length here, as if the application had."""
+        """End an answer of unknown length here, as if the application had ended it."""
         if self.chunked_encoding:
             self.transport.write(b"0\r\n\r\n")
         self.transport.close()
@@ -126,5 +126,5 @@ class Cycle(RequestResponseCycle):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the answer has begun, is not complete, and has no length that was told."""
+        """Whether the answer has begun, is not complete, and declared no length."""
         return self.response_started and not self.response_complete and bool(self.chunked_encoding or self._is_unframed)

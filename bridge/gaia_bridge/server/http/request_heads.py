@@ -1,4 +1,4 @@
-"""What makes the head of a request one that is not read, since two readers may not agree on it; and how an
+"""The checks of a request's head, which is refused where two readers may not agree on it; and how an
 application learns that its client left, without a task that waits for `receive`.
 """
 
@@ -17,12 +17,14 @@ BODY_ARRIVED: Final = "gaia_bridge.body_arrived"
 """The name of an ASGI extension of our listener: all of the body is here, so that nobody has to wait for it."""
 
 SAME_HEAD: Final = "gaia_bridge.same_head"
-"""Another: what was found out about the head of this request, by whoever wants to know it again when the same comes
-next on the connection. A dictionary, by the one who found it out."""
+"""The name of another extension: facts about the head of this request, kept for when the same head comes next on the
+connection. A dictionary, with a key for each part of the code that keeps facts.
+"""
 
 WHOLE_BODY: Final = "gaia_bridge.whole_body"
-"""Another: the bytes of a small body, where they came together with a head that came before. `receive` gives them,
-too."""
+"""The name of another extension: the bytes of a small body, if it came with a head like the one before. `receive`
+returns them, too.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ class KnownHead(NamedTuple):
     length: int
     """Bytes of the body that follows."""
     scope: dict[str, Any]
-    """What the application is told of it."""
+    """The scope of its request."""
     found: dict[object, Any]
     """See `SAME_HEAD`."""
 
@@ -49,16 +51,16 @@ _BODY_HEADER: Final = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*
 
 
 def head_problem(data: bytes) -> str | None:
-    """Why two readers may not agree on the head of a request (RFC 9112, 2.2, 3, 5.2 and 6.3).
+    """Return why two readers may not agree on the head of a request (RFC 9112, 2.2, 3, 5.2 and 6.3).
 
     Nothing of a head is acted on before its end, so that one which comes in tiny pieces need not be looked at with each
     of them.
 
     Args:
-        data: What came since the last request.
+        data: The bytes that came since the last request.
 
     Returns:
-        `None` while nothing is wrong, and until all of it came.
+        The problem; `None` while nothing is wrong, and until the whole head came.
     """
     end = data.find(HEAD_END)
     if end >= 0:
@@ -83,7 +85,7 @@ def head_problem(data: bytes) -> str | None:
 
 
 def fields_problem(headers: list[tuple[bytes, bytes]], values: Mapping[bytes, bytes], version: str) -> str | None:
-    """Why the fields of a head do not say for whom a request is, or where its body ends (RFC 9112, 3.2 and 6.1)."""
+    """Return why the fields of a head are unclear about the host, or the end of the body (RFC 9112, 3.2 and 6.1)."""
     if b"host" not in values and version == "1.1":
         return "No Host header came; expected one."
     if len(values) != len(headers):
@@ -97,7 +99,7 @@ def fields_problem(headers: list[tuple[bytes, bytes]], values: Mapping[bytes, by
 
 
 class Departure:
-    """Whether the client of a request left before its answer was complete, and whom to tell.
+    """The departure of a request's client before its answer was complete, and the callbacks for it.
 
     It knows neither the connection nor the request, which would make circles that wait for the garbage collector.
     """
@@ -109,16 +111,16 @@ class Departure:
         self._happened = False
 
     def on_disconnect(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` when the client leaves, at once if it did; returns a function that ends this."""
+        """Call `callback` when the client leaves, at once if it did; return a function that ends this."""
         if self._happened:
             callback()
             return lambda: None
         token = object()
         self._callbacks[token] = callback
-        return lambda: self._callbacks.pop(token, None) and None
+        return lambda: self._callbacks.pop(token, None) and None  # without a result, whatever was removed
 
     def happen(self) -> None:
-        """The client left."""
+        """Call all callbacks: the client left."""
         self._happened = True
         while self._callbacks:
             _, callback = self._callbacks.popitem()

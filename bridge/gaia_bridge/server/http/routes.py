@@ -1,4 +1,4 @@
-"""The paths that are none of MCP: for people and monitors, and those of other APIs. Starlette serves them."""
+"""The paths outside of MCP: those for people and monitors, and those of other APIs. Starlette serves them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _Report = Callable[[], JSON]
 
 
 def make_routes(report: Mapping[str, _Report], policy: AccessPolicy, further: Iterable[BaseRoute]) -> Starlette:
-    """Build the application that serves them.
+    """Build the application that serves these paths.
 
     Args:
-        report: What to answer on the plain GET routes, by path.
-        policy: Who may call.
+        report: Makes the answers of the plain GET routes, by path.
+        policy: The conditions of access.
     """
 
     async def tell_people(request: Request) -> Response:
@@ -52,8 +52,9 @@ def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _healthy(answer: _Report, policy: AccessPolicy) -> Callable[[Request], Awaitable[Response]]:
-    """The health check. Who brings a challenge sees whether we know the token, before it is sent to us. Who has to
-    bring the token, and does not, is told no more than that we live."""
+    """Return the health check. A challenge lets a client see that we know the token before it sends its own. A client
+    without the token that it needs learns only that we live.
+    """
 
     async def report(request: Request) -> Response:
         said, token = answer(), policy.token.text

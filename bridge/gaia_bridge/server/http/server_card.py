@@ -1,4 +1,4 @@
-"""The server card of an endpoint: what a client may read of it before it connects (SEP-2127).
+"""The server card of an endpoint: the facts that a client may read before it connects (SEP-2127).
 
 It says who the endpoint is, where its transports are and which revisions they speak, and nothing of tools, prompts or
 resources: these are listed to clients that have connected. The specification reserves `/server-card` below the path of
@@ -32,7 +32,8 @@ _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.
 
 _AGE: Final = 60
 """Seconds for which a client need not ask again. Those of the specification's example are good for an hour; an agent
-that is being written is another one every minute."""
+that is being written changes every minute.
+"""
 
 _LONGEST: Final = {"title": 100, "description": 100, "version": 255}
 _LONGEST_NAME: Final = 200
@@ -44,7 +45,7 @@ _ICON: Final[Mapping[str, Callable[[object], bool]]] = {
     "sizes": lambda value: is_array(value) and all(isinstance(size, str) for size in value),
     "theme": lambda value: value in ("dark", "light"),
 }
-"""What an icon may have beside its address."""
+"""The fields that an icon may have beside its address, with their checks."""
 
 _TOKEN: Final[JSON] = {
     "name": "Authorization",
@@ -65,7 +66,7 @@ async def answer_card(
         exchange: The request, which the guard has let through.
         revisions: The revisions of the modern era that are served.
         prefix: The path that it lives under.
-        policy: Who may call, and at which address.
+        policy: The conditions of access, and the public address.
     """
     asks_token = policy.token.text is not None
     if exchange.method not in ("GET", "HEAD"):
@@ -96,7 +97,7 @@ async def answer_card(
 
 
 def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_token: bool) -> JSON:
-    """The card of an endpoint.
+    """Return the card of an endpoint.
 
     Args:
         revisions: The revisions of the modern era that are served.
@@ -133,7 +134,7 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
 
 
 def _qualified(name: str, authority: str) -> str:
-    """A name behind that of its machine, reversed: `localhost/code`, `com.example.tools/code`."""
+    """Return a name behind that of its machine, reversed: `localhost/code`, `com.example.tools/code`."""
     if _QUALIFIED.fullmatch(name) and len(name) <= _LONGEST_NAME:
         return name
     host, _ = split_authority(authority)
@@ -144,7 +145,7 @@ def _qualified(name: str, authority: str) -> str:
 
 
 def _cut(field: str, text: object) -> str:
-    """A text as a card may have it; empty if there is none, or nothing but blanks."""
+    """Return a text as a card may have it; empty if there is none, or nothing but blanks."""
     return one_line(str(text or ""), _LONGEST[field])
 
 
@@ -159,6 +160,6 @@ def _icons(icons: object) -> Iterator[JSON]:
 
 
 def _has(wanted: str, tag: str) -> bool:
-    """Whether a client has this very card already (RFC 9110, section 13.1.2)."""
+    """Return whether a client has this very card already (RFC 9110, section 13.1.2)."""
     known = {each.strip().removeprefix("W/") for each in wanted.split(",")}
     return bool(known & {tag, "*"})

@@ -63,10 +63,10 @@ def load_or_create_token(path: Path | None = None) -> tuple[str, Path]:
 
 
 def token_proof(token: str, challenge: str, host: str) -> str:
-    """What only somebody can answer to a challenge who knows the token, which cannot be read from it.
+    """Return the answer to a challenge that proves that we know the token, and from which nobody can derive it.
 
     Args:
-        challenge: What the asker made up.
+        challenge: A text that the asker made up.
         host: The `Host` that was asked: the answer is worth nothing at another address.
     """
     said = "\n".join(("gaia-bridge health", challenge, host.lower()))
@@ -74,7 +74,7 @@ def token_proof(token: str, challenge: str, host: str) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the token in the file; whoever could write or read it besides its owner makes it worthless."""
+    """Return the token in the file; a file that others could write or read makes the token worthless."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags)

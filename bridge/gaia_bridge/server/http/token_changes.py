@@ -1,4 +1,4 @@
-"""Another token in its file is the one that clients need, without a restart."""
+"""Follows the token file: a new token in it is the one that clients need, without a restart."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LOOK: Final = 0.5
 
 
 async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], object]) -> None:
-    """Have clients bring what is in the file, whenever it changes, until cancelled. One that is removed is made anew.
+    """Follow every change of the token file until cancelled. A file that is removed is made anew, with another token.
 
     Args:
-        exchanged: Told another token before clients need it.
+        exchanged: Called with another token before clients need it.
     """
     watch = FileWatch(lambda: (path,), _LOOK)  # at the start, where the file was read just now
     while True:

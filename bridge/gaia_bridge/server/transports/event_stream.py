@@ -1,4 +1,4 @@
-"""Messages to an HTTP client as server-sent events, and what it missed while its stream was broken.
+"""Messages to an HTTP client as server-sent events, and the replay of those that a broken stream has lost.
 
 Revisions up to 2025-11-25 let a client resume a stream with `Last-Event-ID` (basic/transports, "Resumability and
 Redelivery"); 2026-07-28 has no such thing. Each session remembers its own events, bounded by count and bytes.
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
-"""Bytes that may wait in one stream; then whoever sends the next message waits."""
+"""Bytes that may wait in one stream; beyond that, the sender of the next message waits."""
 
 EVENT_OVERHEAD: Final = 512
 """Bytes that an event counts for besides its message, so that many small ones are bounded as well."""
@@ -23,7 +23,7 @@ EVENT_OVERHEAD: Final = 512
 class _Event(NamedTuple):
     stream: EventStream
     message: bytes
-    """Empty for the event that begins a stream."""
+    """The message; empty for the event that begins a stream."""
 
 
 class ReplayBuffer:
@@ -43,7 +43,7 @@ class ReplayBuffer:
         self._bytes = 0
 
     def add(self, stream: EventStream, message: bytes) -> str:
-        """Keep one event; returns its id."""
+        """Keep one event; return its id."""
         number = self._first + len(self._events)
         self._events.append(_Event(stream, message))
         self._bytes += EVENT_OVERHEAD + len(message)
@@ -53,10 +53,10 @@ class ReplayBuffer:
         return self._id(number)
 
     def after(self, event_id: str) -> tuple[EventStream, list[bytes]] | None:
-        """The stream that an event was of, and the events that followed on it.
+        """Return the stream of an event, and the events that followed on that stream.
 
         Args:
-            event_id: What the client has seen last.
+            event_id: The last event that the client has seen.
 
         Returns:
             `None` if the id is unknown, forged, or no longer kept: a gap must not look like a complete replay.
@@ -87,17 +87,17 @@ class ReplayBuffer:
 
 
 class EventStream:
-    """What a client is sent on one HTTP response, or on several one after the other if it resumes. A `Channel`.
+    """The messages to a client on one HTTP response, or on several one after the other if it resumes. A `Channel`.
 
     It opens with the first message before the answer. An answer that comes first needs no stream.
 
     Args:
         replay: Remembers the events, where they can be asked for again.
-        most: Messages that may wait for the client; then whoever sends the next one waits.
+        most: Messages that may wait for the client; beyond that, the sender of the next one waits.
         can_ask: Whether the client's answers come back.
-        retry: Milliseconds after which a client whose stream broke should come back; `None` for one that is not told
-            by an event of its own that it can.
-        is_read: Whether a response is about to carry it.
+        retry: Milliseconds after which a client whose stream broke should come back, sent in an event of its own;
+            `None` for no such event.
+        is_read: Whether a response is about to carry the stream.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class EventStream:
         self._most = most
         self._retry = retry
         self.is_open = False
-        """Whether there is an event."""
+        """Whether the stream has begun."""
         self.on_open: Callable[[], None] | None = None
         """Called once, when the stream begins."""
         self._over = False
         self._is_paused = False
         self.reader = 0
-        """Which response carries it: the next one has a higher number."""
+        """The number of the response that carries the stream: the next response has a higher one."""
         self._is_read = is_read
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
@@ -137,7 +137,7 @@ class EventStream:
             await asyncio.shield(self._room)
 
     def put(self, message: bytes) -> None:
-        """Send one message without waiting: for what is bounded in another way."""
+        """Send one message without waiting: for messages that are bounded in another way."""
         self.open()
         event_id = None if self._replay is None else self._replay.add(self, message)
         if self._is_read:
@@ -160,7 +160,7 @@ class EventStream:
         self._wake()
 
     def finish(self, message: bytes) -> None:
-        """Send the last message."""
+        """Send the last message, and end the stream."""
         if not self._over:
             if message:
                 self.put(message)
@@ -168,7 +168,7 @@ class EventStream:
             self._wake()
 
     def end(self) -> None:
-        """Close the response where the client can resume it, after what it is still to be sent."""
+        """Close the response where the client can resume it, after the messages that still wait."""
         if self._replay is not None and self._retry is not None and not self._over:
             self.open()
             self._is_paused = True
@@ -176,11 +176,11 @@ class EventStream:
 
     @property
     def is_being_read(self) -> bool:
-        """Whether a response carries it."""
+        """Whether a response carries the stream."""
         return self._is_read
 
     def resume(self, missed: list[bytes]) -> None:
-        """The client comes back: what it missed is sent, and then what is new, on the response that reads next."""
+        """Resume the stream: the missed events, and then the new ones, go to the response that reads next."""
         self.reader += 1
         self._is_paused, self._is_read = False, True
         self._waiting = deque(missed)
@@ -190,7 +190,7 @@ class EventStream:
 
     @contextmanager
     def carried(self) -> Generator[None]:
-        """While a response carries it, or is about to: one that ends before its first event leaves no reader behind."""
+        """Mark the block in which a response carries the stream: one that ends early leaves no reader behind."""
         reader = self.reader
         try:
             yield
@@ -198,7 +198,7 @@ class EventStream:
             self.left(reader)
 
     def events(self, first: bytes = b"") -> AsyncGenerator[bytes]:
-        """What a response sends, as it comes, until the stream is over or another response takes its place.
+        """Yield the events of a response, until the stream is over or another response takes its place.
 
         Args:
             first: An event before all others.
@@ -225,7 +225,7 @@ class EventStream:
             del self  # the traceback of a cancelled response, with this frame, is left to the garbage collector
 
     def left(self, reader: int) -> None:
-        """A response ended. Nobody waits for it, unless another has taken its place."""
+        """Note that a response ended. The stream has no reader then, unless another response has taken its place."""
         if reader == self.reader:
             self._is_read = False
             if self.is_open:  # whoever resumes is given again what was not read
@@ -249,6 +249,6 @@ class EventStream:
 
 
 def framed(message: bytes, event_id: str | None) -> bytes:
-    """A message as an event. JSON that we write has no line ends."""
+    """Return a message as an event. JSON that we write has no line ends."""
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\r\n"
     return head + b"event: message\r\ndata: " + message + b"\r\n\r\n"

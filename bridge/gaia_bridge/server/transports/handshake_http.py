@@ -40,7 +40,7 @@ _NO_HANDSHAKE: Final = Refusal(
     INVALID_REQUEST,
     f"{_NO_SESSION.message}. A session begins with 'initialize'; single calls without one go to POST / of this bridge.",
 )
-"""Of clients by hand, such as curl, that begin with a call."""
+"""The answer to people with curl and the like that begin with a call."""
 
 
 class HandshakeHttp:
@@ -52,7 +52,7 @@ class HandshakeHttp:
         self.sessions = Sessions(limits)
 
     def close(self) -> None:
-        """End every session, and what is worked on for it."""
+        """End every session, and the work for it."""
         self.sessions.close()
 
     async def __call__(self, exchange: HttpExchange) -> None:
@@ -82,7 +82,7 @@ class HandshakeHttp:
             await exchange.refuse(_NO_SESSION)
 
     async def _first(self, exchange: HttpExchange) -> None:
-        """A message of nobody's session; only a handshake can be."""
+        """Answer a message without a session; only a handshake is served."""
         message = exchange.content
         if not any(exchange.accepts):
             await exchange.refuse(_NOT_ACCEPTED, 406)
@@ -94,7 +94,7 @@ class HandshakeHttp:
             await exchange.refuse(_NO_HANDSHAKE)
 
     async def _open(self, exchange: HttpExchange, message: JSON) -> None:
-        """Answer `initialize`. What is no handshake opens nothing, and one that fails leaves nothing behind."""
+        """Answer `initialize`. Other messages open no session, and a handshake that fails leaves nothing behind."""
         if problem := self._handshake_problem(message):
             await exchange.refuse(problem)
         elif self.sessions.is_full:
@@ -136,7 +136,7 @@ class HandshakeHttp:
             await exchange.nothing(202, session.named)
 
     def _receive(self, connection: Connection, message: JSON) -> None:
-        """A notification or a response came."""
+        """Take a notification or a response."""
         if "method" in message:
             self._dispatcher.notified(connection, message)
         else:
@@ -145,16 +145,16 @@ class HandshakeHttp:
     async def _answer(
         self, session: Session, stream: EventStream, exchange: HttpExchange, message: JSON, *, opens: bool = False
     ) -> None:
-        """Answer one request; it goes on when its client leaves, who may come back for the rest.
+        """Answer one request; the work goes on when the client leaves, which may come back for the rest.
 
         Args:
-            stream: Carries what is said before the answer.
+            stream: Carries the messages before the answer.
             opens: Whether the session is kept once this is answered, if it was a handshake.
         """
         call = Call(session.connection, stream, message, exchange.size)
         json, events = exchange.accepts
         if not events:
-            call.channel = NOWHERE  # what is said before the answer has no place in plain JSON
+            call.channel = NOWHERE  # messages before the answer have no place in plain JSON
         reply, reader = Reply(stream), stream.reader
         self._dispatcher.begin(
             call, partial(self._opened, session, reply, call) if opens else partial(reply.take, call)
@@ -175,13 +175,13 @@ class HandshakeHttp:
             reply.close()
 
     async def _opened(self, session: Session, reply: Reply, call: Call, answer: Answer) -> None:
-        """The first request of a session was answered."""
+        """Keep a session after its first request was answered, if that was a handshake."""
         if session.connection.is_greeted and not session.is_over:
             self.sessions.add(session)
         await reply.take(call, answer)
 
     async def _batch(self, session: Session, exchange: HttpExchange, messages: list[Any]) -> None:
-        """Serve a batch: each message as if it had come alone, what they are answered on one stream."""
+        """Serve a batch: each message as if it had come alone, with all answers on one stream."""
         if problem := batch_problem(messages, session.connection.revision, self._limits.batch):
             await exchange.refuse(problem, 400, session.named)
             return
@@ -217,7 +217,7 @@ class HandshakeHttp:
             await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
 
     async def _listen(self, session: Session, exchange: HttpExchange) -> None:
-        """The standing stream of a session, or the rest of one that broke."""
+        """Serve the standing stream of a session, or the rest of one that broke."""
         if not exchange.accepts[1]:
             await exchange.refuse(_NO_EVENTS, 406, session.named)
             return
@@ -239,7 +239,7 @@ class HandshakeHttp:
             await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
 
     async def single_call(self, exchange: HttpExchange) -> None:
-        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
+        """Serve one JSON-RPC request with one JSON answer and no session, as simple HTTP clients expect it."""
         message = exchange.content
         if is_array(message):
             await exchange.refuse(unexpected_batch())
@@ -282,7 +282,7 @@ _UNKNOWN_CLIENT: Final[JSON] = {
 
 
 def _introduced(message: JSON) -> JSON:
-    """A handshake that opens no session, with what its client leaves out.
+    """Return a handshake that opens no session, with the fields that its client leaves out.
 
     Nothing will rest on it, and clients of GAIA's bridge leave out everything.
     """

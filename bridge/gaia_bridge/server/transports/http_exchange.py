@@ -20,18 +20,18 @@ from gaia_bridge.server.transports.event_stream import EventStream
 Headers = list[tuple[bytes, bytes]]
 
 _ANY: Final = (b"*/*", b"")
-"""Who names no type takes all (RFC 9110, section 12.5.1)."""
+"""The types of a client that names none, which takes all (RFC 9110, section 12.5.1)."""
 _JSON: Final = (b"application/json", b"application/*", *_ANY)
 _EVENTS: Final = (b"text/event-stream", b"text/*", *_ANY)
 
 
 class _Fields(NamedTuple):
-    """What a head says."""
+    """The facts in the head of a request."""
 
     values: dict[str, str]
     """Headers; the last one of a name, if it came several times."""
     revision: str | None
-    """What the head says that the body is of."""
+    """The revision of the body, if the head names one."""
     host: str
     """The address of the client."""
     accepts: tuple[bool, bool]
@@ -39,7 +39,7 @@ class _Fields(NamedTuple):
 
 
 class HttpExchange:
-    """One request of a client.
+    """One request of a client, and the ways to answer it.
 
     Args:
         receive: Tells when the client leaves.
@@ -53,7 +53,7 @@ class HttpExchange:
         self.size = size
         extensions: dict[str, Any] = scope.get("extensions") or {}
         self.found: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        """What was found out about its head, for requests on the same connection that have the same."""
+        """Facts about the head, for requests on the same connection that have the same head."""
         fields: _Fields | None = self.found.get(_Fields)
         if fields is None:
             fields = self.found[_Fields] = _read(scope)
@@ -64,7 +64,7 @@ class HttpExchange:
         self._send = send
 
     def when_gone(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` when the client leaves; returns a function that ends this, which must be called.
+        """Call `callback` when the client leaves; return a function that ends this, which must be called.
 
         Our listener tells it by itself. Under another server a task has to wait for it.
         """
@@ -96,14 +96,14 @@ class HttpExchange:
         await self._send({"type": "http.response.body", "body": body})
 
     async def text(self, words: str, status: int) -> None:
-        """Answer with words."""
+        """Answer with text."""
         body = words.encode()
         head = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
         await self._send({"type": "http.response.start", "status": status, "headers": head})
         await self._send({"type": "http.response.body", "body": body})
 
     async def whole(self, body: bytes, status: int, headers: Headers) -> None:
-        """Answer with what is written already, and its whole head."""
+        """Answer with a body and its whole head."""
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
@@ -156,7 +156,7 @@ def _read(scope: Scope) -> _Fields:
 
 
 def never_empty(call: Call, answer: Answer) -> Answer:
-    """An answer as it is sent over HTTP, where a cancelled request is answered too.
+    """Return an answer as it is sent over HTTP, where a cancelled request is answered too.
 
     In the handshake era, a stream ends with a response; later, whoever cancels a request has left.
     """
@@ -166,21 +166,21 @@ def never_empty(call: Call, answer: Answer) -> Answer:
 
 
 class Reply:
-    """What comes of one request.
+    """The outcome of one request.
 
     Args:
-        stream: Carries what is said before the answer, and the answer after it.
+        stream: Carries the messages before the answer, and the answer after them.
     """
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream
         self.answer: Answer | None = None
-        """The answer, where nothing was said before it."""
+        """The answer, if no message came before it."""
         self._waiter: asyncio.Future[None] | None = None
         stream.on_open = self.wake
 
     async def take(self, call: Call, answer: Answer) -> None:
-        """The request is answered."""
+        """Take the answer to the request."""
         if not answer.body:
             answer = never_empty(call, answer)
         if self.stream.is_open:
@@ -190,7 +190,7 @@ class Reply:
             self.wake()
 
     async def first(self, patience: float | None) -> bool:
-        """Wait for what comes first: the answer, or something that is said before it.
+        """Wait for the answer, or for a message before it.
 
         Args:
             patience: Seconds; `None` to wait for ever.
@@ -210,11 +210,11 @@ class Reply:
         return self.answer is not None or self.stream.is_open
 
     def close(self) -> None:
-        """Hold on to nothing: an answer may be large, and must not wait for the garbage collector."""
+        """Drop the answer: it may be large, and must not wait for the garbage collector."""
         self.stream.on_open = None
         self.answer = None
 
     def wake(self) -> None:
-        """Wait no longer."""
+        """End the waiting."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -1,4 +1,4 @@
-"""The lines of a stream as messages, and answers as lines: what is no message is answered, a batch as a batch."""
+"""The lines of a stream as messages, and answers as lines: an invalid line gets an error, a batch a batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gaia_bridge.text.json_types import JSON, is_array
 logger = logging.getLogger(__name__)
 
 Write = Callable[[bytes], Awaitable[object]]
-"""Writes a line, without its end."""
+"""A function that writes a line, without its end."""
 
 
 class _Lines:
@@ -43,7 +43,7 @@ class _Lines:
         await self._write(message)
 
     def end(self) -> None:
-        """It cannot be resumed."""
+        """Do nothing: the stream cannot be resumed."""
 
 
 class _Batch:
@@ -54,7 +54,7 @@ class _Batch:
         self.waiting = 0
         """Requests that are not answered yet."""
         self.is_read = False
-        """Whether all of its messages were passed on; the first may be answered while others are."""
+        """Whether all messages of the batch were passed on; the first may be answered while others are."""
 
 
 class LineClient:
@@ -83,7 +83,7 @@ class LineClient:
         self._none_left: asyncio.Future[None] | None = None
 
     async def take(self, line: bytes | OversizedLine) -> None:
-        """Have a line answered, whatever it is."""
+        """Answer a line, valid or not."""
         content = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
         size = 0 if isinstance(line, OversizedLine) else len(line)
         if is_plain_request(content):
@@ -98,12 +98,12 @@ class LineClient:
             await self._pass_on(content, None, size)
 
     def close(self) -> None:
-        """The client is gone."""
+        """Cancel the client's requests, because it is gone."""
         self._client.close()
 
     @property
     def name(self) -> str:
-        """Name and version of the client, as it says; empty before."""
+        """Name and version of the client, as it sends them in its handshake; empty before."""
         return self._client.name
 
     @property
@@ -141,7 +141,7 @@ class LineClient:
         await self._client.take(message, size, partial(self._answered, batch))
 
     async def _answered(self, batch: _Batch | None, answer: bytes) -> None:
-        """A request is over: answered, or cancelled, which is not answered."""
+        """Handle the end of a request: answered, or cancelled, which gets no answer."""
         self._waiting -= 1
         if batch is None:
             if answer:

@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 
 _NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")
 _MOST_ASKED: Final = 10_000
-"""Tools of which it is remembered what headers they ask for; as many as an agent may have."""
+"""Tools whose required headers are remembered; as many as an agent may have."""
 
 
 class ModernHttp:
-    """One endpoint, for requests that stand alone."""
+    """One endpoint, for requests without a session."""
 
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
@@ -45,7 +45,7 @@ class ModernHttp:
         """Answer one request.
 
         Args:
-            only_json: Whether its client is not one for event streams.
+            only_json: Whether its client takes no event streams.
         """
         message = exchange.content
         json, events = exchange.accepts
@@ -64,14 +64,14 @@ class ModernHttp:
             await self._serve(exchange, message, only_json=only_json, soon=json)
 
     async def _acknowledge(self, exchange: HttpExchange) -> None:
-        """There are no notifications of clients in this revision; some send them all the same."""
+        """Accept a notification: this revision has none of clients, but some send them all the same."""
         if problem := revision_problem(exchange.revision or "", revisions=self._revisions):
             await exchange.refuse(problem)
         else:
             await exchange.nothing(202)
 
     def _problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
-        """Why a request is not taken, before anybody works on it."""
+        """Return why a request is refused before any work on it."""
         said = _said(message)
         if said is None or said != exchange.found.get(self):
             if (name := repeated_header(exchange.scope["headers"])) is not None:
@@ -137,7 +137,7 @@ class ModernHttp:
 
 
 def _said(message: JSON) -> tuple[Any, ...] | None:
-    """What a request says of itself that its head has to say, too; `None` if it does not say all that it must."""
+    """Return the facts of a request that its head must repeat; `None` if a required one is missing."""
     try:
         params = message["params"]
         told, method = params["_meta"], message["method"]

@@ -1,6 +1,6 @@
-"""The sessions of Streamable HTTP clients before 2026-07-28: who is let in, who has to give way.
+"""The sessions of Streamable HTTP clients before 2026-07-28: how many may open, and which give way.
 
-A session that nobody uses gives way to a new client: its owner is told "not found", as after a restart, and shakes
+A session that nobody uses gives way to a new client: its owner gets "not found", as after a restart, and shakes
 hands again.
 """
 
@@ -31,27 +31,27 @@ class Session:
     def __init__(self, limits: HttpLimits) -> None:
         self.id = uuid4().hex
         self.named: Headers = [(SESSION_HEADER.encode(), self.id.encode())]
-        """The header that names it."""
+        """The header that names the session."""
         self.connection = Connection(_Standing(self))
         self.was_used = False
-        """Whether its owner came back after the first request, as those do who read the answer."""
+        """Whether its client came back after the first request, as clients do that read the answer."""
         self.is_over = False
-        """Whether it was ended."""
+        """Whether the session was ended."""
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._last_used = self._loop.time()
         self._left_at = time.monotonic()
-        """The same, by a clock that tells any two of them apart: that of some loops counts milliseconds."""
+        """The time of its last use by a finer clock, so no two are equal: some loops' clocks count milliseconds."""
         self._open = 0
 
     @cached_property
     def replay(self) -> ReplayBuffer:
-        """What its client can ask for again. Most never have a stream that breaks, or any."""
+        """The events that its client can request again. Most clients never have a stream that breaks, or any."""
         return ReplayBuffer(self._limits.replay_events, self._limits.replay_bytes)
 
     @cached_property
     def standing(self) -> EventStream:
-        """What belongs to none of its client's requests."""
+        """The stream for messages that belong to none of its client's requests."""
         return EventStream(self.replay, self._limits.stream_messages, is_read=False)
 
     @property
@@ -64,7 +64,7 @@ class Session:
         return "standing" in self.__dict__
 
     def close(self) -> None:
-        """It is over."""
+        """End the session."""
         self.is_over = True
         self.connection.close()
         if self._is_standing:
@@ -74,7 +74,7 @@ class Session:
             self.replay.close()
 
     def stream(self) -> EventStream:
-        """A stream for one request, or one batch."""
+        """Return a stream for one request, or one batch."""
         retry = self._limits.retry_interval if self.connection.revision in RESUMABLE_REVISIONS else None
         return EventStream(self.replay, self._limits.stream_messages, retry=retry)
 
@@ -85,26 +85,26 @@ class Session:
 
     @property
     def worth(self) -> tuple[bool, float]:
-        """What is worth least gives way first: handshakes that were never finished, then what was used longest ago."""
+        """The worth of the session; the least gives way first: unfinished handshakes, then the least recently used."""
         return self.was_used, self._left_at
 
     @property
     def idle_since(self) -> float:
-        """When it was used last, by the event loop's clock."""
+        """The time of its last use, by the event loop's clock."""
         return self._last_used
 
     def __enter__(self) -> None:
-        """A request is being answered."""
+        """Note that a request is being answered."""
         self._open += 1
 
     def __exit__(self, *raised: object) -> None:
-        """It no longer is."""
+        """Note that a request is over."""
         self._open -= 1
         self._last_used, self._left_at = self._loop.time(), time.monotonic()
 
 
 class _Standing:
-    """The channel of a session to its client, for which nothing exists before there is something to say."""
+    """The channel of a session to its client, which makes its stream for the first message."""
 
     can_ask = True
 
@@ -116,7 +116,7 @@ class _Standing:
         await self._session.standing.send(message)
 
     def end(self) -> None:
-        """The client opens and closes it as it likes."""
+        """Do nothing: the client opens and closes this stream as it likes."""
 
 
 class Sessions:
@@ -130,7 +130,7 @@ class Sessions:
         self._limits = limits
         self._known: dict[str, Session] = {}
         self.get = self._known.get
-        """Gives the session of an id, if there is one."""
+        """Returns the session of an id, if there is one."""
         self._opening = 0
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -139,7 +139,7 @@ class Sessions:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many are in use, or being opened, as there may be."""
+        """Whether the limit of sessions is reached by those in use or being opened."""
         most = self._limits.sessions
         if len(self._known) + self._opening < most:  # to look at each takes long where there are many
             return False
@@ -147,7 +147,7 @@ class Sessions:
 
     @contextmanager
     def opening(self) -> Generator[Session]:
-        """A new session, while its handshake is answered. One that fails leaves nothing behind."""
+        """Make a session, while its handshake is answered. One that fails leaves nothing behind."""
         session = Session(self._limits)
         self._opening += 1
         try:
@@ -158,7 +158,7 @@ class Sessions:
                 session.close()
 
     def add(self, session: Session) -> None:
-        """The handshake of a session was answered. Those that nobody uses give way to it."""
+        """Keep a session whose handshake was answered. Sessions that nobody uses give way to it."""
         self._known[session.id] = session
         while len(self._known) > self._limits.sessions:
             idle = [other for other in self._known.values() if not other.is_in_use and other is not session]
@@ -169,19 +169,19 @@ class Sessions:
         self._watch()
 
     def end(self, session: Session) -> None:
-        """A session is over, as its owner wanted or not."""
+        """End a session, as its client wanted or not."""
         self._known.pop(session.id, None)
         session.close()
 
     def close(self) -> None:
-        """All of them are over."""
+        """End all sessions."""
         if self._sweep is not None:
             self._sweep.cancel()
         for session in list(self._known.values()):
             self.end(session)
 
     def _watch(self) -> None:
-        """Look again when the first of them may have been idle for long enough. One timer is enough for all."""
+        """Set the timer for when the first session may have been idle for long enough. One timer is enough for all."""
         if self._sweep is None and self._known:
             loop = asyncio.get_running_loop()
             first = min(loop.time() if session.is_in_use else session.idle_since for session in self._known.values())

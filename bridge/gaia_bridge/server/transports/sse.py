@@ -1,4 +1,4 @@
-"""HTTP+SSE, the transport of 2024-11-05: one event stream for all that a client is sent; it posts what it says."""
+"""HTTP+SSE, the transport of 2024-11-05: one event stream for all messages to a client, which posts its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SseTransport:
             events.finish(b"")
 
     async def stream(self, exchange: HttpExchange) -> None:
-        """The event stream of a client, for as long as it stays."""
+        """Serve the event stream of a client, for as long as it stays."""
         if exchange.method != "GET":
             await exchange.nothing(405, [(b"allow", b"GET")])
             return
@@ -61,7 +61,7 @@ class SseTransport:
             client.close()
 
     async def message(self, exchange: HttpExchange) -> None:
-        """A message of a client, or several; they are answered on its stream."""
+        """Take a message of a client, or several; they are answered on its stream."""
         if exchange.method != "POST":
             await exchange.nothing(405, [(b"allow", b"POST")])
             return

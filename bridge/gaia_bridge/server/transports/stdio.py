@@ -1,7 +1,7 @@
 """Serves one endpoint on standard input and output.
 
 The pipes are read and written by the event loop itself: half the cost of the SDK's worker threads, and signals work
-while it waits. What a loop cannot wait for (files and terminals) is copied from and to pipes.
+while it waits. Files and terminals, for which a loop cannot wait, are copied from and to pipes.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ logger = logging.getLogger(__name__)
 
 _CHUNK = 256 * 1024
 _COPY_TIMEOUT = 1.0
-"""Seconds for what was written to reach a file or a terminal."""
+"""Seconds for the last output to reach a file or a terminal."""
 
 
 class ClaimedStdio(Struct, frozen=True):
-    """The process's standard input and output, out of everyone else's reach."""
+    """The process's standard input and output, which other code cannot reach any more."""
 
     reading: int
-    """File descriptor of what was standard input."""
+    """File descriptor of the former standard input."""
     writing: int
-    """File descriptor of what was standard output."""
+    """File descriptor of the former standard output."""
 
 
 def claim_stdio() -> ClaimedStdio:
@@ -70,10 +70,10 @@ def claim_stdio() -> ClaimedStdio:
 async def serve_stdio(
     dispatcher: Dispatcher, claimed: ClaimedStdio, *, line_bytes: int, batch: int, grace: float, starting: float
 ) -> None:
-    """Serve until the client closes our input. Everything said before the end is written out.
+    """Serve until the client closes our input. All messages before the end are written out.
 
     Args:
-        claimed: What `claim_stdio` returned.
+        claimed: The result of `claim_stdio`.
         line_bytes: The longest line that is accepted.
         batch: How many messages may come at once.
         grace: Seconds for requests in flight to finish after the end of input.
@@ -101,20 +101,20 @@ async def serve_stdio(
 async def stdio_streams(
     claimed: ClaimedStdio,
 ) -> AsyncGenerator[tuple[asyncio.StreamReader, Callable[[bytes], Awaitable[bool]]]]:
-    """The two streams, for another protocol than MCP.
+    """Open the two streams, for another protocol than MCP.
 
     Args:
-        claimed: What `claim_stdio` returned.
+        claimed: The result of `claim_stdio`.
 
     Yields:
-        What to read from; and what writes, and returns whether there was somebody to write to.
+        The reader; and a function that writes, and returns whether the other end was open.
     """
     async with _reader(claimed.reading) as reader, _writer(claimed.writing) as writer:
         yield reader, partial(_write, writer)
 
 
 class Waiting(Protocol):
-    """A client that has said everything."""
+    """A client whose input has ended."""
 
     @property
     def is_waiting(self) -> bool:
@@ -127,16 +127,16 @@ class Waiting(Protocol):
 
 
 class Owed(Struct, frozen=True):
-    """The answers that are owed to a client that has said everything."""
+    """The answers that are owed to a client whose input has ended."""
 
     catalog: Catalog
     grace: float
-    """Seconds for them to be given."""
+    """Seconds in which they have to come."""
     starting: float
-    """Seconds that they are waited for beside that while a server starts for one of them."""
+    """Further seconds for them while a server starts for one of them."""
 
     async def given(self, client: Waiting) -> None:
-        """Wait for them; no longer for a call that hangs because a server somewhere does."""
+        """Wait for the answers; no longer for a call that hangs because a server somewhere does."""
         if client.is_waiting:
             await self.catalog.settle()
         until = anyio.current_time() + self.starting
@@ -168,7 +168,7 @@ async def _read_lines(reader: asyncio.StreamReader, client: LineClient, line_byt
 
 
 async def _until(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Do something until it is done, or something else happened."""
+    """Run a coroutine until it is done, or the event happened."""
     async with anyio.create_task_group() as tasks:
 
         async def stop() -> None:
@@ -208,7 +208,7 @@ async def _writer(descriptor: int) -> AsyncGenerator[asyncio.StreamWriter]:
 
 
 async def _write(writer: asyncio.StreamWriter, data: bytes) -> bool:
-    """Whether there was somebody to write to: a transport closes itself when its other end is closed."""
+    """Write; return whether the other end was open: a transport closes itself when its other end is closed."""
     if writer.is_closing():
         return False
     try:
@@ -220,7 +220,7 @@ async def _write(writer: asyncio.StreamWriter, data: bytes) -> bool:
 
 
 def _source(descriptor: int) -> int:
-    """A descriptor with the same input, for an event loop to wait for."""
+    """Return a descriptor with the same input, for an event loop to wait for."""
     if _watchable(descriptor):
         return descriptor
     reading, writing = os.pipe()
@@ -229,7 +229,7 @@ def _source(descriptor: int) -> int:
 
 
 def _target(descriptor: int) -> tuple[int, threading.Thread | None]:
-    """A descriptor that leads to the same output, for an event loop to wait for, and what brings it there."""
+    """Return a descriptor that leads to the same output, for an event loop to wait for, and the thread that copies."""
     if _watchable(descriptor):
         return descriptor, None
     reading, writing = os.pipe()
@@ -249,6 +249,6 @@ def _start_copying(source: int, target: int) -> threading.Thread:
 
 
 def _watchable(descriptor: int) -> bool:
-    """Whether an event loop can wait for it. A terminal is one device for both directions, and other programs' too."""
+    """Return whether an event loop can wait for it. A terminal is shared by both directions, and by other programs."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

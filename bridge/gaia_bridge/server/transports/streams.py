@@ -24,7 +24,7 @@ from gaia_bridge.text.json_types import JSON
 logger = logging.getLogger(__name__)
 
 Answered = Callable[[bytes], Awaitable[None]]
-"""Takes the answer to a request; it is empty if the client has cancelled it, and so is told nothing."""
+"""A function that takes the answer to a request; the answer is empty if the client has cancelled the request."""
 
 
 class DuplexClient:
@@ -55,7 +55,7 @@ class DuplexClient:
 
     @property
     def name(self) -> str:
-        """Name and version, as it says in its handshake; empty if it was none."""
+        """Name and version, as the client sends them in its handshake; empty without one."""
         told = self._handshake.client_info
         return " ".join(str(told[key]) for key in ("name", "version") if told.get(key))
 
@@ -65,16 +65,16 @@ class DuplexClient:
         return self._handshake.revision if self._handshake.is_greeted else None
 
     def close(self) -> None:
-        """It is gone: nothing that it asked for is worked on any more."""
+        """Cancel all work for the client, because it is gone."""
         for connection in (self._handshake, self._modern):
             connection.close()
 
     async def take(self, message: JSON, size: int = 0, answered: Answered | None = None) -> None:
-        """A message came, which is one of JSON-RPC. Waits for the answer to a handshake, and for a refusal to be read.
+        """Take a JSON-RPC message. Waits for the answer to a handshake, and for a refusal to be read.
 
         Args:
-            size: Bytes that it has.
-            answered: Takes the answer to it; it goes on the channel like everything else, if `None`.
+            size: Bytes of the message.
+            answered: Takes the answer; the answer goes on the channel like everything else, if `None`.
         """
         answered = answered or self._say
         connection = self._era or self._handshake
@@ -109,7 +109,7 @@ class DuplexClient:
             await self._channel.send(body)
 
     def _connection_for(self, message: JSON) -> Connection:
-        """The connection that a request is served on; the first that does more than look around decides."""
+        """Return the connection that a request is served on; the first that does more than look around decides."""
         if self._era is not None:
             return self._era
         modern = message["method"] != "initialize" and says_revision(message)
@@ -119,7 +119,7 @@ class DuplexClient:
         return connection
 
     def _refusal(self, message: JSON) -> Refusal | None:
-        """Why a request is not served: there are too many, or it is not of the era of this connection, or of none."""
+        """Return why a request is refused: there are too many, or it is of another era than its connection, or none."""
         modern, method = says_revision(message), message["method"]
         if self._owed >= self._most:
             problem = f"{self._owed:,} requests are not answered yet, or their answers were not read"
@@ -151,7 +151,7 @@ _OTHER_ERA = (
 
 
 class _NoQuestions:
-    """A channel on which nobody is asked anything: servers of 2026-07-28 send no requests."""
+    """A channel without questions to the client: servers of 2026-07-28 send no requests."""
 
     can_ask = False
 
@@ -163,4 +163,4 @@ class _NoQuestions:
         await self._channel.send(message)
 
     def end(self) -> None:
-        """It cannot be resumed."""
+        """Do nothing: the stream cannot be resumed."""
