@@ -212,7 +212,7 @@ class JsonRpcPeer:
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
-            # No id because of a task in `_meta` alone: an id means that the wire attributes all messages, as streams do.
+            # No id for a task in `_meta` alone: an id means that the wire attributes all messages, as streams do.
             self.on_notification(method, params, None if during is None else origin)
 
     def ended(self, reason: str) -> None:

@@ -74,7 +74,7 @@ class RequestTimeoutError(UpstreamError):
 
 
 class ClientDelegate:
-    """The client's role towards a server. Derive from it; the base declares nothing, so that no question is asked."""
+    """The client's role towards a server. Derive from it; the base declares nothing, so no question is asked."""
 
     info: JSON = {"name": CLIENT_NAME, "version": __version__}
     """The wire `Implementation` that we introduce ourselves with."""

@@ -170,7 +170,7 @@ def _without_items(part: JSON) -> JSON:
 
 
 def _weakened(schema: JSON) -> JSON:
-    """Remove keywords that can demand more because a part of the schema demands less, and references without a target."""
+    """Remove keywords that can demand more when a part of the schema demands less, and references without a target."""
     monotone: JSON = _each_schema(schema, _monotone)
 
     def with_targets(part: JSON) -> JSON:
