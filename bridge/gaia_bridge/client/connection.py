@@ -305,7 +305,7 @@ class Connection:
         return {**(params or {}), "_meta": {**self._meta, **meta, **revision}}
 
     async def _answer(self, method: str, params: JSON) -> JSON:
-        """Answer a question of a round. One without a declared capability fails the call: that is the server's mistake."""
+        """Answer a question of a round. One without a declared capability fails the call: the server is at fault."""
         if CAPABILITY_OF.get(method) not in self._peer.declared:
             raise UpstreamError(f"asks for {printable(method, 200)}, which was not declared to it")
         return await answer_of(self._delegate, self._peer.declared, method, params)

@@ -74,7 +74,7 @@ class RequestTimeoutError(UpstreamError):
 
 
 class ClientDelegate:
-    """The client's role towards a server. Derive from it; the base declares nothing, so no question is asked."""
+    """The client's role towards a server, a base class. It declares nothing by itself, so it gets no questions."""
 
     info: JSON = {"name": CLIENT_NAME, "version": __version__}
     """The wire `Implementation` that we introduce ourselves with."""
@@ -94,7 +94,7 @@ class ClientDelegate:
 
         Args:
             method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-            during: The id of our request that the question belongs to, if the wire reports it (see `Connection.new_id`).
+            during: The id of our request that the question belongs to, if the wire has it (see `Connection.new_id`).
 
         Returns:
             The wire result.
@@ -117,7 +117,7 @@ class ClientDelegate:
         """
 
     def ended(self, reason: str) -> None:
-        """Note that an open connection ended without our closing it. Called before any request in flight fails.
+        """Note that a connection ended and we did not close it. Called before any request in flight fails.
 
         Args:
             reason: The way it ended; continues a sentence that begins with the server's name.

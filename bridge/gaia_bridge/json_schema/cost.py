@@ -68,7 +68,7 @@ _READING: Final = (
 """Keywords that read a text character by character. For all others, the cost of a text is independent of its length."""
 
 _UNEVALUATED: Final = 3
-"""How often the engine visits the same schemas for `unevaluated...`, where it has no cache."""
+"""The number of the engine's visits to the same schemas for `unevaluated...`, where it has no cache."""
 
 _UNIQUE: Final = 15
 """Visits that cost as much as comparing one item with all others."""

@@ -361,7 +361,7 @@ class _Promise:
         self._whose = whose
 
     def problem(self, content: Any) -> str | None:
-        """List violations of the schema by structured content; `None` if there are none, or a verdict costs too much."""
+        """List violations of the schema by structured content; `None` if there are none or a verdict costs too much."""
         validator = self._validator
         # The check is a courtesy to the client: content that cannot be judged is passed on unchanged.
         return None if validator is None else validator.errors(content, unjudged=None)

@@ -70,7 +70,7 @@ class OwnLoop:
         return outcome.value
 
     def keep_with(self, agent: object) -> bool:
-        """Store the loop for `own_loop_of(agent)`. Return whether the agent accepts attributes; if not, end the loop."""
+        """Store the loop for `own_loop_of(agent)`; return whether that was possible. If not, the loop is ended."""
         try:
             object.__setattr__(agent, _ATTRIBUTE, self)
         except (AttributeError, TypeError):

@@ -56,7 +56,7 @@ class _Watchdog:
         self._name = name
         self._held = threading.get_ident()
         self._runner: CodeType | None = None
-        """The code that runs a loop that is not in Python (uvloop): while its frame is the innermost, the loop waits."""
+        """The code that runs a loop which is not in Python (uvloop): while its frame is innermost, the loop waits."""
         self._ended = threading.Event()
         self._alive = threading.Event()
         self._told = float("-inf")
