@@ -1,4 +1,4 @@
-"""A connection to one upstream server, whatever its era and whatever carries its messages."""
+"""A connection to one upstream server, of any era and over any transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One open connection to one upstream server: the only face of it that the rest of the core sees."""
+"""One open connection to one upstream server: the only interface to the server that the rest of the core uses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
 
 _Ask = Callable[[JSON], Awaitable[JSON]]
-"""Makes the request, with further parameters."""
+"""Sends the request, with further parameters."""
 
 _Answer = Callable[[str, JSON], Awaitable[JSON]]
 """Answers one question: method and parameters."""
@@ -54,13 +54,13 @@ async def connect(
 ) -> AsyncGenerator[Connection]:
     """Open a connection and agree on a revision; the end of the block closes it.
 
-    One task opens and closes it, every task may use it. What the block raises comes out as it was raised.
+    One task opens and closes it, every task may use it. Exceptions of the block are raised unchanged.
 
     Args:
-        transport: How to reach the server. Asked for a second link if the server ends the first because of the probe.
-        era: What the server turned out to be last time: it is not probed then, unless it refuses that. `None` probes.
-        only: The one era that will do, if not any; nothing else is tried then.
-        numbers: The ids of requests, for whoever makes some over the same link by itself; from 1 on if `None`.
+        transport: Reaches the server. Opens a second link if the server ends the first because of the probe.
+        era: The era of the server's last connection: it is tried first, without a probe. `None` probes.
+        only: The only era to try; `None` for both.
+        numbers: The ids of requests, for a caller that also makes its own over the same link; from 1 on if `None`.
 
     Raises:
         EraRefusedError: The server does not speak `only`.
@@ -75,7 +75,7 @@ async def connect(
                     handshake = await attempt.greet(peer, delegate, limits)
                 except MisconfiguredError as error:
                     raise MisconfiguredError(_unanswered(error)) from None
-                except UnheardError as error:  # it would end like that again
+                except UnheardError as error:  # the server ends before it reads anything, so a retry would not help
                     raise _unanswered_error(first, error) from None
                 except attempt.gives_way_to as error:
                     first = first or error
@@ -93,9 +93,9 @@ async def connect(
 
 
 def _unanswered_error(first: UpstreamError | None, last: ConnectionLostError) -> ConnectionLostError:
-    """How the server ended, in its first attempt if it ended there: what followed is mostly a consequence.
+    """Describe how the server ended, in its first attempt if it ended there: later failures are mostly a consequence.
 
-    Which request of the handshake it was does not matter, and none of them does any work.
+    The message does not name the request of the handshake, since none of them does any work.
     """
     return ConnectionLostError(_unanswered(first if isinstance(first, ConnectionLostError) else last))
 
@@ -106,7 +106,7 @@ def _unanswered(error: ConnectionLostError) -> str:
 
 
 class Connection:
-    """Requests over one connection. Any task may make them. Made by `connect`.
+    """Requests over one connection, which any task may make. Created by `connect`.
 
     Args:
         peer: Sends requests and receives messages on the link.
@@ -116,11 +116,11 @@ class Connection:
         self, peer: JsonRpcPeer, handshake: ServerHandshake, delegate: ClientDelegate, limits: UpstreamLimits
     ) -> None:
         self.handshake = handshake
-        """What the server said about itself."""
+        """The description that the server gave of itself."""
         self.ended = peer.over
-        """Set when the connection is over, whoever ended it."""
+        """Set when the connection is over, from either side."""
         self.new_id = peer.new_id
-        """Gives an id for a request that is about to be made: what comes on its behalf can be told by it."""
+        """Returns an id for a request to be made, by which messages that belong to the request can be recognized."""
         self._peer = peer
         self._delegate = delegate
         self._limits = limits
@@ -136,10 +136,10 @@ class Connection:
             peer.on_notification = self._subscriptions.receive
 
     async def start(self) -> None:
-        """Hear of changes from now on. Called once, by `connect`.
+        """Receive changes from now on. Called once, by `connect`.
 
         Raises:
-            ConnectionLostError: It is over already.
+            ConnectionLostError: The connection is over already.
         """
         if self._subscriptions is not None:
             await self._subscriptions.start()
@@ -148,7 +148,7 @@ class Connection:
 
     @property
     def may_subscribe(self) -> bool:
-        """Whether the server tells of updates of resources."""
+        """Whether the server notifies of updates of resources."""
         return self._declares("resources", "subscribe")
 
     @property
@@ -166,27 +166,27 @@ class Connection:
         rounds: bool = True,
         number: int | None = None,
     ) -> JSON:
-        """Make one request. Cancelling it tells the server that nobody waits any more.
+        """Make one request. Cancelling this coroutine notifies the server that the request is cancelled.
 
         Args:
-            params: Its parameters, relayed as they are; a `_meta` among them is completed with what our hop needs.
-            on_progress: Asks for progress and receives it: awaited in the order of arrival, and for the last time
+            params: Its parameters, relayed as they are; a `_meta` among them is completed with the keys of our hop.
+            on_progress: Requests and receives progress: awaited in the order of arrival, and for the last time
                 before this returns.
-            deadline: How long the server may take, in each round anew, because users need their time too;
+            deadline: The time that the server may take, in each round anew, because users need their time too;
                 `limits.call_timeout` and `limits.call_cap` if `None`.
-            rounds: Whether an `input_required` result (2026-07-28) is answered by the role and the request repeated
-                until it is complete. If not, that result is returned.
-            number: Its id, from `new_id`, where one wants to know it; a request that is repeated has a new one.
+            rounds: Whether an `input_required` result (2026-07-28) is answered by the delegate and the request
+                repeated until it is complete. If not, that result is returned.
+            number: Its id, from `new_id`, if the caller needs to know it; a request that is repeated has a new one.
 
         Returns:
-            The result as it came.
+            The result, unchanged.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
             ConnectionLostError: The connection is over.
             SessionExpiredError: The server no longer knows the session.
-            RequestTimeoutError: It did not answer in time.
-            UpstreamError: It did not answer as it should.
+            RequestTimeoutError: The server did not answer in time.
+            UpstreamError: The answer of the server is missing or invalid.
         """
         if params is not None and self._tasks.needed(method, params):
             return await self._tasks.play(params, deadline or self._deadline, on_progress, number)
@@ -209,11 +209,11 @@ class Connection:
         await self._peer.notify(method, self._stamped(params) if self.handshake.modern else params)
 
     async def list_all(self, kind: str) -> list[Any]:
-        """All definitions of a list, as `list_pages` reads it."""
+        """Read all definitions of a list, with `list_pages`."""
         return [item for page in await self.list_pages(kind) for item in page.items]
 
     async def list_pages(self, kind: str) -> list[ReadPage]:
-        """Read a list to its last page, or to the limit, asking again where that may help.
+        """Read a list to its last page, or to the limit, with retries where these may help.
 
         Args:
             kind: A key of `vocabulary.LIST_FIELDS`.
@@ -236,10 +236,10 @@ class Connection:
         return [page._replace(items=self._headers.admitted(page.items)) for page in found]
 
     async def ping(self) -> float:
-        """Ask whether the server is there; returns the seconds that it took.
+        """Check that the server responds; return the seconds that its answer took.
 
         Raises:
-            UpstreamError: It did not answer within `limits.ping_timeout`.
+            UpstreamError: The server did not answer within `limits.ping_timeout`.
         """
         started = time.perf_counter()
         patience = Deadline(self._limits.ping_timeout, self._limits.ping_timeout)
@@ -247,11 +247,11 @@ class Connection:
         return time.perf_counter() - started
 
     async def subscribe(self, uri: str) -> None:
-        """Ask to be told of updates of a resource; nothing happens where the server does not do that.
+        """Subscribe to updates of a resource; do nothing where the server does not offer that.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: It did not answer as it should.
+            UpstreamError: The answer of the server is missing or invalid.
         """
         if self._subscriptions is not None:
             await self._subscriptions.subscribe(uri)
@@ -259,21 +259,21 @@ class Connection:
             await self.request("resources/subscribe", {"uri": uri}, deadline=self._list_deadline)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Ask to be told no longer. Raises as `subscribe` does."""
+        """Unsubscribe from updates of a resource. Raises as `subscribe` does."""
         if self._subscriptions is not None:
             self._subscriptions.unsubscribe(uri)
         elif self._declares("resources", "subscribe"):
             await self.request("resources/unsubscribe", {"uri": uri}, deadline=self._list_deadline)
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of a level and above; nothing happens where the server has no log.
+        """Request log messages of a level and above; do nothing where the server has no log.
 
         Args:
             level: One of `model.LOG_LEVELS`.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: It did not answer as it should.
+            UpstreamError: The answer of the server is missing or invalid.
         """
         if self.handshake.modern:
             self._meta[LOG_LEVEL_KEY] = level
@@ -297,7 +297,7 @@ class Connection:
         )
 
     def _stamped(self, params: JSON | None) -> JSON:
-        """Parameters that say who we are. What the caller says about its own client counts, save the revision."""
+        """Add our `_meta` to parameters. Keys that the caller set for its own client win, save the revision."""
         meta = None if params is None else params.get("_meta")
         if not is_object(meta):
             return {**(params or {}), "_meta": dict(self._meta)}
@@ -305,7 +305,7 @@ class Connection:
         return {**(params or {}), "_meta": {**self._meta, **meta, **revision}}
 
     async def _answer(self, method: str, params: JSON) -> JSON:
-        """Answer a question of a round. What was not declared is the server's mistake, and no refusal of ours."""
+        """Answer a question of a round. One without a declared capability fails the call: the server is at fault."""
         if CAPABILITY_OF.get(method) not in self._peer.declared:
             raise UpstreamError(f"asks for {printable(method, 200)}, which was not declared to it")
         return await answer_of(self._delegate, self._peer.declared, method, params)
@@ -316,16 +316,16 @@ class Connection:
 
 
 async def _play(method: str, result: JSON, ask: _Ask, answer: _Answer, limits: UpstreamLimits) -> JSON:
-    """Answer what a result asks, and make the request again, until the result is complete.
+    """Answer the questions of a result and repeat the request, until the result is complete.
 
     Args:
-        result: Its first result.
-        ask: Makes it again.
-        limits: How many rounds, and how many questions in one.
+        result: The first result of the request.
+        ask: Repeats the request.
+        limits: The most rounds, and the most questions in one.
 
     Raises:
         ProtocolError: A question was refused, or the server answered with an error.
-        UpstreamError: The server does not come to an end, asks what makes no sense, or failed to answer.
+        UpstreamError: The server asks in too many rounds, sends invalid questions, or failed to answer.
     """
     rounds, questions = limits.max_rounds, limits.requests_in_result
     try:

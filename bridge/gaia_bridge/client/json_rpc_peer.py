@@ -37,7 +37,7 @@ from gaia_bridge.text.json_types import JSON, is_object
 logger = logging.getLogger(__name__)
 
 OnNotification = Callable[[str, JSON, int | None], None]
-"""Called with a notification: its method, its parameters, and the id of the request whose stream it arrived on, if
+"""Called with a notification: its method, its parameters, and the id of the request on whose stream it came, if
 known."""
 
 _PROGRESS: Final = "notifications/progress"
@@ -72,7 +72,7 @@ class JsonRpcPeer:
     """The client's side of JSON-RPC on one link. Implements `transport.Receiver`.
 
     Args:
-        delegate: Answers requests of the server, and is told of notifications.
+        delegate: Answers requests of the server, and receives notifications.
         numbers: The ids of requests; from 1 on if `None`.
     """
 
@@ -83,8 +83,8 @@ class JsonRpcPeer:
         self.on_notification: OnNotification = self.tell
         """Called with every notification except progress."""
         self.established = False
-        """Whether the handshake succeeded. Before that, the end of the link is a failure to connect, and the delegate
-        is not told."""
+        """Whether the handshake succeeded. Before that, the end of the link is a failure to connect, not reported to
+        the delegate."""
         self.origins: dict[int | str, int] = {}
         """For each follow-up request and each task, the id of the original request: questions belong to that one."""
         self.progress = ProgressReceivers()
@@ -95,7 +95,7 @@ class JsonRpcPeer:
         self._link: Link | None = None
         self._tasks: TaskGroup | None = None
         self._reason: str | None = None
-        """Why it has ended, once it has."""
+        """The reason of its end; `None` before that."""
         self.new_id = (itertools.count(1) if numbers is None else numbers).__next__
         """A unique id for a request; never 0, which some servers treat as absent."""
         self._clocks = Clocks()
@@ -114,17 +114,17 @@ class JsonRpcPeer:
         return self._tasks
 
     def open(self, link: Link, tasks: TaskGroup) -> None:
-        """Use a link from now on."""
+        """Start to use a link."""
         self._link, self._tasks = link, tasks
 
     def close(self) -> None:
-        """Use the link no longer."""
+        """Stop using the link."""
         self._tasks = None
         self._clocks.close()
         self._end("is no longer connected")
 
     def agree(self, revision: str) -> None:
-        """Speak a revision from now on."""
+        """Use the agreed revision from now on."""
         self._translating = self._limits.revisions.translating(revision)
         self._questions.revision = revision
         self.link.agree(revision)
@@ -143,12 +143,12 @@ class JsonRpcPeer:
 
         Args:
             params: Its parameters; a progress token in them is replaced by our own, or removed.
-            deadline: How long it may take.
-            on_progress: Receives progress. It is asked for without a receiver too where it makes the time begin anew.
+            deadline: The time that it may take.
+            on_progress: Receives progress. Without a receiver, progress is requested if it restarts the deadline.
             number: Its id, from `new_id`; a new one if `None`.
 
         Returns:
-            The result as it came.
+            The result, unchanged.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
@@ -197,7 +197,7 @@ class JsonRpcPeer:
         await self._send(message)
 
     def message(self, message: JSON, during: int | None) -> None:
-        """A request or notification came from the server."""
+        """Handle a request or notification from the server."""
         if self._translating is not None and isinstance(method := message.get("method"), str):
             message = self._translating.read(message, method)
         method, params = message.get("method"), message.get("params")
@@ -212,11 +212,11 @@ class JsonRpcPeer:
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
-            # What it says of a task of ours does not tell that it says so of all else, which streams do.
+            # No id for a task in `_meta` alone: an id means that the wire attributes all messages, as streams do.
             self.on_notification(method, params, None if during is None else origin)
 
     def ended(self, reason: str) -> None:
-        """The link has ended, and not because we closed it."""
+        """Handle the end of the link where we did not close it."""
         if self._reason is None:
             self._end(reason)
             if self.established:
@@ -229,7 +229,7 @@ class JsonRpcPeer:
             self._delegate.notified(method, params, during)
 
     def doubt(self, why: str) -> None:
-        """Tell the delegate that the server may be gone."""
+        """Report to the delegate that the server may be gone."""
         with self._guarded("a doubt"):
             self._delegate.doubted(why)
 
@@ -262,7 +262,7 @@ class JsonRpcPeer:
                 clock.release()
 
     def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
-        """The parameters of a message without the task that only we know of, and the request that it belongs to."""
+        """Return a message's parameters without a task that only we know of, and the request that it belongs to."""
         meta = params.get("_meta")
         related = meta.get(RELATED_TASK_KEY) if is_object(meta) else None
         task = related.get("taskId") if is_object(related) else None
@@ -307,7 +307,7 @@ class _Watch:
         self._answered = False
 
     def add(self, report: Progress) -> None:
-        """The server reports progress."""
+        """Queue a report of the server, and start to pass reports on."""
         if self._answered:
             return
         self._clock.restart()
@@ -334,7 +334,7 @@ class _Watch:
                 self._passing.cancel()
                 await asyncio.wait([self._passing])
             if self._passing is not None and not self._passing.cancelled():
-                self._passing.exception()  # whoever is cancelled does not hear of it; no complaint about that
+                self._passing.exception()  # retrieved, or asyncio would log it where this request was cancelled
         if isinstance(outcome, Exception):
             raise outcome
         assert outcome is not None
@@ -351,7 +351,7 @@ class _Watch:
 
 
 def _with_token(params: JSON | None, token: int | None) -> JSON | None:
-    """The parameters with our own progress token, or none: tokens are valid on one connection only."""
+    """Set our own progress token in parameters, or remove a foreign one: tokens are valid on one connection only."""
     meta = None if params is None else params.get("_meta")
     if not is_object(meta):
         meta = {}

@@ -1,4 +1,4 @@
-"""Lists, read to their last page or to a limit, and asked for again where that may help."""
+"""Reads lists to their last page or to a limit, with retries where these may help."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 logger = logging.getLogger(__name__)
 
 Ask = Callable[[str, JSON], Awaitable[JSON]]
-"""Makes one request: method and parameters."""
+"""Makes one request, from its method and parameters."""
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class ReadPage(NamedTuple):
-    """One page, as it came."""
+    """One page of a list, unchanged."""
 
     cursor: str | None
-    """What it was asked for with; `None` for the first."""
+    """The cursor of its request; `None` for the first page."""
     items: list[Any]
     """The definitions, unchecked."""
     more: JSON
-    """All else."""
+    """All other fields of the result."""
 
 
 async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[ReadPage]:
-    """Read a list. An endless one, or one that runs in a circle or takes too long, is cut with a warning.
+    """Read a list. An endless one, or one that repeats a cursor or takes too long, is cut with a warning.
 
-    An empty cursor is one like any other; but some servers mean the end of the list by it, and refuse it or begin anew.
+    An empty cursor is valid; but some servers mean the end of the list by it, and refuse it or begin again.
 
     Args:
         kind: A key of `LIST_FIELDS`.
         ask: Makes one request.
-        limits: How many pages and definitions, how many attempts, for how long.
+        limits: The most pages, definitions and retries, and the longest time.
 
     Raises:
         ProtocolError: The server answered with a JSON-RPC error.
-        UpstreamError: It did not answer, not in time, or with no list.
+        UpstreamError: The server did not answer, not in time, or with no list.
     """
     method, field = LIST_FIELDS[kind]
     pages: list[ReadPage] = []
@@ -81,7 +81,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
 
 
 async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits, until: float) -> JSON:
-    """One page. A list is data: asking again does no harm, as calling a tool again could."""
+    """Request one page, with retries: unlike calling a tool, requesting a list again does no harm."""
     for attempt in range(limits.read_retries):
         try:
             return await ask(method, params)
@@ -103,18 +103,18 @@ def _text(value: object) -> str | None:
 
 
 class ParameterHeaders:
-    """Arguments that a modern server wants to see as HTTP headers too (`x-mcp-header`, MCP 2026-07-28, transports)."""
+    """Repeats arguments in HTTP headers for servers that want it (`x-mcp-header`, MCP 2026-07-28, transports)."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self._maps: dict[str, HeaderMap] = {}
 
     def forget(self) -> None:
-        """Know nothing of earlier lists any more."""
+        """Forget the tools of earlier lists."""
         self._maps = {}
 
     def admitted(self, tools: list[Any]) -> list[Any]:
-        """The tools that may be used: one whose headers are described wrongly must be dropped.
+        """Return the tools that may be used: one with invalid header annotations must be dropped.
 
         Args:
             tools: A page of the list, unchecked.
@@ -134,7 +134,7 @@ class ParameterHeaders:
         return kept
 
     def of(self, params: JSON | None) -> Mapping[str, str]:
-        """The headers of a `tools/call` with these parameters."""
+        """Return the headers of a `tools/call` with these parameters."""
         if params is None or not self._maps:
             return _NO_HEADERS
         name, arguments = params.get("name"), params.get("arguments")

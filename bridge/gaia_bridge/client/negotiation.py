@@ -1,7 +1,7 @@
-"""Which revision a connection speaks: a short probe for the modern era, the handshake for the earlier ones.
+"""Agrees on the revision of a connection: a short probe for the modern era, the handshake for the earlier ones.
 
 Anything that is no modern answer means legacy: servers written before 2026-07-28 refuse `server/discover`, ignore it,
-or even exit because of it, which then takes a fresh link.
+or even exit because of it, which then requires a new link.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ logger = logging.getLogger(__name__)
 DISCOVER: Final = "server/discover"
 
 _FOR_EVER: Final = Deadline(math.inf, math.inf)
-"""Whoever opens the connection has a deadline for all of it."""
+"""No deadline of its own: the caller that opens the connection has one for all of the negotiation."""
 
 _WARNED: Final = 1_024
-"""Servers that it is remembered of that a warning was logged of their revision."""
+"""The most servers and revisions whose logged warning is remembered."""
 
 _SHOWN_REVISIONS: Final = 10
-"""How many of a server's revisions an error names."""
+"""The most of a server's revisions that an error names."""
 
 
 class EraRefusedError(LaunchError):
-    """The server does not speak the era that it was to be spoken to in, and no other was to be tried."""
+    """The server does not speak the only era that was to be tried."""
 
 
 class _RefusedError(UpstreamError):
-    """The server wants nothing to do with this era.
+    """The server refuses this era.
 
     Args:
-        code: The JSON-RPC error that it answered with, if it was one.
+        code: The code of the JSON-RPC error in its answer, if there was one.
     """
 
     def __init__(self, problem: str, code: int | None = None) -> None:
@@ -74,7 +74,7 @@ class _RefusedError(UpstreamError):
 
 
 class _LoopError(LaunchError):
-    """The server is a bridge that we come from, or lead to."""
+    """The server is a bridge that leads back to this one."""
 
     def __init__(self, error: ProtocolError) -> None:
         super().__init__(f"leads back to where it is asked from, and refused: {printable(error.message)}")
@@ -100,17 +100,17 @@ class Attempt(Struct, frozen=True):
     """One way to agree on a revision, on a link of its own."""
 
     greet: _Greet
-    """Agree, and say so to the server; after that, requests may be made. Raises `UpstreamError`."""
+    """Agrees with the server and confirms it; after that, requests may be made. Raises `UpstreamError`."""
     gives_way_to: tuple[type[UpstreamError], ...] = ()
-    """Failures after which the next attempt is worth a fresh link."""
+    """Failures after which the next attempt gets a new link."""
 
 
 def attempts(era: Era | None, only: Era | None = None) -> tuple[Attempt, ...]:
-    """What to try, in turn.
+    """Return the attempts to make, in turn.
 
     Args:
-        era: What the server was last time, if that is known.
-        only: The one era that will do, if not any.
+        era: The era of the server's last connection, if that is known.
+        only: The only era to try; `None` for both.
     """
     if only is not None:
         return (Attempt(partial(_insist, _ONLY[only])),)
@@ -126,7 +126,7 @@ def attempts(era: Era | None, only: Era | None = None) -> tuple[Attempt, ...]:
 
 
 def modern_meta(role_info: JSON, declared: JSON, revision: str) -> JSON:
-    """What every modern request says about us in its `_meta` (MCP 2026-07-28, basic)."""
+    """Return the `_meta` in which every modern request describes us (MCP 2026-07-28, basic)."""
     return {
         PROTOCOL_VERSION_KEY: revision,
         CLIENT_INFO_KEY: role_info,
@@ -145,7 +145,7 @@ async def _probe(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLi
 
 
 async def _discover_patiently(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    """It is modern, as far as we know: silence more likely means that it is slow than that it was replaced."""
+    """Probe a server that was modern the last time: silence more likely means that it is slow than that it changed."""
     return await _race(peer, delegate, limits, limits.connect_timeout / 2)
 
 
@@ -161,7 +161,7 @@ _ONLY: Final[Mapping[Era, _Greet]] = {Era.LEGACY: _shake_hands, Era.MODERN: _dis
 async def _insist(
     greet: _Greet, peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits
 ) -> ServerHandshake:
-    """Raises `EraRefusedError` if that is the server's last word: an error of its own may pass."""
+    """Greet the server; raise `EraRefusedError` if it refuses for good. An internal error of the server may pass."""
     try:
         return await greet(peer, delegate, limits)
     except _RefusedError as error:
@@ -175,15 +175,15 @@ async def _race(
 ) -> ServerHandshake:
     """Discover; if that fails or takes long, shake hands as well.
 
-    A server that takes the handshake has settled for it, however late it answers the discovery: over stdio and SSE it
-    then refuses everything modern on this link.
+    A server that accepts the handshake is legacy on this link, however late it answers the discovery: over stdio and
+    SSE it then refuses everything modern there.
     """
     news = _News()
     discovering = _Contender(partial(_discover, peer, delegate, limits), news)
     peer.tasks.start_soon(discovering.run)
     with anyio.move_on_after(patience):
         await news.wait()
-    # Who cannot be authorised for one cannot for the other; but the user would be asked to log in a second time.
+    # Authorization that failed for one would fail for the other, and the user would be asked to log in again.
     if isinstance(discovering.error, _DECISIVE):
         raise discovering.error
     handshake = discovering.handshake
@@ -199,7 +199,7 @@ async def _race(
 
 
 async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _News, patience: float) -> ServerHandshake:
-    """What the server has settled for. One that is modern only may say nothing to a handshake: it is given a while."""
+    """Wait for the era that the server chooses. A modern-only server may ignore the handshake: this wait is bounded."""
     with anyio.CancelScope() as waiting:
         while shaking_hands.handshake is None:
             if shaking_hands.error is not None and discovering.ended:
@@ -224,7 +224,7 @@ async def _confirm(peer: JsonRpcPeer, handshake: ServerHandshake) -> None:
 
 
 class _News:
-    """Something ended; wakes whoever waits for that."""
+    """An event for the end of any contender, which can be awaited repeatedly."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
@@ -248,7 +248,7 @@ class _Contender:
 
     @property
     def ended(self) -> bool:
-        """Whether it succeeded or failed."""
+        """Whether the contender succeeded or failed."""
         return self.handshake is not None or self.error is not None
 
     async def run(self) -> None:
@@ -261,7 +261,7 @@ class _Contender:
 
 
 async def _discover(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    """Raises `_DisjointError` if the server is modern but too new, and another `UpstreamError` if it is legacy."""
+    """Discover the server; raise `_DisjointError` if it is too new for us, another `UpstreamError` if it is legacy."""
     result = await _discovered(peer, delegate, limits.revisions, limits.revisions.latest)
     supported = result.get("supportedVersions")
     _refuse_disjoint(supported, limits.revisions)
@@ -276,7 +276,7 @@ async def _discover(peer: JsonRpcPeer, delegate: ClientDelegate, limits: Upstrea
 async def _discovered(
     peer: JsonRpcPeer, delegate: ClientDelegate, revisions: Revisions, revision: str, *, again: bool = True
 ) -> JSON:
-    """Ask with a revision, and once more with the one that the server wants instead (MCP 2026-07-28, SEP-2575)."""
+    """Discover with a revision, and once more with the one that the server demands (MCP 2026-07-28, SEP-2575)."""
     params = {"_meta": modern_meta(delegate.info, peer.declared, revision)}
     try:
         return await peer.request(DISCOVER, params, _FOR_EVER)
@@ -323,7 +323,7 @@ async def _initialize(peer: JsonRpcPeer, delegate: ClientDelegate, limits: Upstr
 
 @lru_cache(maxsize=_WARNED)
 def _warn_of_undated(server: str, stated: str) -> None:
-    """Say it once of each server, however often it is connected to."""
+    """Log a warning once for each server, however often it is connected to."""
     logger.warning(
         "%s answered the handshake with the protocol version %s, which is no revision of MCP; it is spoken to as %s",
         server,
@@ -344,7 +344,7 @@ def _handshake(revision: str, result: JSON, info: object, limits: UpstreamLimits
 
 
 def _cut(value: object, limit: int) -> JSON:
-    """An object with its texts cut, and without fields that are too large in another way; `{}` for what is none."""
+    """Cut the texts of an object and remove other fields that are too large; return `{}` for any other value."""
     if not is_object(value):
         return {}
     fields: Mapping[str, Any] = {
@@ -354,7 +354,7 @@ def _cut(value: object, limit: int) -> JSON:
 
 
 def _cut_text(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8."""
+    """Cut a text to at most `limit` bytes of UTF-8."""
     if len(text) * 4 <= limit:
         return text
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""Requests that a server makes of us: within bounds, only what was declared, and never with a traceback."""
+"""Answers requests of a server: within bounds, only declared ones, and never with a traceback."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ logger = logging.getLogger(__name__)
 async def answer_of(
     delegate: ClientDelegate, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
 ) -> JSON:
-    """Let the role answer a question, if what that needs was declared.
+    """Let the delegate answer a question, if the needed capability was declared.
 
     Args:
-        declared: The capabilities that the server was told of.
-        during: Our request that it belongs to, where that is known.
+        declared: The capabilities that were declared to the server.
+        during: Our request that the question belongs to, where that is known.
 
     Raises:
-        ProtocolError: It was not declared, or the role refused or failed.
+        ProtocolError: The capability was not declared, or the delegate refused or failed.
     """
     if method not in CAPABILITY_OF:
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
@@ -61,10 +61,10 @@ class _Question:
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()
-        """In which the answer is worked out; what is being sent cannot be withdrawn."""
+        """The scope in which the answer is prepared; the sending of an answer is outside, and cannot be cancelled."""
 
     def cancel(self, reason: str | None) -> None:
-        """The server waits no longer."""
+        """Stop preparing the answer, since the server no longer waits."""
         self.scope.cancel()
 
 
@@ -72,10 +72,10 @@ class Questions:
     """The open requests of one server.
 
     Args:
-        declared: The capabilities that the server was told of.
-        limits: How many may be open.
-        waits: Entered while the server waits for us, as long as that is; told the request that it waits for, where the
-            wire tells.
+        declared: The capabilities that were declared to the server.
+        limits: The most open requests.
+        waits: Entered while the server waits for an answer; called with our request that the question belongs to,
+            if the wire reports that.
     """
 
     def __init__(
@@ -92,19 +92,19 @@ class Questions:
         self._send = send
         self._waits = waits
         self.revision = ""
-        """What the server speaks, once that is agreed on."""
+        """The revision of the connection, once that is agreed on."""
         self._received = ReceivedRequests()
         self._replies: deque[JSON] = deque(maxlen=limits.notes)
         self._replying = False
         self._reporting: set[RequestId] = set()
 
     def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON, during: int | None) -> None:
-        """A request came; see to it that it is answered.
+        """Answer a request of the server, in the background.
 
         Args:
-            tasks: Where the answer is worked on.
-            number: Its `id`. One that could not be answered is ignored.
-            during: Our request on whose own stream it came, where the wire tells.
+            tasks: The group for the task that answers.
+            number: Its `id`. A request without a valid id is ignored, since it cannot be answered.
+            during: Our request on whose own stream it came, if the wire reports that.
         """
         if isinstance(number, bool) or not isinstance(number, int | str | float):
             return
@@ -119,7 +119,7 @@ class Questions:
             tasks.start_soon(self._answer, number, question, method, params, during)
 
     def withdraw(self, number: object) -> None:
-        """The server waits no longer for the answer to one of its requests."""
+        """Cancel one of the server's requests, whose answer it no longer waits for."""
         self._received.cancel(number, None)
 
     async def _answer(
@@ -140,7 +140,7 @@ class Questions:
             self._received.end(number, question)
 
     async def _report(self, token: RequestId, report: Progress) -> None:
-        """Tell the server how far the client is; what comes while it still takes the last report is dropped."""
+        """Send the server a report of progress; reports that come while the last one is being sent are dropped."""
         if token in self._reporting:
             return
         params = progress_params(token, report)
@@ -165,7 +165,7 @@ class Questions:
         return _error(INTERNAL_ERROR, "Internal error")
 
     def _reply(self, tasks: TaskGroup, number: RequestId, reply: JSON) -> None:
-        """Send what needs no work. In turn, and the oldest is dropped when the server floods us but reads nothing."""
+        """Send a reply that needs no work. In turn; the oldest is dropped if the server floods us but reads nothing."""
         self._replies.append({"id": number, **reply})
         if not self._replying:
             self._replying = True
@@ -187,7 +187,7 @@ class Questions:
 
 
 def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
-    """The parameters of a question without its progress token, which speaks about one hop only; and the token."""
+    """Split the progress token, which is valid on one hop only, from the parameters of a question; return both."""
     meta = params.get("_meta")
     token = meta.get(PROGRESS_TOKEN_KEY) if is_object(meta) else None
     if not is_object(meta) or isinstance(token, bool) or not isinstance(token, int | str):

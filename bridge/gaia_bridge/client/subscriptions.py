@@ -1,7 +1,7 @@
-"""Word of changes from a modern server: one `subscriptions/listen` request that stays open (MCP 2026-07-28, SEP-2575).
+"""Receives changes from a modern server: one `subscriptions/listen` request stays open (MCP 2026-07-28, SEP-2575).
 
-What is wanted changes with every subscription, so the request is replaced: the new stream is confirmed before the old
-one is given up, and nothing is missed in between. A stream that drops is opened again; what may have been missed
+The filter changes with every subscription, so the request is replaced: the new stream is confirmed before the old one
+is closed, and nothing is missed in between. A stream that drops is opened again; everything that may have changed
 meanwhile is announced as changed.
 """
 
@@ -39,11 +39,11 @@ _FOR_EVER: Final = Deadline(math.inf, math.inf)
 
 
 class Subscriptions:
-    """What one modern connection listens to.
+    """The subscriptions of one modern connection.
 
     Args:
         peer: Sends requests and receives messages on the link.
-        limits: How long a confirmation may take, and how long to wait before a stream is opened again.
+        limits: The time for a confirmation, and the pauses before a stream is opened again.
         meta: The `_meta` of our requests.
     """
 
@@ -76,11 +76,11 @@ class Subscriptions:
             self._peer.tasks.start_soon(self._run)
 
     async def subscribe(self, uri: str) -> None:
-        """Listen for updates of a resource too; nothing happens where the server does not do that.
+        """Listen for updates of a resource too; do nothing where the server does not offer that.
 
         Raises:
             ProtocolError: The server refused.
-            UpstreamError: It did not confirm in time.
+            UpstreamError: The server did not confirm in time.
         """
         if not self._resources or not self._served:
             return
@@ -91,12 +91,12 @@ class Subscriptions:
                 return
             raise RequestTimeoutError(LISTEN, self._limits.list_timeout)
         except BaseException:
-            if is_new:  # else somebody listens to it already, and goes on
+            if is_new:  # else another caller listens to it already, and goes on
                 self.unsubscribe(uri)
             raise
 
     def unsubscribe(self, uri: str) -> None:
-        """Listen for them no longer."""
+        """Stop listening for updates of a resource."""
         self._uris.pop(uri, None)
         self._wake.set()
 
@@ -104,10 +104,10 @@ class Subscriptions:
         if uri not in self._uris:
             self._uris[uri] = None
             self._wake.set()
-            self._pause.cancel()  # what the server has refused before says nothing of this one
+            self._pause.cancel()  # an earlier refusal does not apply to this resource
 
     def receive(self, method: str, params: JSON, during: int | None) -> None:
-        """A notification came. Those of a stream that is not ours, or not confirmed, end here."""
+        """Handle a notification. Those of a stream that is not ours, or not confirmed, are dropped."""
         if method == _CANCELLED:
             # Over stdio, a server ends a stream like this.
             stream = self._stream(params.get("requestId"))
@@ -125,7 +125,7 @@ class Subscriptions:
                 return
             params = {**params, "_meta": {key: meta[key] for key in meta if key != SUBSCRIPTION_ID_KEY}}
         ours = during is not None and self._stream(during) is not None
-        self._peer.tell(method, params, None if ours else during)  # which is no call of anybody
+        self._peer.tell(method, params, None if ours else during)  # our stream is no call, so it has no id for others
 
     async def _run(self) -> None:
         pause = self._limits.retry_floor
@@ -148,7 +148,7 @@ class Subscriptions:
         self._settle()
 
     async def _replace(self, wanted: JSON) -> bool:
-        """Open the stream that is wanted now and give up the one that was; whether that went well."""
+        """Replace the stream by one with the wanted filter; return whether that succeeded."""
         stream: _Stream | None = None
         if wanted:
             stream = await self._opened(wanted)
@@ -162,7 +162,7 @@ class Subscriptions:
         return stream is not None or not wanted
 
     def _settle(self) -> None:
-        """Let those look again who wait for their subscription."""
+        """Wake all callers that wait for their subscription."""
         self._settled.set()
         self._settled = anyio.Event()
 
@@ -223,7 +223,7 @@ class Subscriptions:
             self._peer.tell(_UPDATED, {"uri": uri})
 
     def _wanted(self) -> JSON:
-        """The filter for what is to be heard of now; empty if that is nothing."""
+        """Return the filter for all current subscriptions; empty if there are none."""
         wanted: JSON = {f"{name}ListChanged": True for name in self._lists}
         if self._uris:
             wanted[_URIS] = list(self._uris)
@@ -239,7 +239,7 @@ class _Stream(Struct, eq=False):
     since: float
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     settled: anyio.Event = field(default_factory=anyio.Event)
-    """Set when it is acknowledged, or over."""
+    """Set when the stream is acknowledged, or over."""
     acknowledged: bool = False
     over: bool = False
 

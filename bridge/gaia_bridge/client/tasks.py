@@ -1,7 +1,7 @@
-"""Tools that a server runs as tasks only (MCP 2025-11-25, tasks), for callers who wait for a result: tasks are played.
+"""Calls tools that a server runs as tasks only (MCP 2025-11-25, tasks), for callers that wait for a plain result.
 
-The task is made, asked how it is at the interval that the server wants, and its result fetched. What the server asks
-meanwhile comes on the stream of that last request; whoever cancels the call cancels the task.
+The task is created, its status polled at the server's interval, and its result fetched. Questions of the server
+meanwhile come on the stream of that last request; cancelling the call cancels the task.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MILLISECONDS: Final = 1_000
 
 
 class Tasks:
-    """The tools of one connection that are run as tasks.
+    """The tools of one connection that run as tasks only.
 
     Args:
         peer: Sends requests and receives messages on the link.
-        limits: How often it is asked, and how long it may take to answer.
+        limits: The interval of polls, and the time for each answer.
     """
 
     def __init__(self, peer: JsonRpcPeer, capabilities: JSON, limits: UpstreamLimits) -> None:
@@ -42,7 +42,7 @@ class Tasks:
         self._tools: set[str] = set()
 
     def learn(self, tools: list[Any]) -> None:
-        """Remember which tools are run as tasks only.
+        """Remember the tools that run as tasks only.
 
         Args:
             tools: The whole list, unchecked.
@@ -50,14 +50,14 @@ class Tasks:
         self._tools = {tool["name"] for tool in tools if _is_task_only(tool)} if self._served else set()
 
     def needed(self, method: str, params: JSON | None) -> bool:
-        """Whether a request has to be made as a task, and the caller did not ask for that itself."""
+        """Whether a request has to create a task, and the caller did not ask for a task itself."""
         if not self._tools or method != _CALL or params is None or "task" in params:
             return False
         name = params.get("name")
         return isinstance(name, str) and name in self._tools
 
     async def play(self, params: JSON, deadline: Deadline, on_progress: OnProgress | None, number: int | None) -> JSON:
-        """Call a tool by way of a task; the arguments are those of `Connection.request`, and so is what is raised.
+        """Call a tool by way of a task; arguments and exceptions are those of `Connection.request`.
 
         Returns:
             The result of the tool.
@@ -81,14 +81,14 @@ class Tasks:
                 over = True
                 return result
             raise RequestTimeoutError(_CALL, deadline.cap)
-        except SessionExpiredError as error:  # else it would be taken for a request that was not begun
+        except SessionExpiredError as error:  # converted, or the caller would repeat the call as one that never began
             over = True
             raise UpstreamError(f"{error}; whether it did the work is unknown") from None
         except (ProtocolError, ConnectionLostError):
             over = True
             raise
         finally:
-            peer.origins.pop(identifier, None)  # a server may have given two calls the same
+            peer.origins.pop(identifier, None)  # may be gone: a server may have given two calls the same id
             peer.progress.forget(number)
             if not over:
                 await self._cancel(identifier)
@@ -129,7 +129,7 @@ class Tasks:
         return min(max(wanted, least), most) / _MILLISECONDS
 
     async def _cancel(self, identifier: str) -> None:
-        """Tell the server that nobody waits for a task any more, also while we are cancelled ourselves."""
+        """Cancel a task on the server, also while this coroutine is being cancelled."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(self._limits.farewell):
             try:
                 await self._peer.request("tasks/cancel", {"taskId": identifier}, self._patience)
@@ -138,7 +138,7 @@ class Tasks:
 
 
 class _Reports:
-    """What is told of a task: the server's progress; or, while there is none, its status in words."""
+    """Reports on a task: the server's progress; or, while there is none, its status message."""
 
     def __init__(self, on_progress: OnProgress | None, waiting: int) -> None:
         self._on_progress = on_progress
@@ -149,18 +149,18 @@ class _Reports:
         self._number = 0
 
     async def hear(self, report: Progress) -> None:
-        """Progress came before the task was made."""
+        """Pass on progress, as it comes before the task exists."""
         self._progresses = True
         if self._on_progress is not None:
             await self._on_progress(report)
 
     def add(self, report: Progress) -> None:
-        """Progress came."""
+        """Queue progress, which `pause` passes on."""
         self._waiting.append(report)
         self._news.set()
 
     async def tell(self, status: object) -> None:
-        """The server says how it is."""
+        """Report a new status message as progress, unless the server reports progress itself."""
         if self._progresses or self._on_progress is None or not isinstance(status, str) or status == self._said:
             return
         self._said = status
@@ -168,7 +168,7 @@ class _Reports:
         await self._on_progress(Progress(self._number, message=status))
 
     async def pause(self, seconds: float) -> None:
-        """Wait, and tell what comes meanwhile."""
+        """Wait, and pass on progress that comes meanwhile."""
         with anyio.move_on_after(seconds):
             while True:
                 await self._news.wait()
@@ -196,7 +196,7 @@ def _is_task_only(tool: object) -> bool:
 
 
 def _own(result: JSON) -> JSON:
-    """The result without the task that it is of, which the caller knows nothing of."""
+    """Remove the related task from a result, since the caller does not know of a task."""
     meta = result.get("_meta")
     if not is_object(meta) or RELATED_TASK_KEY not in meta:
         return result

@@ -1,8 +1,8 @@
-"""What carries messages to one upstream server, whatever it is: a child process, HTTP, or an agent of this process.
+"""Interfaces of transports to an upstream server: a child process, HTTP, or an agent of this process.
 
-A `Transport` says how to reach the server; `connect` opens a `Link`, which one task owns from open to close and every
-task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link knows the envelope of a message and
-nothing of MCP's methods, save what its wire demands.
+A `Transport` reaches one server; `connect` opens a `Link`, which one task owns from open to close and every task may
+use. Messages are decoded JSON-RPC objects, relayed as they are. A link reads the envelope of a message and no methods
+of MCP, save those that its wire demands.
 
 A transport of one's own is any object with the method of `Transport`; `gaia_bridge.bridge.chaining.agent_transport` is
 an example, and `gaia_bridge.calls.in_flight` does the bookkeeping of a wire that carries everything in one stream.
@@ -19,31 +19,31 @@ from gaia_bridge.text.json_types import JSON
 
 
 class UpstreamError(RequestError):
-    """The upstream did not do its part. The text continues a sentence that begins with its name.
+    """The upstream server failed. The text continues a sentence that begins with the server's name.
 
     Args:
-        text: What it did or did not do.
-        retry_after: Seconds after which it asked to be tried again, if it did (HTTP `Retry-After`).
+        text: The failure.
+        retry_after: Seconds after which the server asked for a retry, if it did (HTTP `Retry-After`).
     """
 
     too_late = False
-    """Whether all that it did not do was to answer in time."""
+    """Whether the only failure is that no answer came in time."""
     unreached = False
-    """Whether it was not reached, or lost before it answered; if it was asked again, it might answer."""
+    """Whether the server was not reached, or lost before it answered; a retry might succeed."""
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
 
     def adding(self, more: str) -> UpstreamError:
-        """The same error with one thing more that it did."""
+        """Return the same error with a further failure in its text."""
         error = UpstreamError(f"{self}, and {more}", self.retry_after)
         error.too_late = self.too_late
         return error
 
 
 class LaunchError(UpstreamError):
-    """The server cannot be reached as it is configured, so that trying again would change nothing."""
+    """The server cannot be reached as it is configured, so that a retry would change nothing."""
 
 
 class StartTimeoutError(UpstreamError):
@@ -51,14 +51,14 @@ class StartTimeoutError(UpstreamError):
 
 
 class NotApprovedError(UpstreamError):
-    """The server may not be started as it is now, because that is not what the user approved."""
+    """The server may not be started, because the user approved something else than its present form."""
 
 
 class AuthorizationError(UpstreamError):
-    """The server wants to know who asks, and does not get to know it.
+    """The server requires authorization, and none could be obtained.
 
     Args:
-        problem: Why, without anything that is secret.
+        problem: The reason, without anything that is secret.
     """
 
     def __init__(self, problem: str) -> None:
@@ -76,11 +76,11 @@ class ConnectionLostError(UpstreamError):
 
 
 class UnheardError(ConnectionLostError):
-    """The server ended before it read anything, so that it did not end because of what it was asked."""
+    """The server ended before it read anything, so that no request was the cause."""
 
 
 class UnreachableError(UpstreamError):
-    """The server takes no connection, so it was not asked anything; it may be gone."""
+    """The server accepts no connection, so no request reached it; it may be gone."""
 
     unreached = True
 
@@ -92,28 +92,28 @@ class MisconfiguredError(ConnectionLostError, LaunchError):
 
 
 class SessionExpiredError(ConnectionLostError):
-    """The server no longer knows the session, so it has not done the work; a new connection may ask again."""
+    """The server no longer knows the session, so it has not done the work; a new connection may repeat the request."""
 
     def __init__(self) -> None:
         super().__init__("has ended the session")
 
 
 class Receiver(Protocol):
-    """Whoever owns a link. Called on the event loop, in the order of arrival; must neither block nor raise."""
+    """The owner of a link. Called on the event loop, in the order of arrival; must neither block nor raise."""
 
     def message(self, message: JSON, during: int | None) -> None:
-        """A request or notification came from the server.
+        """Receive a request or notification from the server.
 
         Args:
-            during: The id of our request on whose own response stream it came, where the wire tells.
+            during: The id of our request on whose own response stream it came, if the wire reports that.
         """
         ...
 
     def ended(self, reason: str) -> None:
-        """The link is over, called once, before any request that is in flight fails. Not called by closing it.
+        """Note the end of the link: called once, before any request in flight fails, and not if we close the link.
 
         Args:
-            reason: How it ended; continues a sentence that begins with the server's name.
+            reason: The way it ended; continues a sentence that begins with the server's name.
         """
         ...
 
@@ -122,7 +122,7 @@ class Link(Protocol):
     """An open connection."""
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Send a request and wait for its response. Cancelling stops the waiting, and tells the server so.
+        """Send a request and wait for its response. Cancelling stops the waiting, and notifies the server.
 
         Args:
             message: The JSON-RPC request. Its `id` is an integer that was never used on this link.
@@ -132,7 +132,7 @@ class Link(Protocol):
             The JSON-RPC response: it has a `result`, or an `error` that is an object.
 
         Raises:
-            SessionExpiredError: The server no longer knows us.
+            SessionExpiredError: The server no longer knows the session.
             ConnectionLostError: The link is over.
             UpstreamError: This request failed; the link goes on.
         """
@@ -147,7 +147,7 @@ class Link(Protocol):
         ...
 
     def agree(self, revision: str) -> None:
-        """The protocol revision is settled: what the wire does differently from one to the next follows it from now.
+        """Set the agreed protocol revision, which the wire follows from now on where revisions differ.
 
         Args:
             revision: Such as `2025-11-25`.
@@ -161,16 +161,16 @@ class Link(Protocol):
 
 
 class Transport(Protocol):
-    """How to reach one server. Every `connect` is a new connection, and with a child process a new process."""
+    """The way to reach one server. Every `connect` is a new connection, and with a child process a new process."""
 
     def connect(self, receiver: Receiver) -> AbstractAsyncContextManager[Link]:
         """Open a link; closing it releases everything that it holds, within bounds, whatever the server does.
 
         Args:
-            receiver: Is told what comes in.
+            receiver: Receives the messages of the server.
 
         Raises:
             UpstreamError: On entering: the server cannot be reached. The text has no arguments and no values of the
-                environment, which may be secrets.
+                environment, since these may be secrets.
         """
         ...

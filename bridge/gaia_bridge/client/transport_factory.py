@@ -1,4 +1,4 @@
-"""Which transport reaches a server, by its entry in the configuration."""
+"""Creates the transport to a server from its entry in the configuration."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SECRET: Final = 8
-"""Characters from which on a value may be a secret; shorter ones are in every text."""
+"""The fewest characters of a value that may be a secret; shorter ones occur in every text."""
 
 _SECRET_ARGUMENT: Final = 16
 """The same for an argument: shorter ones are names and options."""
 
 _HOST_ALONE: Final = re.compile(r"https?://[^/@?#\s]+/?")
-"""The address of a service, without a user, a path and a query. Who reads that it does not answer has to know which."""
+"""The address of a service without user, path and query: not secret, so that errors about it can name it."""
 
 
 def transport_for(
@@ -42,15 +42,15 @@ def transport_for(
     on_error_line: Callable[[str], None] | None = None,
     interaction: UserInteraction | None = None,
 ) -> Transport:
-    """How to reach a server.
+    """Create the transport to a server.
 
     Args:
-        on_error_line: Told every line of a child's error output, redacted.
-        interaction: How the user is asked to log in, where a server on the network wants that; without, a request
-            that needs a login fails and says what to run.
+        on_error_line: Called with every line of a child's error output, redacted.
+        interaction: Asks the user to log in, where a server on the network requires that; without it, a request
+            that needs a login fails with the command to run.
 
     Raises:
-        LaunchError: It is an agent, which only whoever publishes it can reach.
+        LaunchError: The server is an agent, which only the process that publishes it can reach.
     """
     match spec:
         case StdioServerSpec():
@@ -66,7 +66,7 @@ def transport_for(
 
 
 def _http_transport(spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None) -> Transport:
-    # Most servers are programs; whoever has no other does without the import of HTTP.
+    # Imported late: most servers are programs, and with no others HTTP is not needed.
     from gaia_bridge.client.transports.sse import SseTransport
     from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 
@@ -77,20 +77,20 @@ def _http_transport(spec: HttpServerSpec, limits: UpstreamLimits, interaction: U
 def _authorisation(
     spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None
 ) -> AuthorizationOnDemand | None:
-    """What logs in where the server asks for it. An entry that says itself who we are is taken at its word."""
+    """Create the authorization for a server that demands it; `None` if the entry has its own `Authorization` header."""
     if spec.oauth is None or any(name.lower() == "authorization" for name in spec.headers):
         return None
     from gaia_bridge.client.oauth.on_demand import AuthorizationOnDemand
 
     try:
         return AuthorizationOnDemand(spec, limits, interaction)
-    except (ConfigError, UpstreamError) as error:  # the transport says for itself what is wrong with a URL
+    except (ConfigError, UpstreamError) as error:  # the transport itself reports an invalid URL
         logger.debug("server %r cannot be logged in to: %s", spec.name, error)
         return None
 
 
 def kind_of(spec: ServerSpec) -> str:
-    """What the configuration calls this way to reach a server."""
+    """Return the name of the kind of transport in the configuration."""
     match spec:
         case StdioServerSpec():
             return "stdio"
@@ -105,7 +105,7 @@ def kind_of(spec: ServerSpec) -> str:
 
 
 def limits_for(limits: UpstreamLimits, spec: ServerSpec) -> UpstreamLimits:
-    """The limits of one server: those of all, unless its entry says otherwise."""
+    """Return the limits of one server: the general ones, unless its entry sets others."""
     options = spec.options
 
     def chosen(own: float | None, general: float) -> float:
@@ -126,11 +126,11 @@ def limits_for(limits: UpstreamLimits, spec: ServerSpec) -> UpstreamLimits:
 
 
 def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
-    """The values of an entry that may be secrets, and must not be repeated to anybody.
+    """Return the values of an entry that may be secrets, and must not be shown to anybody.
 
-    Everything in its environment but addresses that are a host alone, everything in its headers; of a URL, what
-    identifies a user; the secret of an OAuth client; long arguments that are no paths; and what references in its
-    `tools` lead to.
+    All values of its environment but addresses that are a host alone, and of its headers; the query and user of a
+    URL; the user and password of a proxy; the secret of an OAuth client; long arguments that are no paths; and the
+    values of references in its `tools`.
     """
     if isinstance(spec, AgentServerSpec):
         return ()
@@ -151,16 +151,16 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
 
 
 def _addresses(spec: HttpServerSpec | OpenApiServerSpec) -> list[str]:
-    """The URLs of an entry."""
+    """Return the URLs of an entry."""
     if isinstance(spec, HttpServerSpec):
         return [spec.url]
     return [text for text in (spec.url, spec.document) if isinstance(text, str) and "://" in text]
 
 
 class Pace:
-    """Spreads out what many want to do at once.
+    """Spreads out launches that come at once.
 
-    A launch stops the event loop for some milliseconds; fifty in a row would keep everybody waiting.
+    A launch blocks the event loop for some milliseconds; fifty in a row would delay all clients.
 
     Args:
         interval: Seconds from one turn to the next.
@@ -171,7 +171,7 @@ class Pace:
         self._next = -math.inf
 
     async def turn(self) -> None:
-        """Wait for a turn; whoever comes alone has it at once."""
+        """Wait for a turn, which comes at once if there was no other within the interval."""
         turn = max(self._next, anyio.current_time())
         self._next = turn + self._interval
         if turn > anyio.current_time():
@@ -179,12 +179,12 @@ class Pace:
 
 
 class Watched:
-    """A transport that knows which link is open, for what only its wire can tell.
+    """A transport that knows its open link, for data that only a link of its kind has.
 
     Args:
-        pace: When a connection may be opened.
+        pace: Delays connections.
         on_connect: Called before each connection; one attempt may need several, and each is a start of a child.
-        refusal: Tells before each connection why there may be none, if so. It is called in a thread, and reads files.
+        refusal: Returns, before each connection, the reason to refuse it, if any. Called in a thread; reads files.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Watched:
                 self.link = None
 
     def exchange(self, transport: Transport) -> None:
-        """Have another transport do the work, from the next connection on."""
+        """Use another transport from the next connection on."""
         self._transport = transport
 
     @property
@@ -227,5 +227,5 @@ class Watched:
 
     @property
     def garbage(self) -> tuple[int, list[str]]:
-        """How many lines the child wrote that are no messages, and the first of them as they came."""
+        """The number of lines of the child that are no messages, and the first of them."""
         return (self.link.garbage.count, self.link.garbage.first) if isinstance(self.link, StdioLink) else (0, [])

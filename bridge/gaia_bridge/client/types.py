@@ -1,4 +1,4 @@
-"""What a connection is made of: who we are to the server, who the server is to us, and how long a request may take."""
+"""Types of a connection: the client as the server sees it, the server as the client sees it, and request timeouts."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
 
 CLIENT_NAME: Final = "gaia-mcp-bridge"
-"""Who we say we are, where nobody says otherwise."""
+"""The name under which we introduce ourselves to servers by default."""
 
 OnProgress = Callable[[Progress], Awaitable[None]]
-"""Receives progress. What it raises ends the request."""
+"""Receives progress. An exception that it raises ends the request."""
 
 
 class Era(Enum):
-    """The two families of protocol revisions. Worth remembering per server: the next connection need not probe."""
+    """The two families of protocol revisions. Remembered per server, so that the next connection need not probe."""
 
     LEGACY = "legacy"
     """2024-11-05 to 2025-11-25: a handshake opens the connection, and the server may send requests of its own."""
     MODERN = "modern"
-    """2026-07-28 and later: every request stands for itself, and the server asks by way of its results."""
+    """2026-07-28 and later: every request is complete in itself, and the server asks questions in its results."""
 
 
 class ServerHandshake(Struct, frozen=True):
-    """What a server said about itself when the connection was opened; overlong texts are cut."""
+    """The description that a server gave of itself when the connection was opened; overlong texts are cut."""
 
     revision: str
     """The protocol revision agreed on, such as `2025-11-25`."""
     modern: bool
     """Whether that is a revision without handshake."""
     info: JSON
-    """Its `Implementation` as on the wire; empty if it gave none."""
+    """Its `Implementation` as on the wire; empty if it sent none."""
     capabilities: JSON
-    """What it declared, as on the wire."""
+    """The capabilities that it declared, as on the wire."""
     instructions: str | None
-    """What it wants models to know."""
+    """Its instructions for models."""
     also_modern: bool = False
-    """Whether the server speaks a revision without handshake too, and said so too late for this connection."""
+    """Whether the server also speaks a revision without handshake, but answered too late for this connection."""
 
     @property
     def era(self) -> Era:
@@ -59,10 +59,10 @@ class ServerHandshake(Struct, frozen=True):
 
 
 class RequestTimeoutError(UpstreamError):
-    """A request was not answered in time. The server was told that nobody waits for it any more.
+    """A request was not answered in time. The server was notified that the request is cancelled.
 
     Args:
-        seconds: How long it was waited for.
+        seconds: The time that the request waited for its answer.
     """
 
     too_late = True
@@ -74,58 +74,58 @@ class RequestTimeoutError(UpstreamError):
 
 
 class ClientDelegate:
-    """Who we are to a server. Derive from it; as it stands, it declares nothing, so that nothing is asked."""
+    """The client's role towards a server, a base class. It declares nothing by itself, so it gets no questions."""
 
     info: JSON = {"name": CLIENT_NAME, "version": __version__}
     """The wire `Implementation` that we introduce ourselves with."""
     capabilities: JSON = {}
-    """What is declared, wire-shaped: `{"elicitation": {}}`. Read once, when the connection is opened."""
+    """The declared capabilities, as on the wire: `{"elicitation": {}}`. Read once, when the connection is opened."""
 
     server: str = "the server"
-    """What our log calls the server: the name that we gave it, not the one that it gives itself."""
+    """The server's name in our log: the one that we gave it, not the one that it gives itself."""
 
     id: str = ""
-    """The id that requests say they have passed (`bridge_hops`); they say nothing if it is empty."""
+    """The id that requests list among the bridges they passed (`bridge_hops`); if empty, nothing is added."""
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
-        """Answer the server's question. Only asked what `capabilities` declare; `ping` is answered elsewhere.
+        """Answer the server's question. Called only for declared `capabilities`; `ping` is answered elsewhere.
 
-        Cancelled when the server waits no longer. Several questions may be open at once.
+        Cancelled when the server no longer waits. Several questions may be open at once.
 
         Args:
             method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-            during: The id of our request that it belongs to, where the wire tells (see `Connection.new_id`).
+            during: The id of our request that the question belongs to, if the wire has it (see `Connection.new_id`).
 
         Returns:
             The wire result.
 
         Raises:
-            ProtocolError: Becomes the JSON-RPC error that the server is given. Every other exception becomes a
-                generic one.
+            ProtocolError: Becomes the JSON-RPC error that the server receives. Every other exception becomes a
+                generic error.
         """
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """A notification came: a changed list, an updated resource, a log message; not progress.
+        """Receive a notification: a changed list, an updated resource, a log message; not progress.
 
         Called on the event loop, in the order of arrival, perhaps before the connection is open; must not block.
-        Both eras' changes come as `notifications/tools/list_changed`, `notifications/resources/updated` and so on.
+        Changes of both eras have the form `notifications/tools/list_changed`, `notifications/resources/updated` etc.
 
         Args:
             method: Such as `notifications/message`.
-            during: The id of our request that it belongs to, where the wire tells.
+            during: The id of our request that the notification belongs to, if the wire reports it.
         """
 
     def ended(self, reason: str) -> None:
-        """An open connection is over, and that was not our doing. Called before any request in flight fails.
+        """Note that a connection ended and we did not close it. Called before any request in flight fails.
 
         Args:
-            reason: How it ended; continues a sentence that begins with the server's name.
+            reason: The way it ended; continues a sentence that begins with the server's name.
         """
 
     def doubted(self, why: str) -> None:
-        """The server may be gone, although nothing has been asked of it meanwhile.
+        """Note that the server may be gone, although no request was made meanwhile.
 
         Args:
-            why: A sentence without its end.
+            why: The reason, as a sentence without its full stop.
         """

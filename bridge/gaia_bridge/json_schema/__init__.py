@@ -1,1 +1,1 @@
-"""JSON Schema: compiled validators, what they may cost, and error texts that a model can act on."""
+"""JSON Schema: compiled validators, bounds of their cost, and error texts that a model can act on."""

@@ -1,8 +1,8 @@
-"""What it costs to hold a value against a schema, bounded before the engine is let at it.
+"""Estimates the cost of validating a value against a schema, before the engine starts.
 
-The engine holds the interpreter for as long as it works, on whichever thread, and cannot be stopped. It remembers its
-verdicts where a schema refers to itself, so that a verdict costs no more than schemas times values; but it looks for
-every error of every alternative, without a memory, and copies the value for each.
+The engine holds the interpreter for as long as it works, on whichever thread, and cannot be stopped. It caches its
+verdicts where a schema refers to itself, so that a verdict costs no more than schemas times values; but the search for
+errors visits every alternative, without a cache, and copies the value for each error.
 """
 
 from __future__ import annotations
@@ -22,55 +22,56 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import is_array, is_object
 
 MAX_REACH: Final = 100_000
-"""Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
-double that with every line, and there are clients that do replace references."""
+"""The most schemas in one schema when each reference is replaced by its target. In a few hundred bytes, every line can
+double that number, and some clients do replace references."""
 
 MAX_VISITS: Final = 500_000
-"""Schemas times values that are judged: each takes the engine 40 to 80 ns, what the values have to be read included, so
+"""The most schemas times values in one verdict: each takes the engine 40 to 80 ns, with the reading of the values, so
 that it is done within 40 ms."""
 
 MAX_EXPLAINED: Final = 2_000
-"""Schemas times values whose errors are told one by one: the engine finds all of them before it tells the first, each
+"""The most schemas times values whose errors are listed: the engine finds all errors before it yields the first, each
 in some ten microseconds."""
 
 _MAX_WEIGHED: Final = 40_000
-"""Values that are counted one by one, in half a microsecond each, where their JSON does not show that they are few."""
+"""The most values that are counted one by one, in half a microsecond each, if the size of their JSON is no proof that
+they are few."""
 
 _FEW: Final = 1_000
-"""Values that are counted one by one before anything is written as JSON: long texts need not be written for that."""
+"""The most values that are counted one by one before the value is written as JSON, which long texts make costly."""
 
 _MAX_STATES: Final = 500
-"""Combinations of schemas that meet at one value: more are not looked at, and all schemas are taken to meet."""
+"""The most combinations of schemas that apply to one value together; beyond, all schemas are assumed to."""
 
 _MAX_MEETING: Final = 1_000
-"""Schemas that meet at one value, likewise."""
+"""The most schemas that apply to one value together, likewise."""
 
 _MAX_WALKED: Final = 10_000
-"""Schemas and values that are walked to find out what they cost, each in two microseconds."""
+"""The most pairs of schema and value that are visited to calculate their cost, each in two microseconds."""
 
 _MAX_WEIGHT: Final = 20_000
-"""Values, and twenties of characters, that are explained as a whole."""
+"""The most values, and units of 20 characters, of a value whose errors are listed as a whole."""
 
 _TEXT: Final = 20
-"""Characters that cost as much as a visit: a pattern looks at one in 2 ns."""
+"""Characters that cost as much as a visit: a pattern reads one in 2 ns."""
 
 _COPIED: Final = 200
 """Characters whose copy costs as much as an error."""
 
 _MEMORY: Final = 16
-"""The engine does not remember what cost it fewer visits than so many, where a schema refers to others."""
+"""The fewest visits of a verdict that the engine caches, where a schema refers to others."""
 
 _READING: Final = (
     *("pattern", "patternProperties", "format", "contentEncoding", "contentMediaType"),
     *("minLength", "maxLength", "uniqueItems"),
 )
-"""Keywords that go through a text character by character. For all others, a text costs the same however long it is."""
+"""Keywords that read a text character by character. For all others, the cost of a text is independent of its length."""
 
 _UNEVALUATED: Final = 3
-"""How often the engine comes to the same schemas where it has to know what they have evaluated, and never remembers."""
+"""The number of the engine's visits to the same schemas for `unevaluated...`, where it has no cache."""
 
 _UNIQUE: Final = 15
-"""Visits that cost as much as to tell one item from all others."""
+"""Visits that cost as much as comparing one item with all others."""
 
 _WORDS_A_VISIT: Final = 2
 """Entries of `enum`, `required` and the like that cost as much as a visit."""
@@ -79,10 +80,10 @@ _LOOKING: Final = 1_000
 """Visits that cost as much as a pattern with assertions or references on one text, under its limit of steps."""
 
 _META: Final = ("http://json-schema.org/", "https://json-schema.org/")
-"""Where the schemas of schemas are, which the engine brings along."""
+"""Beginnings of the addresses of metaschemas, which the engine has built in."""
 
 _AROUND: Final = re.compile(r"\(\?[=!<>]|\\[1-9k]")
-"""What only an engine that goes back can match."""
+"""Parts of patterns that only a backtracking engine can match."""
 
 _SCALARS: Final = (int, float, type(None))
 
@@ -95,11 +96,11 @@ _WORDS: Final = ("enum", "required", "dependentRequired", "dependencies")
 
 
 class _TooMuchError(Exception):
-    """What it costs is beyond what is worth finding out."""
+    """The calculation of a cost exceeds its own bounds."""
 
 
 class _Applied(Struct, frozen=True):
-    """What one schema applies, and to what."""
+    """The inner schemas that one schema applies, by the values that they apply to, and its own costs."""
 
     in_place: Sequence[Any]
     by_name: Mapping[str, Any]
@@ -114,27 +115,27 @@ class _Applied(Struct, frozen=True):
 
 
 def reach(part: Any, leads: References, known: dict[int, int]) -> int:
-    """How many schemas a part stands for. One that leads back to itself counts as one where it does.
+    """Count the schemas in a part with its references replaced. A reference back to an outer part counts as one.
 
     Args:
-        known: What is known of parts already, by their identity.
+        known: The counts of parts so far, by their identity.
 
     Raises:
-        SchemaError: A reference leads to nothing that we know.
+        SchemaError: A reference has no known target.
         RecursionError: References lead to references, and so on.
     """
     if not (is_object(part) or is_array(part)):
         return 0
     if (schemas := known.get(id(part))) is not None:
         return schemas
-    known[id(part)] = 1  # until it is known; whoever comes here meanwhile was led back
+    known[id(part)] = 1  # until the count is known: a visit meanwhile is a reference back to this part
     schemas = 1 + sum(reach(item, leads, known) for item in (*inner_parts(part), *leads.of(part)))
     known[id(part)] = schemas
     return schemas
 
 
 class SchemaCost:
-    """What one schema costs."""
+    """Estimates the costs of one schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -143,7 +144,7 @@ class SchemaCost:
 
     @cached_property
     def reach(self) -> int:
-        """How many schemas this one stands for, at least one; what cannot be counted counts as too many."""
+        """The number of schemas with references replaced, at least one; `MAX_REACH` if they cannot be counted."""
         try:
             return min(MAX_REACH, max(1, reach(self._schema, self._leads, {})))
         except (SchemaError, RecursionError):
@@ -155,7 +156,7 @@ class SchemaCost:
 
     @cached_property
     def _most(self) -> int:
-        """Visits for each value at most, but for the length of texts; 0 where that cannot be said of every value."""
+        """The most visits for each value, without the length of texts; 0 if there is no bound for every value."""
         applied = [_applied(part, ()) for part in self._parts]
         if any(part.times > 1 for part in applied):
             return 0
@@ -171,11 +172,11 @@ class SchemaCost:
 
     @cached_property
     def _reads_texts(self) -> bool:
-        """Whether what a text costs depends on its length."""
+        """Whether the cost of a text depends on its length."""
         return any(_applied(part, ()).reads for part in self._parts)
 
     def can_be_judged(self, value: Any) -> bool:
-        """Whether a verdict on a value takes no longer than others can wait."""
+        """Whether a verdict on a value is quick enough for a process whose other work waits meanwhile."""
         if self._most:
             limit = MAX_VISITS // self._most
             if _weighs_less(value, min(limit, _FEW), texts=self._reads_texts):
@@ -187,9 +188,9 @@ class SchemaCost:
         return self._costs(value, _visits, MAX_VISITS)
 
     def _meeting(self) -> int:
-        """What the schemas cost that meet at one value, wherever it is: the dearest of all combinations there are.
+        """Calculate the highest cost of the schemas that apply to one value together, of all combinations there are.
 
-        Each counts as often as it is applied, so that nothing depends on what the engine remembers.
+        Each schema counts as often as it is applied, so that the result does not depend on the engine's cache.
 
         Raises:
             _TooMuchError: There are too many combinations, as where a schema refers to itself more than once.
@@ -211,7 +212,7 @@ class SchemaCost:
         return dearest
 
     def _in_place_of(self, schemas: Sequence[Any]) -> list[Mapping[str, Any]]:
-        """Some schemas with all that they apply to the same value."""
+        """Return schemas together with all schemas that they apply to the same value."""
         found: list[Mapping[str, Any]] = []
         waiting = list(schemas)
         while waiting:
@@ -224,10 +225,10 @@ class SchemaCost:
         return found
 
     def can_be_explained(self, value: Any, part: Any = None) -> bool:
-        """Whether to find every error of a value takes no longer than others can wait.
+        """Whether the search for every error of a value is quick enough for a process whose other work waits.
 
         Args:
-            part: What it is held against, if not against the whole schema.
+            part: The part of the schema to validate against, if not the whole schema.
         """
         if not _weighs_less(value, _MAX_WEIGHT):
             return False
@@ -239,7 +240,7 @@ class SchemaCost:
         return self._costs(value, own, MAX_EXPLAINED, part)
 
     def _costs(self, value: Any, own: Callable[[_Applied, Any], int], limit: int, part: Any = None) -> bool:
-        """Whether a schema costs no more than so much on a value, where every way to each part of it counts."""
+        """Whether the cost of a schema on a value is within a limit, where every path to each part counts."""
         known: dict[tuple[int, int], int] = {}
         walked = count()
 
@@ -251,7 +252,7 @@ class SchemaCost:
             key = (id(part), id(item))
             if (visits := known.get(key)) is not None:
                 return visits
-            known[key] = limit + 1  # until it is known: what leads back to itself on the same value has no bound
+            known[key] = limit + 1  # until the cost is known: a loop of schemas on the same value has no bound
             applied = self._applied_by(part)
             inner = sum(cost(schema, item) for schema in applied.in_place)
             inner += sum(cost(schema, below) for schema, below in _below(applied, item))
@@ -273,7 +274,7 @@ class SchemaCost:
 
 
 def _meeting_below(applied: Sequence[_Applied]) -> Iterator[list[Any]]:
-    """Which schemas meet at what is in a value where some meet."""
+    """Yield the combinations of schemas that apply to the inner values of a value, from those that apply to it."""
     members = [schema for part in applied for schema in part.to_members]
     for name in {name for part in applied for name in part.by_name}:
         yield [*members, *(part.by_name[name] for part in applied if name in part.by_name)]
@@ -301,7 +302,7 @@ def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _Applied:
 
 
 def _held(part: Mapping[str, Any], keywords: Sequence[str]) -> list[Any]:
-    """The schemas that some keywords hold: one, or a list of them, or some by names."""
+    """Return the schemas in some keywords, each with one schema, a list of them, or schemas by name."""
     found: list[Any] = []
     for keyword in keywords:
         held = part.get(keyword)
@@ -313,7 +314,7 @@ def _held(part: Mapping[str, Any], keywords: Sequence[str]) -> list[Any]:
 
 
 def _below(part: _Applied, value: Any) -> Iterator[tuple[Any, Any]]:
-    """The schemas that are applied to what is in a value, and to what."""
+    """Yield each schema that applies to an inner value of a value, and that inner value."""
     if is_object(value):
         for name, item in value.items():
             if name in part.by_name:
@@ -329,7 +330,7 @@ def _below(part: _Applied, value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _visits(part: _Applied, value: Any) -> int:
-    """What one schema costs on one value, without what it applies."""
+    """Calculate the cost of one schema on one value, without its inner schemas."""
     visits = 1 + part.words // _WORDS_A_VISIT
     if isinstance(value, str):
         return visits + (len(value) // _TEXT if part.reads else 0) + part.looks_around * _LOOKING
@@ -339,7 +340,7 @@ def _visits(part: _Applied, value: Any) -> int:
 
 
 def _weight_in_json(value: Any, *, texts: bool) -> float:
-    """At least as many as a JSON value has values and, if they cost, twenties of characters; quickly found."""
+    """Return an upper bound of the values in a JSON value and, if they cost, its units of 20 characters; quickly."""
     try:
         written = to_json(value)
     except ValueError:  # too deep, or with a lone surrogate
@@ -348,7 +349,7 @@ def _weight_in_json(value: Any, *, texts: bool) -> float:
 
 
 def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:
-    """Whether a JSON value has no more than so many values and, if they cost, twenties of characters. No recursion."""
+    """Whether a JSON value has no more than `limit` values and, if they cost, units of 20 characters. No recursion."""
     weight = 1
     waiting: list[Any] = [value]
     while waiting and weight <= limit:
@@ -366,7 +367,7 @@ def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:
 
 
 def _size(value: Any, known: dict[int, int]) -> int:
-    """Characters of a JSON value, roughly."""
+    """Estimate the characters of a JSON value."""
     if isinstance(value, str):
         return len(value)
     if not (is_object(value) or is_array(value)):

@@ -17,13 +17,13 @@ from gaia_bridge.text.json_types import is_array, is_object
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 
 _MAX_LENGTH: Final = 1_000
-"""Characters of a pattern; a longer one is not worth its risk."""
+"""The most characters of a pattern; a longer one is not worth its risk."""
 
 _MAX_REPEATS: Final = 1_000
-"""The largest number of repetitions that is taken; some engines unroll them."""
+"""The largest number of repetitions accepted; some engines unroll them."""
 
 _ESCAPE: Final = r"\\(?:[dDsSwWfnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
-"""What may follow a backslash in both languages, and means the same."""
+"""Escape sequences that are valid in both languages and have the same meaning."""
 
 _IN_CLASS: Final = rf"(?:{_ESCAPE}|\\-|&(?!&)|~(?!~)|\|(?!\|)|[^\\\[\]&|~-])"
 
@@ -47,12 +47,12 @@ def is_common_pattern(pattern: object) -> bool:
     """Whether a value is a pattern that both languages surely compile; others may compile in one of them, or in both.
 
     Args:
-        pattern: What a schema has as `pattern`, or as a key of `patternProperties`.
+        pattern: The value of `pattern`, or a key of `patternProperties`.
     """
     if not isinstance(pattern, str) or len(pattern) > _MAX_LENGTH:
         return False
     place, is_repeatable = 0, False
-    open_groups: list[bool] = []  # whether each can be repeated: what looks ahead cannot
+    open_groups: list[bool] = []  # whether each can be repeated: lookaheads cannot
     while place < len(pattern):
         if (token := _TOKEN.match(pattern, place)) is None:
             return False
@@ -110,7 +110,7 @@ def _is_flag(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    # Of a larger one, JavaScript reads infinity, which ajv does not take for a number.
+    # JavaScript reads a larger number as infinity, which ajv does not accept as a number.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
@@ -128,7 +128,7 @@ def _are_names_by_name(value: Any) -> bool:
 
 
 def is_type(value: Any) -> bool:
-    """Whether a value is what `type` may be."""
+    """Whether a value is valid for `type`."""
     if is_array(value):
         return bool(value) and all(isinstance(item, str) and item in _TYPES for item in value)
     return isinstance(value, str) and value in _TYPES
@@ -148,7 +148,7 @@ NOTES: Final = frozenset(
         "writeOnly",
     }
 )
-"""Keywords that demand nothing."""
+"""Keywords that validate nothing."""
 
 VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("$comment", "contentEncoding", "contentMediaType", "description", "format", "title"), _is_text),
@@ -177,4 +177,4 @@ VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "required": are_names,
     "type": is_type,
 }
-"""Whether the value of a keyword is one that all validators take."""
+"""For each keyword, a check whether all validators accept its value."""

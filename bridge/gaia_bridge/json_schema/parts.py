@@ -1,4 +1,4 @@
-"""The parts of a JSON Schema, and where its references lead. Nothing is fetched, nothing is judged."""
+"""The parts of a JSON Schema, and the targets of its references. Nothing is fetched, nothing is validated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gaia_bridge.text.json_types import at_pointer, is_array, is_object
 _SHOWN_VALUE: Final = 80
 
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
-"""Keywords that hold values, in which `$ref` is a name like any other."""
+"""Keywords that hold data, in which `$ref` is a name like any other."""
 
 SINGLE: Final = frozenset(
     {
@@ -35,19 +35,19 @@ LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords that hold a list of schemas."""
 
 NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-"""Keywords that hold schemas by names, which may be any."""
+"""Keywords that hold schemas by arbitrary names."""
 
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _RECURSIVE: Final = "$recursiveAnchor"
-"""Where the parts are kept that `$recursiveRef` may lead to; no name of a part begins like that."""
+"""The key, among names of parts, of the targets of `$recursiveRef`."""
 
 
 class SchemaError(ValueError):
     """A schema that cannot be compiled: not a schema, an unknown dialect, or a reference that leads nowhere.
 
     Args:
-        path: Where in the schema, if one keyword is at fault.
+        path: The place in the schema, if one keyword is at fault.
     """
 
     def __init__(self, problem: str, path: Sequence[str | int] = ()) -> None:
@@ -56,13 +56,13 @@ class SchemaError(ValueError):
 
 
 def preview(value: Any) -> str:
-    """`value` as a reader would recognise it, short enough for an error line."""
+    """Show a value so that a reader recognises it, short enough for an error line."""
     shown = repr(value)
     return shown if len(shown) <= _SHOWN_VALUE else f"{shown[: _SHOWN_VALUE - 3]}..."
 
 
 def inner_parts(part: Any) -> list[Any]:
-    """What is directly inside of a schema, or of a list of schemas, and may be a schema itself."""
+    """Return the values directly inside of a schema, or of a list of schemas, that may be schemas themselves."""
     if is_array(part):
         return part
     found: list[Any] = []
@@ -76,7 +76,7 @@ def inner_parts(part: Any) -> list[Any]:
 
 
 def schemas_in(part: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in a schema that may be a schema itself."""
+    """Yield every object in a schema that may be a schema itself."""
     if is_object(part):
         yield part
     for item in inner_parts(part):
@@ -84,7 +84,7 @@ def schemas_in(part: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """What the references in a schema say, wherever they are.
+    """Yield the texts of all references in a schema.
 
     Args:
         schema: A JSON Schema that has no `shape_problem`.
@@ -94,11 +94,11 @@ def references(schema: Any) -> Iterator[str]:
 
 
 class References:
-    """Where the references of one schema lead: into the same schema.
+    """Resolves the references of one schema, all inside the same schema.
 
     Args:
         schema: A JSON Schema that has no `shape_problem`.
-        brought: Beginnings of addresses whose schemas whoever follows the references brings along.
+        brought: Beginnings of addresses of schemas that the validator has built in; these count as empty schemas.
     """
 
     def __init__(self, schema: Any, brought: tuple[str, ...] = ()) -> None:
@@ -112,10 +112,10 @@ class References:
         self._take(schema, "")
 
     def of(self, part: Any) -> Sequence[Any]:
-        """What the references of a part lead to; several, where a name is given to several parts.
+        """Return the targets of the references of a part; several, where several parts have the same name.
 
         Raises:
-            SchemaError: One leads to nothing that we know.
+            SchemaError: A reference has no known target.
         """
         known = self._known.get(id(part))
         if known is None:
@@ -128,7 +128,7 @@ class References:
         return known
 
     def _take(self, part: Any, base: str) -> None:
-        """Remember the names of a part and of what is in it, and what its references are relative to."""
+        """Record the names of a part and of its inner parts, and the base address of its references."""
         if is_object(part):
             if _is_text(part, self._identifier):
                 base = urljoin(base, part[self._identifier]).partition("#")[0]

@@ -1,7 +1,7 @@
-"""Schemas of the plainest kind, and values that surely fit them: with these, most tools never need the engine.
+"""Recognizes the plainest schemas, and values that surely fit them: with these, most tools never need the engine.
 
-The engine takes 8 MiB and some milliseconds to load. What is here says yes, or that it does not know; it never says no,
-so that whatever is wrong is told in the engine's words.
+The engine (`jsonschema_rs`) takes 8 MiB and some milliseconds to load. The check here answers yes or "unknown", never
+no, so that all errors have the engine's words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DIALECTS: Final = (
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-07/schema#",
 )
-"""All take the keywords below in the same sense."""
+"""Dialects of JSON Schema that give the keywords below the same meaning."""
 
 _PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "string": frozenset({str}),
@@ -29,19 +29,19 @@ _PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
 }
 
 _MAX_LEVELS: Final = 16
-"""Of a schema; the engine judges what is nested deeper."""
+"""The deepest nesting of a plain schema; the engine handles deeper ones."""
 
 _MAX_VALUES: Final = 1_000
-"""In what is judged here, each in a microsecond; with more of them, the engine is quicker."""
+"""The most values checked here, each in a microsecond; with more of them, the engine is quicker."""
 
 _MAX_NUMBER: Final = 2**53
-"""Up to here, every reader of JSON can tell a whole number from its neighbours."""
+"""The largest whole number that every reader of JSON distinguishes from its neighbours."""
 
 _NUMBERS: Final = frozenset({int, float, bool})
 
 
 class PlainSchema:
-    """One schema that says no more than types, members, items and choices. Made by `of`."""
+    """A schema with no more than types, members, items and choices. Created by `of`."""
 
     __slots__ = ("_choices", "_items", "_levels", "_members", "_others", "_required", "_types")
 
@@ -56,10 +56,10 @@ class PlainSchema:
 
     @classmethod
     def of(cls, schema: Any, levels: int = _MAX_LEVELS) -> PlainSchema | None:
-        """A schema that is a plain one, and so compiles; `None` if it is not, or might not.
+        """Read a schema that is plain, and so surely compiles; return `None` for any other.
 
         Args:
-            levels: How deeply it may be nested.
+            levels: The deepest nesting allowed.
         """
         if not is_object(schema) or levels == 0:
             return None
@@ -72,11 +72,11 @@ class PlainSchema:
         return plain
 
     def fits(self, value: Any) -> bool:
-        """Whether a value surely fits: if not, it may do so all the same."""
+        """Whether a value surely fits; `False` may be wrong."""
         return self._fits(value, _MAX_VALUES) >= 0
 
     def _fits(self, value: Any, left: int) -> int:
-        """How many more values may be judged after this one; less than 0 if it does not surely fit."""
+        """Return the number of values that may still be checked after this one; negative if it does not surely fit."""
         item: object = value
         kind = type(item)
         if self._types is not None and kind not in self._types:
@@ -115,7 +115,7 @@ class PlainSchema:
             left = self._items._fits(item, left)
         return left
 
-    # The keywords: whether what a schema says there is plain, and is a schema at all.
+    # The keywords: whether the value of each is valid and plain; what is read is kept for `fits`.
 
     def _takers(self) -> Mapping[str, Callable[[Any], bool]]:
         return {
@@ -173,7 +173,7 @@ class PlainSchema:
     def _take_choices(self, held: Any) -> bool:
         if not is_array(held) or not held or not all(_is_scalar(value) and type(value) is not float for value in held):
             return False
-        # There may be far more of them than what is judged here has values.
+        # A set, since there may be thousands of choices; with types, since `1 == True` in Python.
         choices: set[tuple[type, object]] = {(type(choice), choice) for choice in held}
         self._choices = frozenset(choices)
         return len(choices) == len(held)
@@ -183,7 +183,7 @@ class PlainSchema:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether this is a text that JSON has: one without half of a character."""
+    """Whether a value is a text without lone surrogates, which JSON in UTF-8 cannot carry."""
     if type(value) is not str:
         return False
     if value.isascii():
@@ -196,11 +196,11 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_scalar(value: object) -> bool:
-    """Whether this is no object or array, and the same to everybody who reads JSON."""
+    """Whether a value is no object or array, and means the same to every reader of JSON."""
     if isinstance(value, str):
         return _is_text(value)
     if isinstance(value, int | float):  # true and false among them
-        return type(value) in _NUMBERS and -_MAX_NUMBER <= value <= _MAX_NUMBER  # which is not so of what is no number
+        return type(value) in _NUMBERS and -_MAX_NUMBER <= value <= _MAX_NUMBER  # false for NaN
     return value is None
 
 

@@ -2,7 +2,7 @@
 
 Some clients compile the output schemas of all tools while they list them (TypeScript SDK 1.x), and show no tool if one
 schema does not compile. Others refuse to call such a tool (TypeScript SDK 2.x, Python SDK). A keyword that one of them
-refuses is put right where that does not change its meaning. Otherwise it is left out, and the schema demands less.
+refuses is rewritten where that does not change its meaning. Otherwise it is left out, and the schema demands less.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAMES: Final = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursive
 of one name, and compares the results of two tools whose schemas have the same `$id` with the first of them."""
 
 _FOUND_ANYWHERE: Final = frozenset({"$id", "$anchor", "$dynamicAnchor"})
-"""Those that ajv also finds in keywords that it does not know."""
+"""Names that ajv also reads within keywords that it does not know."""
 
 _OF_AJV: Final = frozenset(
     {
@@ -40,7 +40,7 @@ _OF_AJV: Final = frozenset(
         "formatMinimum",
     }
 )
-"""Keywords without a meaning in JSON Schema, for which ajv has one, or that validators look up."""
+"""Keywords with a meaning in ajv only, or whose value validators look up."""
 
 _BY_NAME: Final = NAMED | {"dependencies"}
 _APPLICATORS: Final = SINGLE | LISTS | _BY_NAME
@@ -56,7 +56,7 @@ _DEPENDENT: Final[Mapping[str, tuple[str, ...]]] = {
     "prefixItems": ("items",),
     "properties": ("additionalProperties",),
 }
-"""Keywords that demand more when another one is left out."""
+"""Keywords, by the one without which they demand more."""
 
 _NOT_MONOTONE: Final = frozenset(
     {
@@ -75,7 +75,7 @@ _NOT_MONOTONE: Final = frozenset(
 """Keywords that can demand more when a schema inside of them demands less."""
 
 _PLAIN_REFERENCE: Final = re.compile(r"#(?:/[\w.$-]+)*", re.ASCII)
-"""References that every client reads alike."""
+"""References that every client resolves alike."""
 
 
 class PortableSchema(NamedTuple):
@@ -84,11 +84,11 @@ class PortableSchema(NamedTuple):
     schema: JSON
     """The schema; the original one if all of it is portable."""
     fault: str | None = None
-    """The first part that is left out, and so is no longer demanded; `None` if nothing is."""
+    """The first part that is left out, and so no longer demanded; `None` if there is none."""
 
 
 def portable(schema: JSON) -> PortableSchema:
-    """The schema as every client can compile it.
+    """Rewrite a schema so that every client can compile it.
 
     Args:
         schema: An output schema. It has no `shape_problem`, and is not changed.
@@ -107,10 +107,10 @@ def portable(schema: JSON) -> PortableSchema:
 
 
 def for_draft_07(schema: JSON) -> JSON:
-    """The output schema for clients that validate by draft 7 whatever it declares (TypeScript SDK 1.x).
+    """Rewrite an output schema for clients that validate by draft 7 whatever it declares (TypeScript SDK 1.x).
 
-    There, `items` is about all items, also where the first ones have schemas of their own: every tuple would be
-    refused. It is left out then.
+    There, `items` applies to all items, even if the first ones have schemas of their own (`prefixItems`), so that every
+    tuple would be refused. Beside `prefixItems`, it is left out.
 
     Args:
         schema: A portable schema; not changed.
@@ -122,8 +122,8 @@ def for_draft_07(schema: JSON) -> JSON:
 
 
 def without_nulls(schema: JSON) -> JSON:
-    """The schema without keywords that are null, as servers in Go and C# write absent ones: model services refuse all
-    tools for one such schema. Where a schema has to be, null becomes one that takes anything.
+    """Remove keywords that are null, as servers in Go and C# write absent ones: model services refuse all tools for one
+    such schema. In place of a required schema, null becomes one that accepts anything.
 
     Args:
         schema: An input schema, unchecked and not changed. One that is nested too deep is returned as it is.
@@ -146,11 +146,11 @@ def _without_null_keywords(part: JSON) -> JSON:
 
 
 def _each_schema(part: Any, change: Callable[[JSON], JSON], keyword: str = "") -> Any:
-    """A schema with each schema in it changed, the inner ones first.
+    """Apply a change to a schema and each schema in it, the inner ones first.
 
     Args:
         part: A schema, a list of schemas, or schemas by name.
-        change: Takes a schema, which it may change, and returns what takes its place.
+        change: Takes a copy of a schema, which it may change, and returns the schema in its place.
     """
     if is_array(part):
         return [_each_schema(item, change) for item in part]
@@ -170,8 +170,7 @@ def _without_items(part: JSON) -> JSON:
 
 
 def _weakened(schema: JSON) -> JSON:
-    """A schema without keywords that can demand more because a part of it demands less, and whose references lead to
-    something."""
+    """Remove keywords that can demand more when a part of the schema demands less, and references without a target."""
     monotone: JSON = _each_schema(schema, _monotone)
 
     def with_targets(part: JSON) -> JSON:
@@ -190,7 +189,7 @@ def _monotone(part: JSON) -> JSON:
 
 
 class _Rewriter:
-    """Writes one schema anew, without the keywords that clients refuse."""
+    """Rewrites one schema without the keywords that clients refuse."""
 
     def __init__(self, schema: JSON) -> None:
         self.fault: str | None = None
@@ -202,7 +201,7 @@ class _Rewriter:
         self._references: list[tuple[JSON, str, object, tuple[str | int, ...]]] = []
 
     def rewritten(self) -> JSON:
-        """The schema; afterwards, `fault` says whether it demands less."""
+        """Return the rewritten schema; afterwards, `fault` is set if it demands less."""
         written: JSON = self._part(self._schema, ())
         for part, reference, target, place in self._references:
             pointer = self._places.get(id(target))
@@ -217,7 +216,7 @@ class _Rewriter:
         return written
 
     def _end_loops(self, written: JSON) -> None:
-        """Drop references by which the same value is held against the same schema again and again."""
+        """Drop references by which a value would be validated against the same schema endlessly."""
         is_open: dict[int, bool] = {}
 
         def visit(part: Any, place: tuple[str | int, ...]) -> None:
@@ -265,7 +264,7 @@ class _Rewriter:
 
     def _applicator(self, written: JSON, keyword: str, value: Any, place: tuple[str | int, ...]) -> None:
         if keyword == "items" and is_array(value) and not self._has_lists_as_items:
-            keyword, place = "prefixItems", (*place[:-1], "prefixItems")  # which these are called since 2020-12
+            keyword, place = "prefixItems", (*place[:-1], "prefixItems")  # the name of a list of items since 2020-12
         if keyword in _BY_NAME:
             if is_array(value) and not value:  # PHP encodes an empty map as an empty list
                 value = {}
@@ -286,7 +285,7 @@ class _Rewriter:
         written: JSON = {}
         for name, item in value.items():
             if name == "$id" and keyword in ("$defs", "definitions"):
-                continue  # ajv takes it for the name of what is beside it; references to it are left out
+                continue  # ajv reads it as the name of the schema around it; references to it are left out
             if keyword == "patternProperties" and not is_common_pattern(name):
                 return None
             if _is_schema(item):
@@ -325,7 +324,7 @@ class _Rewriter:
 
 
 def _is_kept(part: JSON, keyword: str, value: Any, *, is_root: bool) -> bool:
-    """Whether a keyword stays that demands nothing of a value, or that JSON Schema does not have."""
+    """Whether a keyword that validates nothing, or that JSON Schema does not have, is kept."""
     if keyword in REFERENCES or keyword in _NAMES or keyword in _OF_AJV:
         return False
     if keyword == "$schema":
@@ -337,7 +336,7 @@ def _is_kept(part: JSON, keyword: str, value: Any, *, is_root: bool) -> bool:
 
 
 def _in_place(part: JSON) -> list[Any]:
-    """The schemas in a schema that the same value is held against."""
+    """Return the inner schemas that apply to the same value as the schema itself."""
     found = [part.get(keyword) for keyword in ("else", "if", "not", "then")]
     for keyword in ("allOf", "anyOf", "oneOf"):
         found += part.get(keyword, ())
@@ -347,7 +346,7 @@ def _in_place(part: JSON) -> list[Any]:
 
 
 def _has_names(value: Any) -> bool:
-    """Whether validators may take a part of an unknown keyword's value for a schema with a name."""
+    """Whether validators may read a part of an unknown keyword's value as a schema with a name."""
     if is_array(value):
         return any(map(_has_names, value))
     if not is_object(value):

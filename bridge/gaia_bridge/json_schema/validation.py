@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 _SHOWN_ERRORS = 5
 
 MAX_DEPTH: Final = 64
-"""Levels of a definition: 32 schemas, one inside the other, each two levels of JSON. More breaks what reads
-JSON recursively, in us and in clients."""
+"""The most levels of a definition: 32 nested schemas, each two levels of JSON. More breaks code that reads JSON
+recursively, in us and in clients."""
 
 MAX_PARTS: Final = 5_000
-"""Objects and arrays of one definition."""
+"""The most objects and arrays of one definition."""
 
 _MAX_DROPPED: Final = 100
-"""Keywords of one schema that are dropped because they are invalid, each at the price of compiling the schema again."""
+"""The most invalid keywords dropped from one schema, each at the price of compiling the schema again."""
 
 _STRICTER_WITHOUT: Final = frozenset({"if", "not", "oneOf"})
-"""Keywords that may refuse more when something in them is dropped; they are dropped themselves."""
+"""Keywords that may refuse more when a part of them is dropped; they are dropped whole."""
 
 _MAX_STEPS: Final = 10_000
-"""Steps of a pattern with assertions or references on one text; honest ones need a few for each character."""
+"""The most steps of a pattern with assertions or references on one text; honest ones need a few per character."""
 
 _MAX_NARROWED: Final = 6
-"""Steps into a value that is too large to be explained as a whole, each a verdict on what is in it; two or three lead
-to an argument, or to an item of a list."""
+"""The most steps into a value whose errors are too many to list, each with verdicts on its inner values; two or three
+lead to an argument, or to an item of a list."""
 
 _UNJUDGED: Final = "- at (root): it is too large or too nested to be held against the schema"
 _UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or too nested to say where"
 
 _MAX_ITEMS: Final = 10_000
-"""Items of a list that are looked at one by one, each in some microseconds."""
+"""The most items of a list that are checked one by one, each in some microseconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class SchemaValidator:
         schema: A JSON Schema of any draft; 2020-12 unless `$schema` says otherwise.
 
     Raises:
-        SchemaError: It does not compile; says why.
+        SchemaError: The schema does not compile; the message has the reason.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -81,13 +81,13 @@ class SchemaValidator:
     def tolerant(cls, schema: Mapping[str, Any]) -> Self:
         """Compile a schema without its invalid keywords, such as a `pattern` that is no regular expression.
 
-        Its `schema` allows all that was meant to be allowed, and everything else in it is checked.
+        The rest of the schema is checked; the resulting `schema` allows every value that the original was to allow.
 
         Args:
             schema: A JSON Schema of any draft; not changed.
 
         Raises:
-            SchemaError: It does not compile for another reason, or has more than a hundred invalid keywords.
+            SchemaError: The schema does not compile for another reason, or has more than a hundred invalid keywords.
         """
         for _ in range(_MAX_DROPPED):
             try:
@@ -103,7 +103,7 @@ class SchemaValidator:
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
-        """The engine's, which is not needed for plain values of plain schemas."""
+        """The engine's validator, which plain values of plain schemas do not need."""
         import jsonschema_rs
 
         try:
@@ -119,14 +119,14 @@ class SchemaValidator:
         return SchemaCost(self.schema)
 
     def errors(self, value: Any, unjudged: str | None = _UNJUDGED) -> str | None:
-        """Say what is wrong with `value`, or return `None` if nothing is.
+        """List the errors of a value; return `None` if it is valid.
 
-        Each error is a line with the JSON pointer (RFC 6901), what came, and what was expected; at most five. Of a
-        value that is too large or too nested for that, one line says that it does not fit. It takes some hundredths of
-        a second at most, because the engine lets nobody else work meanwhile.
+        Each error is a line with the JSON pointer (RFC 6901), the value there, and the expectation; at most five lines.
+        For a value that is too large or too nested for that, one line states that it does not fit. This takes some
+        hundredths of a second at most, because the engine blocks all other threads meanwhile.
 
         Args:
-            unjudged: What is said of a value that cannot be held against the schema in that time.
+            unjudged: The result for a value that cannot be validated in that time.
         """
         if self._plain is not None and self._plain.fits(value):
             return None
@@ -145,7 +145,7 @@ class SchemaValidator:
         return "\n".join(lines)
 
     def _explained(self, value: Any) -> list[str]:
-        """What is wrong with a value: of a large one, with the first part of it that does not fit."""
+        """List the errors of an invalid value; of a large value, those of the first part that does not fit."""
         narrowed = _Narrowed(self.schema, value)
         for _ in range(_MAX_NARROWED):
             if self._cost.can_be_explained(narrowed.value, narrowed.part):
@@ -172,7 +172,7 @@ def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = 
 
 
 def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
-    """The schema without the keyword at a path that the engine names."""
+    """Remove the keyword at a path of the engine's from a copy of a schema."""
     keys: list[Any] = []
     found: Any = schema
     for step in path:
@@ -190,7 +190,7 @@ def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[st
     for key in keys[:-1]:
         inner[key] = copy(inner[key])
         inner = inner[key]
-    # A property that is no schema is a property all the same.
+    # The name of an invalid property stays, with a schema that accepts anything.
     if keys[-2:-1] and keys[-2] in NAMED and not is_object(inner[keys[-1]]):
         inner[keys[-1]] = {}
     else:
@@ -199,8 +199,8 @@ def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[st
 
 
 def shape_problem(value: Any) -> str | None:
-    """Why a JSON value cannot be handed around, or `None` if it can: it is too deep or too large, or has a number that
-    JSON can write but nobody can read, such as `1e999`. Costs no recursion.
+    """Explain why a JSON value cannot be processed safely; return `None` if it can. It is too deep or too large, or has
+    a number such as `1e999`, which is valid JSON but has no finite value in Python. Does not recurse.
     """
     parts = 0
     waiting: list[tuple[Any, int]] = [(value, 1)]
@@ -221,7 +221,7 @@ def shape_problem(value: Any) -> str | None:
 
 
 def reference_problem(schema: Any) -> str | None:
-    """Why a schema cannot be understood by itself, or is a bomb; `None` if neither.
+    """Explain why a schema has an invalid reference, or grows too large by its references; return `None` if neither.
 
     Nothing is fetched: a reference leads to a part of the same schema.
 
@@ -241,10 +241,10 @@ def reference_problem(schema: Any) -> str | None:
 
 
 class _Judge(Protocol):
-    """Says whether a value fits."""
+    """A validator that checks whether a value fits."""
 
     def is_valid(self, instance: Any) -> bool:
-        """Whether it does."""
+        """Whether a value fits."""
         ...
 
 
@@ -252,7 +252,7 @@ class _Judges(Protocol):
     """A judge for each part of a schema."""
 
     def get(self, pointer: str) -> _Judge | None:
-        """The judge of the part at a pointer; `None` if there is none."""
+        """Return the judge of the part at a pointer; `None` if there is none."""
         ...
 
 
@@ -260,7 +260,7 @@ class _Narrowed:
     """A part of a value that does not fit, and the part of the schema that it does not fit.
 
     Args:
-        value: A value that does not fit it.
+        value: A value that does not fit the schema.
     """
 
     def __init__(self, schema: Mapping[str, Any], value: Any) -> None:
@@ -271,7 +271,7 @@ class _Narrowed:
         self.path: list[str | int] = []
 
     def step(self, judges: _Judges) -> bool:
-        """Go on to the first part in it that does not fit; returns whether there is one."""
+        """Move to the first inner part that does not fit; return whether there is one."""
         for pointer, part, steps, value in self._below():
             judge = judges.get(pointer)
             if judge is not None and not judge.is_valid(value):
@@ -310,7 +310,7 @@ class OutputSchemas:
     """The output schemas of one server's tools. Each is compiled once, when its tool first answers; any thread may ask.
 
     Args:
-        server: What the server is called, for the log.
+        server: The name of the server, for the log.
     """
 
     def __init__(self, server: str) -> None:
@@ -318,7 +318,7 @@ class OutputSchemas:
         self._promises: dict[str, _Promise] = {}
 
     def replace(self, tools: Iterable[Mapping[str, Any]]) -> None:
-        """Take over what the server promises from now on."""
+        """Replace the output schemas by those of a new list of tools; unchanged ones stay compiled."""
         old, new = self._promises, dict[str, _Promise]()
         for tool in tools:
             name, schema = tool.get("name"), tool.get("outputSchema")
@@ -330,16 +330,16 @@ class OutputSchemas:
         self._promises = new
 
     def problem(self, tool: str, result: Mapping[str, Any]) -> str | None:
-        """How a result breaks its tool's promise, or `None` if it does not.
+        """List how a result violates its tool's output schema; return `None` if it does not.
 
-        Nothing is promised of a failure, nor of a round that asks for input (2026-07-28). Structured content that is
-        absent is not judged either: a client that wants it will say so, and others live on the text.
+        The schema does not apply to a failure, nor to a round that asks for input (2026-07-28). Absent structured
+        content is accepted, too: a client that needs it will complain, and others use the text.
 
         Args:
-            result: What it answered, wire-shaped.
+            result: The result of the tool, as on the wire.
 
         Returns:
-            Lines as `SchemaValidator.errors` makes them.
+            Lines in the form of `SchemaValidator.errors`.
         """
         promise, content = self._promises.get(tool), result.get("structuredContent")
         if promise is None or content is None or result.get("isError") is True:
@@ -361,9 +361,9 @@ class _Promise:
         self._whose = whose
 
     def problem(self, content: Any) -> str | None:
-        """How structured content breaks the promise; `None` if it keeps it, or if nobody can say at a bounded price."""
+        """List violations of the schema by structured content; `None` if there are none or a verdict costs too much."""
         validator = self._validator
-        # Checking is a courtesy to the client: what cannot be judged is let through as it is.
+        # The check is a courtesy to the client: content that cannot be judged is passed on unchanged.
         return None if validator is None else validator.errors(content, unjudged=None)
 
     @cached_property

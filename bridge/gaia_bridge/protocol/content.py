@@ -44,13 +44,13 @@ _DAY: Final = (
 _LEAP_DAY: Final = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
 _TIME: Final = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 _TIMESTAMP: Final = rf"(?a:(?:{_DAY}|{_LEAP_DAY})T{_TIME})"
-"""Compiled when it is first needed, which is seldom."""
+"""The pattern of a date and time in RFC 3339; compiled when first needed, which is seldom."""
 
 LAST_MODIFIED: Final = Shape(
     "a date and time with an offset, such as 2025-01-12T15:00:58Z",
     lambda value: isinstance(value, str) and re.fullmatch(_TIMESTAMP, value) is not None,
 )
-"""A time as the TypeScript SDK takes it, which refuses a whole list for any other."""
+"""A time that the TypeScript SDK accepts, which refuses a whole list for any other."""
 
 _ANNOTATIONS: Final = Field(
     "annotations",
@@ -95,7 +95,7 @@ _TOOL: Final = (
     ),
 )
 EXECUTION: Final = Record(Field("taskSupport", one_of("forbidden", "optional", "required")))
-"""How a tool of 2025-11-25 is to be called."""
+"""The `execution` field of a tool of 2025-11-25: whether the tool can run, or must run, as a task."""
 _HANDSHAKE_TOOL: Final = Record(
     *_TOOL,
     required("inputSchema", _schema_of(_PROPERTY, is_object=True)),
@@ -136,7 +136,7 @@ _SKILL: Final = Record(
     required("resources", ANYTHING),
     _META,
 )
-"""What an entry is beyond that, `protocol.skills` knows."""
+"""The shape of a skill's entry; `protocol.skills` checks the rest."""
 
 HANDSHAKE_DEFINITIONS: Final[Mapping[str, Record]] = {
     "tool": _HANDSHAKE_TOOL,
@@ -163,7 +163,7 @@ _CONTENTS: Final = Shape(
 _OF_A_BLOCK: Final = (_ANNOTATIONS, _META)
 _BYTES: Final = Record(required("data", TEXT), required("mimeType", TEXT), *_OF_A_BLOCK)
 DECORATION: Final = Record(_ANNOTATIONS, _ICONS, _SIZE)
-"""What a block can do without."""
+"""The optional parts of a block, which can be left out where they are invalid."""
 BLOCKS: Final[Mapping[str, Record]] = {
     "text": Record(required("text", TEXT), *_OF_A_BLOCK),
     "image": _BYTES,
@@ -172,7 +172,7 @@ BLOCKS: Final[Mapping[str, Record]] = {
     "resource": Record(required("resource", _CONTENTS), *_OF_A_BLOCK),
 }
 BLOCK: Final = Tagged("type", BLOCKS, others=OBJECT)
-"""A content block. A type that is not known here is let through: the receiver may know it."""
+"""A content block. An unknown type is accepted: the receiver may know it."""
 
 RESULTS: Final[Mapping[str, Record]] = {
     "tools/call": Record(

@@ -12,7 +12,7 @@ from gaia_bridge.protocol.shapes import Problem, Record
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 
 OUTPUT_PART: Final = "part of the output schema of tool"
-"""The kind of thing that is left out of a tool whose output schema not every client can compile."""
+"""The kind under which a part of an output schema is reported as left out: not every client can compile that part."""
 
 _OPTIONAL: Final = frozenset(
     {
@@ -31,20 +31,20 @@ _OPTIONAL: Final = frozenset(
 """The optional fields of all kinds of definitions. MCP does not allow null in them, but servers often send it."""
 
 _PARTS: Final[Mapping[str, int]] = {"annotations": 2, "arguments": 3, "icons": 2}
-"""How deep the part lies that is left out of an optional field, if not all of the field is: a hint, an icon, or one
-thing that is said of an argument."""
+"""The depth of the part to be left out where an optional field is not left out whole: a hint, an icon, or one
+property of an argument."""
 
 _NOTES: Final = frozenset({"$comment", "$defs", "$id", "$schema", "definitions", "description", "title"})
-"""Keywords beside a reference that demand nothing."""
+"""Keywords that may stand beside a reference because they validate nothing."""
 
 _MAX_REFERENCES: Final = 8
-"""References of which each leads to the next."""
+"""The longest chain of references to be resolved."""
 
 
 def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
-    """The definition without violations of MCP's schema, as far as its meaning is clear.
+    """Repair violations of MCP's schema in a definition, as far as its meaning is clear.
 
-    An optional part that stays invalid is left out; the definition says less then, but nothing wrong.
+    An optional part that stays invalid is left out: less information, but none that is wrong.
 
     Args:
         kind: A key of `vocabulary.LIST_FIELDS`.
@@ -67,7 +67,7 @@ def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
 
 
 def with_portable_output(tool: JSON) -> tuple[JSON, str | None]:
-    """The tool with an output schema that every client can compile, and the part of it that had to be left out.
+    """Return the tool with an output schema that every client can compile, and the part that had to be left out.
 
     Args:
         tool: A definition that is `repaired`, and has no `shape_problem`; not changed.
@@ -80,7 +80,7 @@ def with_portable_output(tool: JSON) -> tuple[JSON, str | None]:
 
 
 def without_tasks_only(tool: JSON) -> JSON:
-    """The tool as the bridge plays it: whoever calls one that runs only as a task need not know of tasks."""
+    """Make tasks optional in a tool that requires them: the bridge waits for the task if its client knows no tasks."""
     execution = tool.get("execution")
     if not is_object(execution) or execution.get("taskSupport") != "required":
         return tool
@@ -88,7 +88,7 @@ def without_tasks_only(tool: JSON) -> JSON:
 
 
 def repaired_result(method: str, result: JSON) -> JSON:
-    """The result without violations of MCP's schema, as far as its meaning is clear; the same one if it has none.
+    """Repair violations of MCP's schema in a result, as far as its meaning is clear; the same object if it has none.
 
     Args:
         method: A key of `RESULTS`.
@@ -106,7 +106,7 @@ def repaired_result(method: str, result: JSON) -> JSON:
 
 
 def _repaired_block(block: Any) -> Any:
-    """A block of content, a message or the contents of a resource, without nulls and invalid decoration."""
+    """Remove nulls and invalid decoration from a block of content, a message or the contents of a resource."""
     if not is_object(block):
         return block
     block = _without_nulls(block, _OPTIONAL)
@@ -121,7 +121,7 @@ def _repaired_block(block: Any) -> Any:
 
 
 def _without_invalid_parts(shape: Record, value: JSON, optional: frozenset[str]) -> JSON:
-    """The value without the parts of optional fields that do not fit."""
+    """Remove the parts of optional fields that do not fit the shape."""
     if shape.accepts(value):
         return value
     places = {_optional_part(problem, optional) for problem in shape.problems(value)}
@@ -130,7 +130,7 @@ def _without_invalid_parts(shape: Record, value: JSON, optional: frozenset[str])
 
 
 def _optional_part(problem: Problem, optional: frozenset[str]) -> tuple[str | int, ...]:
-    """The place of the part that is left out because of a problem; empty if that is not optional."""
+    """Return the place of the part to be left out because of a problem; empty if that part is not optional."""
     field = problem.place[0] if problem.place else None
     place = problem.place[: _PARTS.get(str(field), 1)]
     if field not in optional or (field == "arguments" and (len(place) < 3 or place[2] == "name")):
@@ -139,7 +139,7 @@ def _optional_part(problem: Problem, optional: frozenset[str]) -> tuple[str | in
 
 
 def _without(value: Any, places: Set[tuple[str | int, ...]]) -> Any:
-    """The value without what is at the places; all at once, since a list of icons may have thousands of faults."""
+    """Remove the parts at the places; all at once, since a list of icons may have thousands of faults."""
     inner: dict[str | int, set[tuple[str | int, ...]]] = {}
     for step, *rest in places:
         inner.setdefault(step, set()).add(tuple(rest))
@@ -156,7 +156,7 @@ def _without(value: Any, places: Set[tuple[str | int, ...]]) -> Any:
 
 
 def _with_timestamp(annotations: JSON) -> JSON:
-    """Annotations with a time in the form of RFC 3339, where another form names one moment, too."""
+    """Rewrite `lastModified` in the form of RFC 3339 where it is in another form that names one moment."""
     written = annotations.get("lastModified")
     if not isinstance(written, str):
         return annotations
@@ -170,14 +170,14 @@ def _with_timestamp(annotations: JSON) -> JSON:
 
 
 def with_named_properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The tool with `properties` in its input schema. They are optional in MCP, but some frameworks (mcpadapt, and
-    with it smolagents) read them without checking, and lose the whole list because of one tool without them."""
+    """Add empty `properties` to an input schema that has none. They are optional in MCP, but some frameworks (mcpadapt,
+    and with it smolagents) read them without checking, and lose the whole list because of one tool without them."""
     schema: JSON = tool["inputSchema"]
     return tool if "properties" in schema else {**tool, "inputSchema": {**schema, "properties": {}}}
 
 
 def with_object_properties(schema: object) -> Any:
-    """The schema with objects in place of boolean property schemas, which revisions before 2026-07-28 do not allow."""
+    """Replace boolean property schemas by objects, since revisions before 2026-07-28 do not allow booleans."""
     properties = schema.get("properties") if is_object(schema) else None
     if not is_object(schema) or not is_object(properties) or not any(isinstance(s, bool) for s in properties.values()):
         return schema
@@ -198,7 +198,7 @@ def _without_nulls(given: Mapping[str, Any], fields: frozenset[str] | None = Non
 
 
 def _object_schema(schema: object) -> object:
-    """The input schema, repaired so that it describes an object; returned unchanged if it describes something else."""
+    """Repair an input schema so that it describes an object; a value that is no JSON object is returned unchanged."""
     if schema is None:
         schema = {}
     if not is_object(schema):
@@ -218,14 +218,14 @@ def _object_schema(schema: object) -> object:
 
 
 def _with_root_type(schema: JSON) -> JSON:
-    """A copy of the schema of an object whose type is that alone: arguments and structured content are never null."""
+    """Copy a schema; a type `["object", "null"]` becomes `object`: arguments and structured content are never null."""
     kind = schema.get("type")
     return {**schema, "type": "object"} if is_array(kind) and "object" in kind else dict(schema)
 
 
 def _inlined(schema: JSON) -> JSON:
-    """The schema with what its root refers to in place of the reference: msgspec and Effect write definitions so, and
-    many clients look for `type` and `properties` at the root."""
+    """Replace a reference at the root of a schema by its target: msgspec and Effect write such references, and many
+    clients look for `type` and `properties` at the root."""
     for _ in range(_MAX_REFERENCES):
         reference = schema.get("$ref")
         others = {key: value for key, value in schema.items() if key != "$ref"}
@@ -241,13 +241,13 @@ def _inlined(schema: JSON) -> JSON:
 
 
 def _properties(properties: object) -> JSON:
-    """Schemas by name. What is none is one that takes anything: the server checks its arguments itself."""
+    """Return schemas by name. A value that is none becomes `{}`, which accepts all: the server checks arguments."""
     given = properties if is_object(properties) else {}
     return {name: schema if isinstance(schema, dict | bool) else {} for name, schema in given.items()}
 
 
 def _required(required: object) -> list[str] | None:
-    """A list of names; `None` for what is none, such as the boolean of draft 3 of JSON Schema."""
+    """Return a list of names; `None` for a value that is no such list, as the boolean of draft 3 of JSON Schema."""
     if isinstance(required, str):
         return [required]
     return [name for name in required if isinstance(name, str)] if is_array(required) else None

@@ -1,6 +1,6 @@
-"""What peers of earlier handshake revisions cannot be told or asked, and how it is said to them where it can be.
+"""Translates questions and answers for peers of earlier handshake revisions, and names the notifications they lack.
 
-No revision closes its objects, so that what a later one adds to them goes on as it is. What its schema counts up is
+Objects are open in every revision, so that fields which a later one adds are passed on unchanged. Enumerations are
 closed: the notifications, the kinds of content, the fields of a form.
 """
 
@@ -20,28 +20,28 @@ _SAMPLED: Final[Mapping[str, frozenset[str]]] = {
     "2024-11-05": frozenset({"image", "text"}),
     **dict.fromkeys(("2025-03-26", "2025-06-18"), frozenset({"audio", "image", "text"})),
 }
-"""The content that a model can be given in the revisions where a message has one block."""
+"""The types of content in messages for a model, in the revisions where a message has one block."""
 
 
 def has_notification(revision: str, method: str) -> bool:
-    """Whether clients of a handshake revision know a notification; those in no revision are not asked about."""
+    """Whether clients of a handshake revision know a notification, which must be one of some revision of MCP."""
     return revision == LATEST_HANDSHAKE or method not in _OF_THE_LAST
 
 
 def declares_context(revision: str) -> bool:
-    """Whether clients of a revision declare that they give a model context of servers; before, any may."""
+    """Whether clients of a revision declare `sampling.context`; in earlier ones, any client may include context."""
     return revision not in _SAMPLED
 
 
 def question_for(revision: str, method: str, params: JSON) -> JSON:
-    """A question as clients of a revision can be asked it.
+    """Translate a question to the form that clients of a revision understand.
 
     Args:
         method: `elicitation/create`, `roots/list` or `sampling/createMessage`.
-        params: The parameters, as they are asked in the newest revision of the handshake; not changed.
+        params: The parameters in the form of the newest handshake revision; not changed.
 
     Raises:
-        AnswerError: They cannot.
+        AnswerError: The revision has no form for this question.
     """
     if revision not in _SAMPLED:
         return params
@@ -53,13 +53,13 @@ def question_for(revision: str, method: str, params: JSON) -> JSON:
 
 
 def answer_for(revision: str, method: str, answer: JSON) -> JSON:
-    """An answer to a question as servers of a revision can be given it: of a model, one block.
+    """Translate an answer to the form that servers of a revision understand: of a model, one block.
 
     Args:
         answer: The answer, as the client gave it; not changed.
 
     Raises:
-        AnswerError: It is more than one block can say, or of a kind that the revision does not have.
+        AnswerError: The answer does not fit in one block, or has a type of content that the revision does not have.
     """
     kinds, content = _SAMPLED.get(revision), answer.get("content")
     if kinds is None or method != "sampling/createMessage":
@@ -79,7 +79,7 @@ def answer_for(revision: str, method: str, answer: JSON) -> JSON:
 
 
 def _messages(messages: list[Any], kinds: frozenset[str], revision: str) -> Iterator[Any]:
-    """Messages of one block each: what was said together is said one after the other."""
+    """Split messages into messages of one block each, in the same order."""
     for message in messages:
         if not is_object(message):
             yield message
@@ -93,7 +93,7 @@ def _messages(messages: list[Any], kinds: frozenset[str], revision: str) -> Iter
 
 
 def _form(schema: JSON, revision: str) -> JSON:
-    """A form without the fields of several values that need not be filled in."""
+    """Remove the optional fields with several values from a form; raise `AnswerError` if one is required."""
     properties = schema.get("properties")
     if not is_object(properties):
         return schema

@@ -17,7 +17,7 @@ _METHOD: Final = re.compile(rb'"method"\s*:\s*"')
 
 
 def identifier_of(head: bytes, tail: bytes | None = None) -> int | str | None:
-    """The id of a JSON-RPC request that could not be parsed, if it is found near its beginning or end.
+    """Return the id of a JSON-RPC request that could not be parsed, if the id is near its beginning or end.
 
     Args:
         head: The first bytes of the request, or all of it.
@@ -35,7 +35,7 @@ def identifier_of(head: bytes, tail: bytes | None = None) -> int | str | None:
 
 
 class OversizedLine:
-    """Stands for a line that was longer than the limit and was discarded.
+    """Replaces a line that was longer than the limit and was discarded.
 
     Args:
         size: Its length in bytes.
@@ -63,7 +63,7 @@ class LineFramer:
         self._head = b""
         self._tail = b""
         self.blank = 0
-        """Blank lines that came, which whoever counts them sets back."""
+        """The number of blank lines received; the caller that counts them resets this."""
 
     @property
     def size(self) -> int:
@@ -71,7 +71,7 @@ class LineFramer:
         return self._size
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
-        """Take the next bytes; returns the lines that they complete, without line ends and blank lines."""
+        """Take the next bytes; return the lines that they complete, without line ends and blank lines."""
         if data.endswith(b"\n") and not self._size and data.find(b"\n") == len(data) - 1 < self._limit:
             line = data[:-1].removesuffix(b"\r")  # fast path: nearly always exactly one line
             if line.strip():
@@ -88,7 +88,7 @@ class LineFramer:
         return lines
 
     def end(self) -> list[bytes | OversizedLine]:
-        """The stream has ended; returns its last line if that has no line end."""
+        """End the stream; return its last line if that has no line end."""
         return self._complete()
 
     def _keep(self, part: bytes) -> None:
@@ -102,7 +102,7 @@ class LineFramer:
             self._tail = (self._tail + part[-_ENDS:])[-_ENDS:]
 
     def _drop(self, part: bytes) -> None:
-        """The line is too long: keep only its first and last bytes."""
+        """Keep only the first and last bytes of a line that is too long."""
         seen = b"".join((*self._parts, part))
         self._head, self._tail = seen[:_ENDS], seen[-_ENDS:]
         self._parts.clear()

@@ -24,7 +24,7 @@ PARAM_PREFIX: Final = "mcp-param-"
 """The prefix of headers that repeat single arguments of a tool call."""
 
 _ANNOTATION: Final = "x-mcp-header"
-"""The keyword of a schema that asks for such a header."""
+"""The keyword in the schema of an argument that names the header to repeat it in."""
 
 NAMED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that `Mcp-Name` repeats, by method."""
@@ -35,7 +35,7 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 """The name of a header (RFC 9110, section 5.6.2)."""
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.0+)?")
 _MOST_DIGITS: Final = 4_000
-"""Digits that Python converts to an integer and back; its own limit is 4,300."""
+"""The most digits of an integer that is converted; Python's own limit is 4,300."""
 
 _ONE_SCHEMA: Final = frozenset(
     "additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems "
@@ -51,14 +51,14 @@ HeaderMap = Mapping[_Path, str]
 
 
 def encoded_value(value: str) -> str:
-    """Text as a header value: unchanged where possible, otherwise in Base64 between `=?base64?` and `?=`."""
+    """Encode text as a header value: unchanged where possible, otherwise in Base64 between `=?base64?` and `?=`."""
     if _PLAIN.fullmatch(value) and value == value.strip() and not _ENCODED.fullmatch(value):
         return value
     return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
 
 def decoded_value(value: str | None) -> str | None:
-    """The text that a header value stands for; `None` if the header is absent or its Base64 is invalid."""
+    """Decode the text of a header value; `None` if the header is absent or its Base64 is invalid."""
     if value is None or (found := _ENCODED.fullmatch(value)) is None:
         return value
     try:
@@ -69,7 +69,7 @@ def decoded_value(value: str | None) -> str | None:
 
 
 def repeated_header(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The name of a routing header that was sent more than once, if any: recipients may disagree which value counts."""
+    """Return the name of a routing header that was sent twice, if any: recipients may disagree which value counts."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in _ROUTING:
@@ -84,7 +84,7 @@ _ROUTING: Final = {name.encode(): name for name in (REVISION_HEADER, METHOD_HEAD
 
 
 def name_header(message: Mapping[str, Any]) -> dict[str, str]:
-    """The `Mcp-Name` header of a request in the form of 2026-07-28; empty if its method has none."""
+    """Return the `Mcp-Name` header of a request in the form of 2026-07-28; empty if its method has none."""
     params = message.get("params")
     name = params.get(NAMED.get(message["method"], "")) if is_object(params) else None
     return {NAME_HEADER: encoded_value(name)} if isinstance(name, str) else {}
@@ -93,7 +93,9 @@ def name_header(message: Mapping[str, Any]) -> dict[str, str]:
 def envelope_problem(
     message: JSON, headers: Mapping[str, str] | None = None, revisions: Revisions = PUBLISHED
 ) -> Refusal | None:
-    """Why a request is not valid in 2026-07-28 or later, or `None` if it is (basic, "Per-request protocol fields").
+    """Return the refusal of a request without the fields that 2026-07-28 and later require, or `None` if it has them.
+
+    See basic, "Per-request protocol fields".
 
     Args:
         headers: Headers of the HTTP request, by lowercase names; `None` on other transports.
@@ -117,7 +119,7 @@ def envelope_problem(
 def revision_problem(
     revision: str, request_id: int | str | None = None, revisions: Revisions = PUBLISHED
 ) -> Refusal | None:
-    """Why requests of a revision without handshake are not served, or `None` if they are."""
+    """Return the refusal of a revision without handshake that is not supported, or `None` if it is."""
     if revision in revisions:
         return None
     data = {"supported": list(revisions.names), "requested": revision}
@@ -140,7 +142,7 @@ def _mismatch(message: JSON, revision: Any, headers: Mapping[str, str], revision
 
 
 def annotation_problem(schema: Any) -> str | None:
-    """Why the `x-mcp-header` annotations of a schema are invalid, or `None` if they are valid."""
+    """Explain why the `x-mcp-header` annotations of a schema are invalid; return `None` if they are valid."""
     seen: dict[str, str] = {}
     for path, part in _positions(schema):
         if _ANNOTATION not in part:
@@ -160,7 +162,7 @@ def annotation_problem(schema: Any) -> str | None:
 
 
 def header_map(schema: Any) -> HeaderMap:
-    """The headers that a schema asks for, by the path of properties that leads to each argument.
+    """Return the headers that a schema asks for, by the path of properties that leads to each argument.
 
     Args:
         schema: An input schema without `annotation_problem`.
@@ -169,7 +171,7 @@ def header_map(schema: Any) -> HeaderMap:
 
 
 def parameter_headers(asked: HeaderMap, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The `Mcp-Param-*` headers of a tool call."""
+    """Return the `Mcp-Param-*` headers of a tool call."""
     headers: dict[str, str] = {}
     for path, name in asked.items():
         if (text := _header_text(_at(arguments, path))) is not None:
@@ -188,7 +190,7 @@ class ParameterHeaders:
         self._asked = [] if annotation_problem(schema) is not None else list(_annotated(schema))
 
     def problem(self, arguments: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Why the headers of a call do not match its arguments, or `None` if they do."""
+        """Explain why the headers of a call do not match its arguments; return `None` if they do."""
         if not self._asked:
             return None
         came: dict[str, list[str]] = {}
@@ -224,7 +226,7 @@ def _agree(kind: Any, value: Any, text: str | None, came: str | None) -> bool:
 
 
 def _header_text(value: Any) -> str | None:
-    """An argument as the text of a header; `None` if it is absent or cannot be written as one."""
+    """Write an argument as the text of a header; `None` if it is absent or has no such form."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -253,7 +255,7 @@ def _annotated(schema: Any) -> Iterator[tuple[_Path, str, JSON]]:
 
 
 def _positions(schema: Any) -> Iterator[tuple[_Path | None, JSON]]:
-    """Every schema within a schema, with its path of properties; `None` if it is not reached by properties alone."""
+    """Yield every schema within a schema, with its path; the path is `None` if not of properties alone."""
     waiting: list[tuple[_Path | None, Any]] = [((), schema)]
     while waiting:
         path, part = waiting.pop()

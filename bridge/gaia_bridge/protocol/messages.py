@@ -19,7 +19,7 @@ _NO_MESSAGE: Final = "Not a JSON-RPC 2.0 request, notification or response"
 
 
 class Refusal(NamedTuple):
-    """Why a message is refused: a JSON-RPC error, and the id of the request that it answers, if that could be read."""
+    """The refusal of a message: a JSON-RPC error, and the id of the request that it answers, if that could be read."""
 
     code: int
     message: str
@@ -28,7 +28,7 @@ class Refusal(NamedTuple):
 
 
 def decoded(content: bytes) -> Any:
-    """The JSON value that a client sent, or a `Refusal` if it is not JSON (JSON-RPC 2.0, section 5.1)."""
+    """Parse the JSON value that a client sent, or return a `Refusal` if it is not JSON (JSON-RPC 2.0, section 5.1)."""
     try:
         return from_json(content)
     except ValueError as error:
@@ -36,13 +36,13 @@ def decoded(content: bytes) -> Any:
 
 
 def oversized(line: OversizedLine) -> Refusal:
-    """The refusal of a line that is longer than the limit."""
+    """Return the refusal of a line that is longer than the limit."""
     message = f"A line of {line.size:,} bytes is longer than this server reads"
     return Refusal(INVALID_REQUEST, message, identifier_of(line.head, line.tail))
 
 
 def message_problem(message: object) -> Refusal | None:
-    """Why a value is not a JSON-RPC message of MCP, or `None` if it is one.
+    """Return the refusal of a value that is not a JSON-RPC message of MCP, or `None` if it is one.
 
     In MCP an id must be a string or an integer, and must not be `null` (basic, "Requests").
     """
@@ -56,7 +56,7 @@ def message_problem(message: object) -> Refusal | None:
 
 
 def is_plain_request(value: object) -> TypeGuard[JSON]:
-    """Whether a value is a request with parameters, as most are. If not, see `message_problem`."""
+    """Whether a value is a valid request with parameters, as most are. `message_problem` checks all others."""
     message: Any = value
     try:
         return (
@@ -91,7 +91,7 @@ def _response_problem(message: JSON) -> str:
 
 
 def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refusal | None:
-    """Why a batch is refused, or `None` if it is accepted.
+    """Return the refusal of a batch, or `None` if it is accepted.
 
     Args:
         revision: The revision that was negotiated; `None` before that.
@@ -107,26 +107,28 @@ def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refu
 
 
 def batched_problem(message: object) -> Refusal | None:
-    """Why a value cannot be part of a batch, or `None` if it can."""
+    """Return the refusal of a value that cannot be part of a batch, or `None` if it can."""
     if is_object(message) and message.get("method") == "initialize":
         return Refusal(INVALID_REQUEST, "initialize must not be part of a batch", identifier(message))
     return message_problem(message)
 
 
 def unexpected_batch(revision: str | None = None) -> Refusal:
-    """The refusal of a batch where the revision has none."""
+    """Return the refusal of a batch where the revision has none."""
     spoken = "no revision was agreed on yet" if revision is None else f"this connection speaks {revision}"
     asked = f"Batches are not supported where {spoken}; only 2025-03-26 has them. Send one message at a time."
     return Refusal(INVALID_REQUEST, asked)
 
 
 def too_many_sessions(request_id: int | str | None = None) -> Refusal:
-    """The refusal of a new session when the limit is reached."""
+    """Return the refusal of a new session when the limit is reached."""
     return Refusal(INTERNAL_ERROR, "Too many open sessions, all of them in use; try again later", request_id)
 
 
 def era_problem(message: JSON, header: str | None) -> Refusal | None:
-    """Why a message of 2026-07-28 or later contradicts the `MCP-Protocol-Version` header, or `None` (SEP-2243).
+    """Return the refusal of a message of 2026-07-28 or later under an earlier or no `MCP-Protocol-Version`, or `None`.
+
+    See SEP-2243.
 
     Args:
         header: The header, if it was sent. A body of the handshake era under a header of 2026-07-28 is found by
@@ -140,7 +142,7 @@ def era_problem(message: JSON, header: str | None) -> Refusal | None:
 
 
 def meta_of(message: Mapping[str, Any]) -> JSON:
-    """The `_meta` of a message; empty if it has none."""
+    """Return the `_meta` of a message; empty if it has none."""
     params = message.get("params")
     found = params.get("_meta") if is_object(params) else None
     return found if is_object(found) else {}
@@ -157,14 +159,14 @@ def is_request(message: JSON) -> bool:
 
 
 def identifier(message: object) -> int | str | None:
-    """The id of a request, if it is valid. `None` for responses: their ids are those of our own requests."""
+    """Return the id of a request, if it is valid. `None` for responses: their ids are those of our own requests."""
     if not is_object(message) or "method" not in message:
         return None
     return message["id"] if is_identifier(message.get("id")) else None
 
 
 def error_message(refusal: Refusal) -> JSON:
-    """The error response for a refusal."""
+    """Return the error response for a refusal."""
     error: JSON = {"code": refusal.code, "message": refusal.message}
     if refusal.data is not None:
         error["data"] = refusal.data
@@ -172,12 +174,12 @@ def error_message(refusal: Refusal) -> JSON:
 
 
 def error_bytes(refusal: Refusal) -> bytes:
-    """The error response as JSON; in ASCII, since the id may contain lone surrogates, which UTF-8 cannot encode."""
+    """Write the error response as JSON; in ASCII, since the id may have lone surrogates, which UTF-8 cannot encode."""
     return json.dumps(error_message(refusal), separators=(",", ":")).encode()
 
 
 def _identifier_in(content: bytes) -> int | str | None:
-    """The id in content that is not valid JSON: parsed leniently if possible, else searched for at both ends."""
+    """Read the id in content that is not valid JSON: parse leniently if possible, else search both ends."""
     try:
         lenient = json.loads(content.decode("utf-8", "replace"), parse_int=_number)
     except (ValueError, RecursionError):
@@ -186,7 +188,7 @@ def _identifier_in(content: bytes) -> int | str | None:
 
 
 def _number(digits: str) -> int | float:
-    """An integer of any length; `int` refuses very long ones, which become infinite here."""
+    """Convert an integer of any length; `int` refuses very long ones, which become infinite here."""
     return int(digits) if len(digits) < _DIGITS else float("inf")
 
 
@@ -195,7 +197,7 @@ _DIGITS: Final = 20
 
 
 def encoded(value: Any) -> bytes:
-    """A value as JSON in UTF-8, repaired if need be: lone surrogates are replaced, NaN and infinities are null."""
+    """Write a value as JSON in UTF-8, repaired if need be: lone surrogates are replaced, NaN and infinities null."""
     try:
         return to_json(value)
     except ValueError:
@@ -203,13 +205,13 @@ def encoded(value: Any) -> bytes:
 
 
 def encoded_result(request_id: int | str, result: JSON) -> bytes:
-    """A response with a result."""
+    """Write a response with a result."""
     written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
     return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + encoded(result) + b"}"
 
 
 def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
-    """A response with an error."""
+    """Write a response with an error."""
     fields: JSON = {"code": error.code, "message": error.message}
     if error.data is not None:
         fields["data"] = error.data
@@ -217,13 +219,13 @@ def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
 
 
 def encoded_request(request_id: int, method: str, params: JSON | None) -> bytes:
-    """A request."""
+    """Write a request."""
     message: JSON = {"jsonrpc": "2.0", "id": request_id, "method": method}
     return encoded(message if params is None else {**message, "params": params})
 
 
 def encoded_notification(method: str, params: JSON | None) -> bytes:
-    """A notification."""
+    """Write a notification."""
     message: JSON = {"jsonrpc": "2.0", "method": method}
     return encoded(message if params is None else {**message, "params": params})
 

@@ -1,4 +1,4 @@
-"""The keys of `_meta` that the specification defines, and one of ours; what they say of views and tasks."""
+"""The keys of `_meta` that the specification defines, one of ours, and the reading of those about views and tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN_KEY: Final = "progressToken"
 
 LEFT_OUT_KEY: Final = "io.gaia-mcp-bridge/leftOut"
-"""Ours: why whoever lists a definition does not offer it, so that people can be told."""
+"""Ours, in the `_meta` of a definition: the reason why the server that lists it does not offer it, for people."""
 
 _OF_ONE_CONNECTION: Final = frozenset(
     {
@@ -33,11 +33,11 @@ _OF_ONE_CONNECTION: Final = frozenset(
 
 TASK_ID: Final = "taskId"
 TASK_STATUS: Final = "notifications/tasks/status"
-"""Tells whoever made a task how it is."""
+"""The notification that reports the status of a task to the client that created it."""
 
 
 def forwarded_meta(params: Mapping[str, Any]) -> JSON | None:
-    """The `_meta` of a notification that is forwarded, without what is about one connection only.
+    """Return the `_meta` of a notification to be forwarded, without the keys that concern one connection only.
 
     Returns:
         `None` where nothing is left, or where it is nested too deep to be written.
@@ -65,11 +65,11 @@ def is_model_visible(definition: Mapping[str, Any]) -> bool:
 
 
 def with_public_task(message: JSON, prefix: str) -> JSON:
-    """A result, or the parameters of a question, with the public id of the task that it is, or is related to.
+    """Replace the id of a task in a result, or in the parameters of a question, by its public id.
 
     Args:
-        message: What the server sent; not changed.
-        prefix: What the public ids of its tasks begin with; empty where they are the server's own.
+        message: The result or parameters that the server sent; not changed.
+        prefix: The beginning of the public ids of its tasks; empty where they are the server's own.
     """
     if not prefix:
         return message
@@ -84,11 +84,11 @@ def with_public_task(message: JSON, prefix: str) -> JSON:
 
 
 def with_own_task(message: JSON, prefix: str) -> JSON:
-    """What a client says, with the server's own id of the task that it is related to.
+    """Replace the public id of the related task, in a message of a client, by the server's own id.
 
     Args:
         message: The client's answer to a question, or the parameters of a notification; not changed.
-        prefix: What the public ids of the server's tasks begin with; empty where they are its own.
+        prefix: The beginning of the public ids of the server's tasks; empty where they are its own.
     """
     told = message.get("_meta")
     related = told.get(RELATED_TASK_KEY) if is_object(told) else None
@@ -100,7 +100,7 @@ def with_own_task(message: JSON, prefix: str) -> JSON:
 
 
 def made_task(result: JSON) -> str | None:
-    """The id of the task that a result says was made; `None` if it is another result."""
+    """Return the id of the task that a result announces; `None` if the result announces none."""
     task = result.get("task")
     identifier = task.get(TASK_ID) if is_object(task) else None
     return identifier if isinstance(identifier, str) else None

@@ -1,8 +1,8 @@
 """Names of tools and prompts where several sources share one endpoint. Pure, reversible through a map, never parsed.
 
-One identity, `(source, name)`; several spellings. An agent's own name is never touched; a name
-that is qualified has at most 44 characters of `[A-Za-z0-9_-]`: model providers accept 64, and editors put the name of
-the bridge before it.
+A tool or prompt is identified by `(source, name)`; its public name depends on the naming policy. An agent's own name is
+never changed; a qualified name has at most 44 characters of `[A-Za-z0-9_-]`: model providers accept 64, and editors put
+the name of the bridge before it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from msgspec import Struct
 from gaia_bridge.model import NamingPolicy, SourceKind
 
 MAX_NAME = 64
-"""Characters of a name that every model provider accepts."""
+"""The most characters of a name that every model provider accepts."""
 
 MAX_QUALIFIED = 44
-"""Characters of a name that begins with its source. Editors put the name of the bridge before it and cut at 64,
-Copilot CLI (`gaia-mcp-bridge-`) at the end, Gemini CLI (`mcp_gaia-mcp-bridge_`) in the middle. What differs there is
-lost."""
+"""The most characters of a name that begins with its source. Editors put the name of the bridge before it and cut at
+64, Copilot CLI (`gaia-mcp-bridge-`) at the end, Gemini CLI (`mcp_gaia-mcp-bridge_`) in the middle: longer names that
+differ only there would become the same."""
 
 _LEAST_PREFIX = 12
-"""Characters of a source's name that stay where a name is too long: how the tool is called tells models more."""
+"""The fewest characters kept of a source's name in a long name: the tool's own name is more useful to models."""
 
 MAX_SERVER_NAME = 128
-"""Characters of the name that a configuration gives a server."""
+"""The most characters of a server's name in a configuration."""
 
 SERVER_NAME_RULE = (
     f"the name of a server has 1 to {MAX_SERVER_NAME} characters that can be seen, blanks between them too; "
     "it does not begin with -, and is neither . nor .."
 )
-"""What `is_server_name` asks for, in words."""
+"""The rule that `is_server_name` checks, in words."""
 
 _HASH = 8
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -48,10 +48,10 @@ _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_SOURCE_NAMES = re.compile(r"[^a-z0-9_.-]+")
 
 _EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
-"""What early editions of an editor have behind its name."""
+"""The suffixes of an editor's name in its preview editions."""
 
 _VIA: Final = " (via "
-"""What mcp-remote appends to the name of the client that it speaks for, before its own."""
+"""The text that mcp-remote puts between the name of the client that it forwards for and its own."""
 
 
 def is_source_name(name: str) -> bool:
@@ -62,18 +62,18 @@ def is_source_name(name: str) -> bool:
 def is_server_name(name: str) -> bool:
     """Whether `name` can name a server of a configuration.
 
-    It is quoted where it is a part of a URL; a path segment of dots would mean another path all the same. On a command
-    line, a dash at its beginning would make it an option.
+    The name is percent-encoded in URLs, but a segment `.` or `..` would still mean another path. On a command line, a
+    dash at its beginning would make it an option.
     """
     shown = name.isprintable() and name.strip() != ""
     return shown and len(name) <= MAX_SERVER_NAME and not name.startswith("-") and name not in (".", "..")
 
 
 def source_prefix(name: str) -> str:
-    """What qualified names begin with: the name of the source, as far as the names of tools may have its characters.
+    """Return the prefix of qualified names: the name of the source, in the characters that names of tools may have.
 
-    `[A-Za-z0-9_-]{1,64}`: a name of that form as it is, `@scope/my server` as `scope_my_server`. Other names may lead
-    to the same; see `source_prefixes`.
+    A name of the form `[A-Za-z0-9_-]{1,64}` stays unchanged, `@scope/my server` becomes `scope_my_server`. Two names
+    may lead to the same prefix; see `source_prefixes`.
     """
     if _PREFIX.fullmatch(name):
         return name
@@ -82,7 +82,7 @@ def source_prefix(name: str) -> str:
 
 
 def source_prefixes(names: Iterable[str]) -> dict[str, str]:
-    """The prefix of each source, no two the same.
+    """Give each source a prefix, no two the same.
 
     Args:
         names: In the order in which the sources were added; the first to claim a prefix keeps it, and that of another
@@ -100,25 +100,25 @@ def source_prefixes(names: Iterable[str]) -> dict[str, str]:
 
 
 def file_name(server: str) -> str:
-    """The name of a file or folder for a server: its own, or a safe one that no other has: no plain name has an `@`."""
+    """Return the name of a server's file or folder: its own, or a safe one, unique since no plain name has an `@`."""
     if is_source_name(server):
         return server
     return f"{source_prefix(server)}@{hashlib.sha256(server.encode()).hexdigest()[:16]}"
 
 
 def words_of(name: str) -> list[str]:
-    """The words that a name of any kind is made of, in ASCII: `MyHTTPAgent` of `My`, `HTTP` and `Agent`."""
+    """Split a name of any kind into its words, in ASCII: `MyHTTPAgent` into `My`, `HTTP` and `Agent`."""
     words: list[str] = _WORDS.findall(normalize("NFKD", name).encode("ascii", "ignore").decode())
     return words
 
 
 def clean_name(name: str) -> str:
-    """Make it `[a-z0-9][a-z0-9_.-]{0,63}`, so that it is also a safe path segment."""
+    """Convert a name to the form `[a-z0-9][a-z0-9_.-]{0,63}`, so that it is also a safe path segment."""
     return _NOT_IN_SOURCE_NAMES.sub("-", name.lower()).lstrip("_.-")[:MAX_NAME].rstrip("-") or "agent"
 
 
 def agent_name(class_name: str) -> str:
-    """What an agent is published as: `CodeAgent` as `code`, `MyHTTPAgent` as `my-http`."""
+    """Derive the published name of an agent from its class: `code` from `CodeAgent`, `my-http` from `MyHTTPAgent`."""
     plain = normalize("NFKD", class_name).encode("ascii", "ignore").decode()
     return clean_name("-".join(words_of(plain.removesuffix("Agent"))))
 
@@ -132,10 +132,10 @@ class SourceName(Struct, frozen=True):
 
 
 def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = None) -> str:
-    """The spelling that names the source, in the style of `policy`.
+    """Return the public name with the name of the source in it, in the style of `policy`.
 
     Args:
-        prefix: What stands for its source; `source_prefix` of its name if not given.
+        prefix: The prefix of its source; `source_prefix` of the source's name if not given.
     """
     prefix = source_prefix(item.source) if prefix is None else prefix
     if policy is NamingPolicy.GAIA:
@@ -149,13 +149,13 @@ def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = 
 
 
 def may_be_of(name: str, prefix: str) -> bool:
-    """Whether a public name may be a qualified one of a source with a prefix."""
+    """Whether a public name may be the qualified name of an item of the source with this prefix."""
     is_cut = len(name) == MAX_QUALIFIED and name.startswith(prefix[:_LEAST_PREFIX])
     return is_cut or name.startswith((prefix, f"mcp_{prefix}_"))
 
 
 def fitting_names(names: Iterable[str]) -> dict[str, str]:
-    """Each name as model providers accept it: unchanged if it fits, else with a hash at its end; no two the same."""
+    """Map each name to one that model providers accept: unchanged if it fits, else with a hash; no two the same."""
     every = tuple(dict.fromkeys(names))
     found = {name: _fit(name, SourceName("", SourceKind.AGENT, name)) for name in every}
     taken = {name for name in every if found[name] == name}
@@ -173,7 +173,7 @@ def assign_names(
 
     Args:
         items: In the order in which sources were added; the first to claim a name keeps it.
-        prefixes: The prefixes of their sources, which may be more; made of the items' if not given.
+        prefixes: The prefix of each source; of more sources is allowed. Derived from the items if not given.
 
     Returns:
         The map from public name to item, in the order of `items`, and those items that were qualified only because
@@ -206,7 +206,7 @@ def _is_qualified(item: SourceName, policy: NamingPolicy) -> bool:
 
 
 def _own_name(item: SourceName) -> str:
-    """The name that an item has itself; of a server's, what cannot be seen in it is replaced."""
+    """Return the item's own name; in that of a server's item, invisible characters are replaced."""
     if item.kind is SourceKind.AGENT or not any(category(character) in _UNSEEN for character in item.name):
         return item.name
     return _fit(item.name, item)
@@ -231,7 +231,7 @@ def _ending_in_hash(name: str, identity: str, most: int = MAX_NAME) -> str:
 
 
 def known_name(client: str) -> str:
-    """The name of a client as tables have it: in lower case, without the edition, and without who speaks for it."""
+    """Normalize a client's name for tables: in lower case, without edition and without the proxy that forwards."""
     name = client.partition(_VIA)[0].strip().casefold()
     edition = next((edition for edition in _EDITIONS if name.endswith(edition)), "")
     return name.removesuffix(edition)

@@ -32,7 +32,7 @@ from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, SKILLS_LIST
 from gaia_bridge.text.json_types import is_object, json_pointer
 
 _SHOWN: Final = 3
-"""The most invalid parameters that one error message describes."""
+"""The most invalid parameters that one error message lists."""
 
 
 class _Reference(Shape):
@@ -44,7 +44,7 @@ class _Reference(Shape):
         super().__init__('a reference of type "ref/prompt" or "ref/resource"')
 
     def problems(self, value: Any) -> Iterable[Problem]:
-        """The problems of a value; none if it fits."""
+        """Return the problems of a value; none if it fits."""
         kind = value.get("type") if is_object(value) else None
         field = self._NAMES.get(kind) if isinstance(kind, str) else None
         return super().problems(value) if field is None else field.problems(value)
@@ -143,7 +143,7 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
         modern: Whether the client speaks 2026-07-28 or later.
 
     Raises:
-        ProtocolError: A parameter is invalid; says which one, what came and what was expected.
+        ProtocolError: A parameter is invalid; the message names it, what came and what was expected.
     """
     shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
     if not shape.accepts(_NOTHING if params is None else params):
@@ -151,7 +151,7 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
 
 
 def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> str:
-    """Why the parameters of a request are invalid; empty if they are valid. See `check_parameters`."""
+    """Explain why the parameters of a request are invalid; empty if they are valid. See `check_parameters`."""
     given = _NOTHING if params is None else params
     shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
     if shape.accepts(given):

@@ -40,7 +40,7 @@ class _OneOrMore(Shape):
         self._one, self._more = one, Items(one)
 
     def problems(self, value: Any) -> Iterable[Problem]:
-        """The problems of a value; none if it fits."""
+        """Return the problems of a value; none if it fits."""
         return (self._one if is_object(value) else self._more).problems(value)
 
 
@@ -78,7 +78,7 @@ class _Elicitation(Shape):
         super().__init__("a form or a link")
 
     def problems(self, value: Any) -> Iterable[Problem]:
-        """The problems of a value; none if it fits."""
+        """Return the problems of a value; none if it fits."""
         return (self._LINK if is_object(value) and value.get("mode") == "url" else self._FORM).problems(value)
 
 

@@ -22,8 +22,8 @@ UNSTATED_REVISION: Final = "2025-03-26"
 """The revision of HTTP requests without the header (2025-06-18, basic/transports, "Protocol Version Header")."""
 
 UNDATED_REVISION: Final = HANDSHAKE_REVISIONS[0]
-"""What a server is taken for that answers the handshake with something that is no date, such as "1.0.0": such servers
-do nothing that the oldest revision does not have."""
+"""The revision assumed of a server that answers the handshake with something that is no date, such as "1.0.0": such
+servers do nothing that the oldest revision does not have."""
 
 BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 """The revisions with JSON-RPC batches: 2025-03-26 requires servers to accept them (basic, "Batching"), 2024-11-05 has
@@ -91,15 +91,15 @@ class Revisions:
         return name in self._entries
 
     def and_also(self, entries: Iterable[Revision]) -> Revisions:
-        """These revisions, followed by newer ones."""
+        """Return these revisions, followed by newer ones."""
         return Revisions((*self._entries.values(), *entries))
 
     def translating(self, name: object) -> Revision | None:
-        """The revision with a name, if its messages differ from 2026-07-28 and have to be translated."""
+        """Return the revision with a name, if its messages differ from 2026-07-28 and have to be translated."""
         return self._differing.get(name) if isinstance(name, str) else None
 
     def translating_of(self, message: Mapping[str, Any]) -> Revision | None:
-        """The revision that a request states, if its messages have to be translated."""
+        """Return the revision that a request states, if its messages have to be translated."""
         if not self._differing:
             return None
         params = message.get("params")
@@ -120,11 +120,11 @@ def is_modern(revision: str) -> bool:
 
 
 def is_dated(revision: str) -> bool:
-    """Whether it has the form of a revision of MCP, `YYYY-MM-DD`, known or not."""
+    """Whether a text has the form of a revision of MCP, `YYYY-MM-DD`, supported or not."""
     return _DATE.fullmatch(revision) is not None
 
 
 def negotiated(params: object) -> str:
-    """The revision that the server chooses for an `initialize` request."""
+    """Choose the revision with which the server answers an `initialize` request."""
     requested = params.get("protocolVersion") if is_object(params) else None
     return requested if requested in HANDSHAKE_REVISIONS else LATEST_HANDSHAKE

@@ -32,7 +32,7 @@ _NONCE: Final = 12
 
 
 class StateSeal:
-    """Encrypts states with AES-GCM, under a random key of its own that never leaves the process.
+    """Encrypts states with AES-GCM, under a random key of this object that never leaves the process.
 
     Args:
         lifetime: Seconds for which a state is valid.
@@ -45,13 +45,13 @@ class StateSeal:
 
     @cached_property
     def _cipher(self) -> AESGCM:
-        # Most servers never ask for input, and this costs three MiB.
+        # Imported late: most servers never ask for input, and the import costs three MiB.
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         return AESGCM(AESGCM.generate_key(256))
 
     def seal(self, state: str, method: str, params: Mapping[str, Any]) -> str:
-        """The `requestState` that a client is given.
+        """Encrypt a state into the `requestState` that a client is sent.
 
         Args:
             method: The method of the request whose result asks for input.
@@ -68,7 +68,7 @@ class StateSeal:
             sealed: The `requestState`.
 
         Raises:
-            ProtocolError: Created elsewhere, or for another request, or has expired; the error does not say which.
+            ProtocolError: The state is from elsewhere, for another request, or expired; only the log has the cause.
         """
         try:
             return self._state(sealed, self._binding(method, params))
@@ -80,6 +80,7 @@ class StateSeal:
     def _state(self, sealed: str, binding: bytes) -> str:
         from cryptography.exceptions import InvalidTag
 
+        # Base64 has several spellings of the same bytes; only the one that `seal` writes is accepted.
         text = sealed.removeprefix(_FORMAT)
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         if text == sealed or base64.urlsafe_b64encode(raw).decode().rstrip("=") != text:
@@ -94,7 +95,7 @@ class StateSeal:
         return state
 
     def _binding(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """The hash of what a state is bound to; equal arguments give equal hashes, whatever the order of their keys."""
+        """Hash the method, target and arguments that a state is bound to, whatever the order of the arguments' keys."""
         target = params.get("uri" if method == "resources/read" else "name")
         arguments: Any = None if method == "resources/read" else params.get("arguments") or {}
         content = json.dumps([method, target, arguments], sort_keys=True)

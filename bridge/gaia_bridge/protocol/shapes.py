@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
 
 _NOTHING: Final[Any] = Annotated[int, msgspec.Meta(gt=0, lt=0)]
-"""A type that no value can be converted to."""
+"""A type to which msgspec converts no value, since no integer is both above and below 0."""
 
 
 class Shape:
@@ -46,8 +46,8 @@ class Shape:
 
     Args:
         expected: What is expected, in words, for error messages.
-        check: Whether a value meets the condition; shapes that override `problems` have none.
-        plain: A type of msgspec's: decoded JSON that can be converted to it meets the condition.
+        check: Returns whether a value meets the condition; shapes that override `problems` have none.
+        plain: A type for msgspec: decoded JSON that can be converted to it meets the condition.
     """
 
     def __init__(self, expected: str, check: Callable[[Any], bool] | None = None, plain: Any = _NOTHING) -> None:
@@ -57,18 +57,18 @@ class Shape:
 
     @cached_property
     def plain(self) -> Any:
-        """A type of msgspec's: decoded JSON that can be converted to it fits. What cannot may fit as well."""
+        """A type for msgspec: decoded JSON that can be converted to it fits. Other values may fit as well."""
         return self._as_plain()
 
     def _as_plain(self) -> Any:
         return self._plain
 
     def accepts(self, value: Any) -> bool:
-        """Whether decoded JSON fits. Nearly all of it does, which costs one call then, whatever the shape."""
+        """Whether decoded JSON fits. Nearly every value does, and then costs a single call of msgspec."""
         return self.is_plain(value) or self.fits(value)
 
     def is_plain(self, value: Any) -> bool:
-        """Whether decoded JSON fits, and has no `null` in place of an optional field. A "no" may be wrong."""
+        """Whether decoded JSON fits, and has no `null` in place of an optional field. `False` may be wrong."""
         try:
             msgspec.convert(value, self.plain)
         except (msgspec.ValidationError, UnicodeEncodeError):  # lone surrogates cannot be compared there
@@ -76,7 +76,7 @@ class Shape:
         return True
 
     def passes(self, value: Any) -> bool:
-        """Whether a value is seen to fit without looking into it."""
+        """Whether the check of the value itself, not of its parts, suffices to know that the value fits."""
         return self._check is not None and self._check(value)
 
     def fits(self, value: Any) -> bool:
@@ -84,7 +84,7 @@ class Shape:
         return next(iter(self.problems(value)), None) is None
 
     def problems(self, value: Any) -> Iterable[Problem]:
-        """The problems of a value; none if it fits."""
+        """Return the problems of a value; none if it fits."""
         return () if self.passes(value) else (Problem((), self.expected, value),)
 
 
@@ -96,7 +96,7 @@ class Field(NamedTuple):
     is_required: bool = False
 
     def problems(self, holder: Mapping[str, Any]) -> Iterable[Problem]:
-        """The problems of this field in an object."""
+        """Return the problems of this field in an object."""
         value = holder.get(self.name)
         if value is not None:
             return _below(self.name, self.shape.problems(value))
@@ -123,7 +123,7 @@ class Record(Shape):
         return _NOTHING if self.fields else dict[str, self._values.plain]  # type: ignore[name-defined]
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value; none if it fits."""
+        """Return the problems of a value; none if it fits."""
         if not is_object(value):
             yield Problem((), self.expected, value)
             return
@@ -141,8 +141,8 @@ class Items(Shape):
     """An array whose items are all alike.
 
     Args:
-        item: What each may be.
-        most: How many there may be.
+        item: The shape of each item.
+        most: The most items allowed; `None` for no limit.
     """
 
     def __init__(self, item: Shape, expected: str = "a list", most: int | None = None) -> None:
@@ -154,7 +154,7 @@ class Items(Shape):
         return Annotated[list[self._item.plain], msgspec.Meta(max_length=self._most)]  # type: ignore[name-defined]
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value; none if it fits."""
+        """Return the problems of a value; none if it fits."""
         if not is_array(value):
             yield Problem((), self.expected, value)
             return
@@ -168,7 +168,7 @@ class Tagged(Shape):
     """An object whose shape depends on one of its fields: a tagged union.
 
     Args:
-        others: The shape of objects with any other value; they are refused if `None`.
+        others: The shape of objects with any other value of that field; `None` refuses them.
     """
 
     def __init__(self, key: str, kinds: Mapping[str, Record], others: Record | None = None) -> None:
@@ -178,37 +178,37 @@ class Tagged(Shape):
         self._others = others
 
     def _as_plain(self) -> Any:
-        # With a type of its own for each: a kind may be the same shape as another, and a part of other shapes.
+        # A new type for each kind, since msgspec tags the type: kinds may share a shape, which others may hold too.
         plain: Any = _NOTHING
         for kind, shape in self._kinds.items():
             plain |= _struct(shape.fields, self._key, kind)
         return plain
 
     def problems(self, value: Any) -> Iterable[Problem]:
-        """The problems of a value; none if it fits."""
+        """Return the problems of a value; none if it fits."""
         kind = value.get(self._key) if is_object(value) else None
         shape = self._kinds.get(kind, self._others) if isinstance(kind, str) else None
         return super().problems(value) if shape is None else shape.problems(value)
 
 
 def _below(step: str | int, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems of a part of a value, with their places in the whole."""
+    """Yield the problems of a part of a value, with their places in the whole."""
     for problem in problems:
         yield problem._replace(place=(step, *problem.place))
 
 
 def required(name: str, shape: Shape) -> Field:
-    """A required field."""
+    """Make a required field."""
     return Field(name, shape, is_required=True)
 
 
 def optional(*names: str, shape: Shape) -> tuple[Field, ...]:
-    """Optional fields of the same shape."""
+    """Make optional fields of the same shape."""
     return tuple(Field(name, shape) for name in names)
 
 
 def one_of(*values: str) -> Shape:
-    """One of several strings."""
+    """Make the shape of a string that is one of several."""
     return Shape(
         " or ".join(map(repr, values)) if len(values) < 3 else f"one of {', '.join(values)}",
         values.__contains__,
@@ -217,11 +217,12 @@ def one_of(*values: str) -> Shape:
 
 
 def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = None) -> type:
-    """The type of objects whose fields have these shapes.
+    """Build the msgspec type of objects whose fields have these shapes.
 
     Args:
-        key: The one that says what kind of object it is, if one does.
+        key: The name of the field that holds the kind of the object, if there is one.
     """
+    # Members are numbered and renamed: names of fields in MCP, such as `_meta`, need not be valid for a struct.
     checked = [field for field in fields if field.name != key]
     members = [
         (f"field{number}", field.shape.plain)
@@ -234,7 +235,7 @@ def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = 
 
 
 def first_problem(shape: Shape, value: Any) -> str | None:
-    """The first problem of a value, as `place: message`; `None` if the value fits."""
+    """Describe the first problem of a value as `place: message`; return `None` if the value fits."""
     if shape.accepts(value):
         return None
     problem = next(iter(shape.problems(value)))

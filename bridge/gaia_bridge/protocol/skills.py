@@ -1,6 +1,6 @@
-"""Skills over MCP (the extension `io.modelcontextprotocol/skills`, SEP-2640): its names, and what its entries are.
+"""Skills over MCP (the extension `io.modelcontextprotocol/skills`, SEP-2640): its names, and checks of its entries.
 
-An entry says of one skill where its `SKILL.md` is, what the frontmatter of that file says, and which files there are.
+An entry describes one skill: the URI of its `SKILL.md`, the frontmatter of that file, and the list of its files.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ DIRECTORY_TYPE: Final = "inode/directory"
 """The MIME type of a directory."""
 
 DYNAMIC: Final = "dynamic"
-"""Stands for the files of a skill that is made anew whenever it is read."""
+"""The value in place of the list of files, for a skill that is generated whenever it is read."""
 
 SKILL_KEY: Final = "io.gaia-mcp-bridge/skill"
-"""Ours, in the `_meta` of a prompt: the URI of the skill that it is there for, for clients that know no skills."""
+"""Ours, in the `_meta` of a prompt that offers a skill to clients without skills: the URI of that skill."""
 
 SOURCE_KEY: Final = "io.gaia-mcp-bridge/source"
-"""Ours, in the `_meta` of a skill, where several sources share an endpoint: whose it is."""
+"""Ours, in the `_meta` of a skill, where several sources share an endpoint: the name of its source."""
 
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _NAME_LENGTH: Final = 64
@@ -42,7 +42,7 @@ _END: Final = f"/{SKILL_FILE}"
 _URI: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://[^\s?#\x00-\x1f\x7f\\\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+"
 )
-"""With a path and nothing behind it: hosts make folders and files of these. What people cannot see is not in them."""
+"""A URI with a path and no query or fragment, as hosts make folders and files of it; without invisible characters."""
 _MOST_BYTES: Final = 2**53 - 1
 """The largest size that every JSON parser reads exactly (RFC 8259, section 6)."""
 
@@ -59,7 +59,7 @@ def reads_directories(capabilities: Mapping[str, Any]) -> bool:
 
 
 def root_of(uri: str) -> str:
-    """The directory of a skill, by the URI of its `SKILL.md`; without a slash at its end."""
+    """Return the directory of a skill from the URI of its `SKILL.md`; without a slash at its end."""
     return uri.removesuffix(_END)
 
 
@@ -70,18 +70,18 @@ def is_child(uri: str, directory: str) -> bool:
 
 
 def skill_labels(entries: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
-    """Where skills are, their names and descriptions: all that a prompt says of each."""
+    """Return the URI, name and description of each skill: all that a prompt needs."""
     return [(entry["uri"], entry["frontmatter"]["name"], entry["frontmatter"]["description"]) for entry in entries]
 
 
 def changed_files(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The URIs of files of skills whose content is another than before, or is gone."""
+    """Return the URIs of files of skills that changed or disappeared."""
     old, new = ({file["uri"]: file["digest"] for entry in of for file in files_of(entry)} for of in (before, after))
     return [uri for uri, digest in old.items() if new.get(uri) != digest]
 
 
 def files_of(entry: Mapping[str, Any]) -> tuple[JSON, ...]:
-    """The files that an entry lists; none of a skill that is `dynamic`."""
+    """Return the files that an entry lists; none for a skill that is `dynamic`."""
     resources = entry["resources"]
     return tuple(resources) if is_array(resources) else ()
 
@@ -92,11 +92,11 @@ def children(
     resources: Iterable[Mapping[str, Any]],
     kind_of: Callable[[str], str | None],
 ) -> list[JSON] | None:
-    """What is in a directory, as `resources/directory/read` lists it.
+    """Return the children of a directory, in the form of `resources/directory/read`.
 
     Args:
-        resources: All resources that are listed: how those are described that are among them.
-        kind_of: The MIME type that a file has by its name, if that says something.
+        resources: All resources that are listed; a file that is among them has its description from there.
+        kind_of: Returns the MIME type of a file by its name, or `None` if the name does not tell.
 
     Returns:
         `None` if there is no such directory.
@@ -124,7 +124,7 @@ def children(
 
 
 def _all_files(entries: Iterable[Mapping[str, Any]], described: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """All files of skills; of those that are `dynamic`, what is listed of them."""
+    """Yield all files of skills; for `dynamic` ones, the `SKILL.md` and the listed resources below its directory."""
     for entry in entries:
         files = files_of(entry)
         yield from files
@@ -135,14 +135,14 @@ def _all_files(entries: Iterable[Mapping[str, Any]], described: Iterable[str]) -
 
 
 def name_problem(name: object) -> str | None:
-    """Why a skill cannot have a name, or `None` if it can."""
+    """Explain why a name is not valid for a skill; return `None` if it is."""
     if isinstance(name, str) and len(name) <= _NAME_LENGTH and _NAME.fullmatch(name):
         return None
     return f"its name is {_short(name)}; expected 1 to {_NAME_LENGTH} of a-z 0-9, with single hyphens in between"
 
 
 def frontmatter_problem(frontmatter: Mapping[str, Any]) -> str | None:
-    """Why the frontmatter of a skill is not what the Agent Skills specification wants, or `None` if it is."""
+    """Explain how the frontmatter of a skill breaks the Agent Skills specification; return `None` if it does not."""
     if (problem := name_problem(frontmatter.get("name"))) is not None:
         return problem
     for field, most in (("description", _DESCRIPTION_LENGTH), ("compatibility", _COMPATIBILITY_LENGTH)):
@@ -165,7 +165,7 @@ def frontmatter_problem(frontmatter: Mapping[str, Any]) -> str | None:
 
 
 def skill_problem(entry: Mapping[str, Any]) -> str | None:
-    """Why an entry is not what the extension wants, or `None` if it is.
+    """Explain how an entry breaks the rules of the extension; return `None` if it does not.
 
     Args:
         entry: The entry, with a `uri`, and a `frontmatter` that is an object.
@@ -223,7 +223,7 @@ def _is_part(part: str) -> bool:
 
 
 def _json_problem(value: object, place: str = "") -> str | None:
-    """Why a value of frontmatter is no JSON, or `None` if it is."""
+    """Explain why a value of frontmatter is not JSON; return `None` if it is."""
     if is_object(value):
         for key, inner in value.items():
             if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] # YAML has others

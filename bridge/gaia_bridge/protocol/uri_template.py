@@ -1,4 +1,4 @@
-"""URI templates (RFC 6570): matches URIs against a template, in linear time, and reads what its variables are."""
+"""URI templates (RFC 6570): matches URIs against a template, in linear time, and reads the values of its variables."""
 
 from __future__ import annotations
 
@@ -88,11 +88,12 @@ class UriTemplate:
         return frozenset(_plain_name(name) for _, names in self._expressions for name in names)
 
     def variables(self, uri: str) -> dict[str, str | list[str]] | None:
-        """What the variables are in a URI, decoded; `None` if it does not match.
+        """Read the decoded values of the variables from a URI; `None` if it does not match.
 
         Returns:
-            The variables that it has; a list for one that is exploded (`{names*}`).
+            The variables that have a value, by name; a list for one that is exploded (`{names*}`).
         """
+        # The regular expression may backtrack, so it runs only on URIs that the linear automaton accepts.
         found = self._pattern.fullmatch(uri) if self.matches(uri) else None
         if found is None:
             return None
@@ -136,7 +137,7 @@ def _expanded(operator: str, names: list[str]) -> str:
 
 
 def _pattern(operator: str) -> str:
-    """What an expression may become; which part of it belongs to which variable is read afterwards."""
+    """Return the regular expression for any expansion of an expression; `_read` splits it into variables."""
     some = f"[^{_ENDS[operator]}]" if _ENDS[operator] else "."
     first = re.escape(_FIRST[operator])
     return f"((?:{first}{some}*)?)" if first else f"({some}*)"

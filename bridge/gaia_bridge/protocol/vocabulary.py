@@ -44,13 +44,13 @@ LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
 """The key in the `_meta` of a request for the lowest level of its log messages (2026-07-28)."""
 
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
-"""MCP 2025-11-25: the user has finished with a link. Only the client that was asked to open it is told."""
+"""MCP 2025-11-25: the user has finished with a link. Sent only to the client that was asked to open the link."""
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""
 
 
 def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
-    """Whether a server says that it has definitions of a kind.
+    """Whether the capabilities of a server declare definitions of a kind.
 
     Args:
         kind: A key of `LIST_FIELDS`.
@@ -59,7 +59,7 @@ def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
 
 
 def server_info(info: ServerInfo) -> JSON:
-    """The `Implementation` object that introduces a server."""
+    """Build the `Implementation` object that introduces a server."""
     fields = {
         "name": info.name,
         "version": info.version,
@@ -72,12 +72,12 @@ def server_info(info: ServerInfo) -> JSON:
 
 
 def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:
-    """Why the `Implementation` object of a server is invalid, or `None` if it is valid."""
+    """Explain why the `Implementation` object of a server is invalid; return `None` if it is valid."""
     return first_problem(IMPLEMENTATION, {**(more or {}), **server_info(info)})
 
 
 def definition_problem(kind: str, definition: Mapping[str, Any], *, modern: bool = True) -> str | None:
-    """Why a definition is not valid in an era, or `None` if it is.
+    """Explain why a definition is not valid in an era; return `None` if it is.
 
     Args:
         kind: A key of `LIST_FIELDS`.
@@ -102,13 +102,13 @@ _INPUT_REQUIRED: Final = Record(
 
 
 def is_complete(method: str, result: Mapping[str, Any]) -> bool:
-    """Whether a result is a complete one of the core: those of extensions, and tasks of 2025-11-25, are not checked."""
+    """Whether a result is complete and of a core method; results of extensions and created tasks are not checked."""
     kind = result.get("resultType", "complete")
     return kind == "complete" and method in RESULTS and not ("task" in result and is_object(result["task"]))
 
 
 def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
-    """Why a result is invalid, or `None` if it is valid."""
+    """Explain why a result is invalid; return `None` if it is valid."""
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         if problem := first_problem(_INPUT_REQUIRED, result):
@@ -125,7 +125,7 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
 
 
 def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
-    """Why the parameters of a request to a client are invalid, or `None` if they are valid.
+    """Explain why the parameters of a request to a client are invalid; return `None` if they are valid.
 
     Args:
         method: A key of `CAPABILITY_OF`.
@@ -137,24 +137,24 @@ def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
 
 
 def capability_problem(name: str, declared: object) -> str | None:
-    """Why the value of a server capability is invalid, or `None` if it is valid."""
+    """Explain why the value of a server capability is invalid; return `None` if it is valid."""
     shape = CAPABILITIES.get(name)
     return None if shape is None or declared is None else first_problem(shape, declared)
 
 
 def notification_problem(method: str, params: Mapping[str, Any]) -> str | None:
-    """Why a notification is not valid in the handshake era, or `None` if it is."""
+    """Explain why a notification is not valid in the handshake era; return `None` if it is."""
     shape = NOTIFICATIONS.get(method)
     return "it is not known" if shape is None else first_problem(shape, params)
 
 
 def is_loud_enough(level: object, least: str | None) -> bool:
-    """Whether a log message of `level` is wanted by a client whose lowest level is `least`; `None` wants none."""
+    """Whether a log message of `level` is sent to a client whose lowest level is `least`; with `None`, none is."""
     return level in LOG_LEVELS and least is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
 
 
 def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: str) -> Mapping[str, Any]:
-    """The parameters of a question in the handshake era, where an elicitation in URL mode has an id.
+    """Convert the parameters of a question to the handshake era, where an elicitation in URL mode has an id.
 
     Args:
         method: A key of `CAPABILITY_OF`.
@@ -167,7 +167,7 @@ def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: 
 
 
 def for_modern_questions(result: JSON, declared: Mapping[str, Any], *, with_link_ids: bool = False) -> JSON:
-    """An input-required result, with its questions in the form of 2026-07-28.
+    """Convert the questions in an input-required result to the form of 2026-07-28.
 
     2026-07-28 has no `elicitationId`, which 2025-11-25 needs for `notifications/elicitation/complete`, and no tasks for
     questions.
@@ -175,7 +175,7 @@ def for_modern_questions(result: JSON, declared: Mapping[str, Any], *, with_link
     Args:
         result: The result, with questions of either era.
         declared: What the client declared, wire-shaped.
-        with_link_ids: Whether the client refuses a link without an `elicitationId` all the same.
+        with_link_ids: Whether the client nevertheless refuses a link without an `elicitationId`.
     """
     asked: Mapping[str, JSON] = result.get("inputRequests") or {}
     spelt = {key: _for_modern_question(question, declared) for key, question in asked.items()}
@@ -204,12 +204,12 @@ _OF_HANDSHAKE_QUESTIONS: Final = frozenset(("elicitationId", "task"))
 
 
 def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:
-    """Why a client's result for a question is invalid, or `None` if it is valid."""
+    """Explain why a client's result for a question is invalid; return `None` if it is valid."""
     return first_problem(ANSWERS[method], answer)
 
 
 def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping[str, Any]) -> JSON | None:
-    """The capability that a question requires and the client did not declare, or `None`.
+    """Return the capability that a question requires and the client did not declare, or `None`.
 
     Args:
         method: A key of `CAPABILITY_OF`.
@@ -232,7 +232,7 @@ def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping
 
 
 def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
-    """The parameters of a question, without `includeContext` if the client did not declare `sampling.context`.
+    """Remove `includeContext` from the parameters of a question if the client did not declare `sampling.context`.
 
     Clients may ignore `includeContext` in every revision, so the question need not fail because of it. The capability
     exists since 2025-11-25; see `earlier_revisions.declares_context`.
@@ -251,10 +251,10 @@ def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
 
 
 def for_legacy(kind: str, definition: JSON) -> JSON | None:
-    """The definition in the form of the handshake era, or `None` if it has none.
+    """Convert a definition to the form of the handshake era, or return `None` if it has none.
 
     There, an output schema describes an object; any other output schema is left out. Property schemas are objects, not
-    booleans. A tool that runs as a task alone is one that can run as a task, since the bridge waits for the others.
+    booleans. A tool that must run as a task becomes one that may, since the bridge can wait for the task itself.
     """
     if kind == "tool":
         output = definition.get("outputSchema")
@@ -269,7 +269,7 @@ def for_legacy(kind: str, definition: JSON) -> JSON | None:
 
 
 def for_modern(kind: str, definition: JSON) -> JSON:
-    """The definition in the form of 2026-07-28, which has no `execution` field (task support) of tools."""
+    """Convert a definition to the form of 2026-07-28, which has no `execution` field (task support) of tools."""
     if kind != "tool" or "execution" not in definition:
         return definition
     return {key: value for key, value in definition.items() if key != "execution"}

@@ -1,11 +1,11 @@
-"""The doors between the event loop and agent code: bounded threads, a loop of its own for coroutines, one way back.
+"""Runs agent code away from the event loop: in bounded threads, and on a loop of its own for coroutines.
 
 Nothing an agent does may stop the loop that serves the protocol, so agent code never runs on it. Blocking code runs in
 a pool that belongs to that agent alone; coroutines run on an event loop that belongs to that agent alone. Both kinds
 of thread are daemons: a stuck call must not keep the process alive, which is why the standard library's
 executor, whose threads are joined at exit, does not serve here.
 
-Code that waits for a person's answer does nothing, so it gives its place to others meanwhile (`resting`).
+Code that waits for a person's answer is idle, so it gives its place to others meanwhile (`resting`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NEVER_AWAITED = frozenset({dict, list, str, type(None)})
-"""What most code returns: to ask such a value whether it can be awaited takes as long as to copy it."""
+"""The types of most results, for which the check whether they can be awaited is skipped: it costs as much as a copy."""
 
 _GONE = "the event loop that this was to run on has ended"
 
 
 class Outcome(Struct, frozen=True):
-    """How a piece of agent code ended: with a value, or with any `BaseException`, never by raising here."""
+    """The end of a piece of agent code: a value, or any `BaseException`, which is kept here and not raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -50,13 +50,13 @@ def _unchanged(value: Any) -> Any:
 
 
 class LoopHandle:
-    """The running event loop, as other threads may use it. Make it on the loop's own thread."""
+    """The running event loop, for use in other threads. Must be created on the loop's own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     def call_soon(self, callback: Callable[[], object]) -> None:
-        """Run `callback` on the loop, soon, from any thread. A loop that is gone has nobody left to tell."""
+        """Run `callback` on the loop, soon, from any thread. If the loop has ended, do nothing."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
@@ -75,12 +75,12 @@ class LoopHandle:
         return await wait_across(future, _GONE)
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Callable[[], None]:
-        """Run `callback` in `seconds`; returns a function that calls it off. Only on the loop's own thread."""
+        """Run `callback` in `seconds`; return a function that cancels it. Only on the loop's own thread."""
         return self._loop.call_later(seconds, callback).cancel
 
 
 class RunsCoroutines(Protocol):
-    """An event loop of an agent, as a runner uses it."""
+    """The interface of an agent's event loop to a runner."""
 
     def submit(
         self,
@@ -89,41 +89,41 @@ class RunsCoroutines(Protocol):
         context: Context,
         on_done: Callable[[Outcome], None],
     ) -> Callable[[], object]:
-        """Run `awaitable` as a task of the loop; returns a thread-safe function that cancels it."""
+        """Run `awaitable` as a task of the loop; return a thread-safe function that cancels it."""
         ...
 
     def close(self) -> None:
-        """Cancel all tasks and end, once what the loop is doing right now returns to it."""
+        """Cancel all tasks and end the loop, once the code that it runs right now returns."""
         ...
 
     async def join(self, seconds: float) -> None:
-        """Wait for the end after `close`, at most so long."""
+        """Wait at most so many seconds for the end after `close`."""
         ...
 
 
 class _Place:
-    """What a piece of agent code takes of its runner. Its runner's lock guards it; it outlives neither code nor runner.
+    """The place that a piece of agent code takes in its runner, whose lock guards it; it outlives neither of them.
 
     Args:
-        outer: That of the code on whose behalf it runs, which waits when this does.
+        outer: The place of the code that waits for this code, and so rests when this does.
     """
 
     def __init__(self, runner: AgentRunner, outer: _Place | None) -> None:
         self.runner: AgentRunner | None = runner
         self.outer = outer
         self.waits = 0
-        """For how many answers."""
+        """The number of answers that the code waits for."""
         self.has_thread = True
         self.held = 0
-        """Threads that it keeps while it waits: one, or none where it is a coroutine."""
+        """The threads that the code keeps while it waits: one, or none if it is a coroutine."""
 
     def rest(self) -> None:
-        """Let others work meanwhile."""
+        """Give the place to others."""
         if (runner := self.runner) is not None:
             runner.rest(self)
 
     def resume(self) -> None:
-        """Work again."""
+        """Take the place again."""
         if (runner := self.runner) is not None:
             runner.resume(self)
 
@@ -135,8 +135,8 @@ _place: ContextVar[_Place | None] = ContextVar("gaia_bridge_place", default=None
 def resting() -> Generator[None]:
     """Give the places of the code that calls this to others while it waits for an answer.
 
-    It is those of its own runner, and of every runner whose code waits for it. Afterwards it goes on at once: as many
-    threads more may then be at work as have waited, for as long as they need to come to an end.
+    These are its places in its own runner, and in every runner whose code waits for it. Afterwards the code goes on at
+    once: for each place that rested, one more thread may then be at work until the surplus ones end.
     """
     places: list[_Place] = []
     place = _place.get()
@@ -172,13 +172,13 @@ class Job:
         self._cancel_task: Callable[[], object] | None = None
 
     def cancel(self) -> None:
-        """Skip the job if it did not start, cancel it if it is a coroutine. Running threads must look by themselves."""
+        """Skip the job if it did not start, cancel it if it is a coroutine. Code in a thread goes on to its end."""
         self._cancelled = True
         if (cancel_task := self._cancel_task) is not None:
             cancel_task()
 
     def run(self, loop: RunsCoroutines) -> None:
-        """Run on the calling worker thread; hand an awaitable result on to the agent's loop."""
+        """Run the job on the calling worker thread; pass an awaitable result on to the agent's loop."""
         if self._cancelled:
             self._on_done(Outcome(error=asyncio.CancelledError()))
             return
@@ -196,7 +196,7 @@ class Job:
             self._cancel_task()
 
     def _called(self) -> tuple[Awaitable[Any] | None, Any]:
-        """What the code returned: an awaitable, or a value, which is converted at once."""
+        """Call the code and return its awaitable, or its value, which is converted at once."""
         _place.set(self._place)
         value = self._call()
         if type(value) not in _NEVER_AWAITED and inspect.isawaitable(value):
@@ -228,7 +228,7 @@ class AgentRunner:
         self._loop: RunsCoroutines = loop or AgentLoop(name)
 
     def beside(self, threads: int, queue: int) -> AgentRunner:
-        """A runner for the same agent that works on while this one is busy: threads of its own, the same loop."""
+        """Return another runner for the same agent, which works on when this is busy: own threads, the same loop."""
         return AgentRunner(self.name, threads, queue, self._loop)
 
     def start(
@@ -267,10 +267,10 @@ class AgentRunner:
     async def run(
         self, call: Callable[[], Any], context: Context, convert: Callable[[Any], Any] = _unchanged
     ) -> Outcome:
-        """Run `call` as `start` does and wait for how it ends.
+        """Run `call` as `start` does and wait for its outcome.
 
-        When the waiting is cancelled, a coroutine is cancelled too; a thread cannot be, and keeps its place in the
-        pool until it ends.
+        Cancelling this cancels a coroutine, too; a thread cannot be cancelled, and keeps its place in the pool until it
+        ends.
 
         Raises:
             BusyError: All threads and the whole queue are taken.
@@ -290,7 +290,7 @@ class AgentRunner:
         return outcomes[0]
 
     def close(self) -> None:
-        """Let idle threads and the agent's loop end. Code that is stuck is left alone; its threads are daemons."""
+        """End idle threads and the agent's loop. Code that is stuck is left alone; its threads are daemons."""
         with self._lock:
             self._closed = True
             for _ in range(self._threads):
@@ -298,7 +298,7 @@ class AgentRunner:
         self._loop.close()
 
     async def wait_idle(self) -> None:
-        """Wait until all that was started is over, also what waits for an answer. Only for one that starts no more."""
+        """Wait until all jobs are over, also those that wait for an answer. Only if no more jobs are started."""
         loop, idle = LoopHandle(), anyio.Event()
         with self._lock:
             if not self._unfinished:
@@ -307,14 +307,14 @@ class AgentRunner:
         await idle.wait()
 
     async def wait_closed(self, seconds: float) -> None:
-        """After `close`, give the agent's coroutines that long to put away what they hold.
+        """Wait at most so many seconds, after `close`, for the agent's coroutines to clean up.
 
         Its threads are daemons: without this, the end of the process would cut off their `finally` blocks.
         """
         await self._loop.join(seconds)
 
     def rest(self, place: _Place) -> None:
-        """Whoever has a place waits for an answer: another may work meanwhile."""
+        """Give the place of code that waits for an answer to other code."""
         with self._lock:
             place.waits += 1
             if place.waits > 1 or place.runner is None:
@@ -326,7 +326,7 @@ class AgentRunner:
                 self._ensure_thread()
 
     def resume(self, place: _Place) -> None:
-        """It has the answer, and works again."""
+        """Count the place of code that got its answer again."""
         with self._lock:
             place.waits -= 1
             if not place.waits and place.runner is not None:
@@ -365,7 +365,7 @@ class AgentRunner:
                 return
 
     def _is_surplus(self) -> bool:
-        """Whether the calling thread has to end, because those that rested while it was started work again."""
+        """Whether the calling thread has to end, because threads that rested when it was started work again."""
         with self._lock:
             surplus = self._threads - self._held > self._max_threads
             self._threads -= surplus
@@ -390,7 +390,7 @@ class AgentLoop:
         context: Context,
         on_done: Callable[[Outcome], None],
     ) -> Callable[[], object]:
-        """Run `awaitable` as a task of the loop; returns a thread-safe function that cancels it."""
+        """Run `awaitable` as a task of the loop; return a thread-safe function that cancels it."""
 
         async def contain() -> None:
             try:
@@ -410,18 +410,18 @@ class AgentLoop:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the loop was closed."""
         return self._closed
 
     def close(self) -> None:
-        """Cancel all tasks and end, once what the loop is doing right now returns to it."""
+        """Cancel all tasks and end the loop, once the code that it runs right now returns."""
         with self._lock:
             closed, self._closed = self._closed, True
             if not closed and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._end, self._loop)
 
     async def join(self, seconds: float) -> None:
-        """Wait for the end after `close`, at most so long."""
+        """Wait at most so many seconds for the end after `close`."""
         if self._thread is not None:
             await anyio.to_thread.run_sync(self._thread.join, seconds)
 
@@ -457,7 +457,7 @@ class AgentLoop:
 def _started_task(
     loop: asyncio.AbstractEventLoop, main: Callable[[], Coroutine[Any, Any, None]], context: Context
 ) -> Callable[[], object]:
-    """Start a task on a loop of another thread; returns a thread-safe function that cancels it."""
+    """Start a task on a loop of another thread; return a thread-safe function that cancels it."""
     tasks: list[asyncio.Task[None]] = []
 
     def start() -> None:

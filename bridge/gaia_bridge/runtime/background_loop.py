@@ -1,4 +1,4 @@
-"""The one background event loop behind every synchronous face of the bridge.
+"""The one background event loop behind every synchronous interface of the bridge.
 
 Synchronous code that needs the core takes a `Lease` on `BACKGROUND`. The first lease starts a thread with an event
 loop; the last one that is released ends it. A lease runs coroutines on that loop from any thread and waits for them,
@@ -7,7 +7,7 @@ also from a thread where another event loop is running: that loop stands still m
 At the end of the process, whatever is still open is cancelled and given a few seconds to close, so that no child
 process outlives it. The thread is a daemon: nothing that hangs on the loop can keep the process alive.
 
-After `os.fork`, the child has no such thread: its leases raise `RuntimeError`, and new ones start a thread of its own.
+After `os.fork`, the child has no such thread: old leases raise `RuntimeError`, and new ones start a new thread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GONE = "the background loop of this connection has ended (after a fork or at ex
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, which is there as long as somebody has a lease on it."""
+    """An event loop in a thread of its own, which exists as long as there is a lease on it."""
 
     _lock: threading.RLock
     _thread: _LoopThread | None
@@ -57,14 +57,14 @@ class BackgroundLoop:
         """Take a lease; the thread is running when this returns. Release it in the end, or use it as a context."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = None  # what is released meanwhile, as by garbage collection in the new thread, is old
+                self._thread = None  # a release meanwhile, as by garbage collection in the new thread, is of an old one
                 self._thread, self._leases = _LoopThread(), 0
             self._leases += 1
             return Lease(self._thread, self._release)
 
     def _release(self, thread: _LoopThread) -> None:
         if thread is not self._thread:
-            return  # without the lock: whoever starts a thread holds it until that runs
+            return  # without the lock, which `acquire` holds until its new thread runs
         with self._lock:
             if thread is not self._thread:
                 return
@@ -81,17 +81,17 @@ class BackgroundLoop:
             thread.end()
 
     def _forget(self) -> None:
-        """Begin without a thread. In a forked child, the lock may be held by a thread that is not there."""
+        """Reset to no thread. In a forked child, the lock may be held by a thread that does not exist there."""
         self._lock = threading.RLock()  # re-entrant: a release may come out of garbage collection
         self._thread = None
         self._leases = 0
 
 
 class RunsTasks(Protocol):
-    """A thread with an event loop, as others see it."""
+    """The interface of a thread with an event loop."""
 
     gone: str
-    """What to say once it has ended."""
+    """The message of errors after the loop has ended."""
 
     def is_alive(self) -> bool:
         """Whether the loop runs, in this process."""
@@ -102,7 +102,7 @@ class RunsTasks(Protocol):
         ...
 
     def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run a coroutine on the loop; the future is resolved in any case. Raises `RuntimeError` where it has ended."""
+        """Run a coroutine on the loop; the future is always resolved. Raises `RuntimeError` if the loop has ended."""
         ...
 
 
@@ -114,7 +114,7 @@ class Lease:
 
     Args:
         thread: The thread with the loop.
-        release: Told when the lease is given back.
+        release: Called when the lease is released.
     """
 
     def __init__(self, thread: R, release: Callable[[R], None]) -> None:
@@ -123,7 +123,7 @@ class Lease:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the loop is there: it is not after a fork, nor at the very end of the process."""
+        """Whether the loop exists: it does not after a fork, nor at the very end of the process."""
         return self._thread.is_alive()
 
     @property
@@ -144,10 +144,10 @@ class Lease:
         Args:
             function: Returns the coroutine.
             timeout: Seconds to wait; without a limit if `None`.
-            check: Called every now and then while it is waited for; what it raises ends the waiting.
+            check: Called every now and then during the wait; an exception that it raises ends the wait.
 
         Returns:
-            What the coroutine returned.
+            The result of the coroutine.
 
         Raises:
             TimeoutError: It did not end in time.
@@ -183,7 +183,7 @@ class Lease:
         return await wait_across(self.start(function), self._thread.gone)
 
     def release(self) -> None:
-        """Give the lease back; the last one ends the thread, and returns when it is gone. Twice is harmless."""
+        """Release the lease; the last one ends the thread and waits for its end. A second call does nothing."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
             give_back()
@@ -214,7 +214,7 @@ def _result(future: Future[T], timeout: float | None, check: Callable[[], object
 
 
 class _LoopThread:
-    """One life of the thread. Implements `RunsTasks`."""
+    """A thread with an event loop, from its start to its end. Implements `RunsTasks`."""
 
     gone = _GONE
 
@@ -228,7 +228,7 @@ class _LoopThread:
         self._loop, self._ending = self._running.result()
 
     def is_alive(self) -> bool:
-        """Whether it runs, in this process."""
+        """Whether the thread runs, in this process."""
         return self._thread.is_alive()
 
     def is_current(self) -> bool:
@@ -236,7 +236,7 @@ class _LoopThread:
         return threading.current_thread() is self._thread
 
     def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """As `Lease.start`. Every future it returns is resolved in the end, if only by the end of the thread."""
+        """Run a coroutine as `Lease.start` does. The future is resolved at the latest by the end of the thread."""
         if not self.is_alive():  # before the lock, which another thread may have held when this process was forked
             raise RuntimeError(_GONE)
         with self._lock:
@@ -255,7 +255,7 @@ class _LoopThread:
         return future
 
     def end(self) -> None:
-        """Cancel all tasks and wait for the thread to be gone; bounded. On the thread itself, do not wait."""
+        """Cancel all tasks and wait, within a bound, for the thread to end. On the thread itself, do not wait."""
         if not self.is_alive():
             return
         try:
@@ -292,7 +292,7 @@ class _LoopThread:
         await _cancel_others()
 
     def _resolve_all(self) -> None:
-        """The loop is closed: what it was given too late to begin will never be done."""
+        """Cancel all futures once the loop is closed: coroutines that came too late to start will never run."""
         for future in tuple(self._waited_for):
             future.cancel()
 
@@ -306,14 +306,14 @@ async def _cancel_others() -> None:
 
 
 BACKGROUND: Final = BackgroundLoop()
-"""The loop that all synchronous faces of this process share."""
+"""The loop that all synchronous interfaces of this process share."""
 
 
 class LentLoop:
     """The running event loop, for code in other threads. Implements `background_loop.RunsTasks`.
 
-    Unlike the background loop, it does not live as long as its leases: whoever lends it closes this, and what was to be
-    waited for is cancelled then. Nobody waits for a loop that has ended. Made and closed on the loop.
+    Unlike the background loop, it does not live as long as its leases: its owner calls `close`, which cancels all
+    futures, so that no thread waits for a loop that has ended. Created and closed on the loop.
     """
 
     gone = "the bridge whose server this was has ended; connect again"
@@ -327,22 +327,22 @@ class LentLoop:
         self._is_open = True
 
     def lease(self) -> Lease:
-        """The right to run coroutines on it."""
+        """Return the right to run coroutines on the loop."""
         return Lease(self, lambda loop: None)
 
     def is_alive(self) -> bool:
-        """Whether it is still lent, in this process: a fork has no such loop."""
+        """Whether the loop is still lent, in this process: a fork has no such loop."""
         return self._is_open and self._process == os.getpid()
 
     def is_current(self) -> bool:
-        """Whether the calling thread is the one that runs it."""
+        """Whether the calling thread is the one that runs the loop."""
         return threading.get_ident() == self._thread
 
     def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run a coroutine on it, without waiting.
+        """Run a coroutine on the loop, without waiting.
 
         Raises:
-            RuntimeError: It is not lent any more.
+            RuntimeError: The loop is not lent any more.
         """
         if not self.is_alive():  # in a fork, nobody gives the lock back
             raise RuntimeError(self.gone)
@@ -355,7 +355,7 @@ class LentLoop:
         return future
 
     def close(self) -> None:
-        """Lend it no more, and cancel what is waited for."""
+        """Stop lending the loop, and cancel all futures."""
         with self._lock:
             self._is_open = False
         for future in tuple(self._waited_for):

@@ -1,4 +1,4 @@
-"""The three descriptors that every process has: nothing else may come to lie on them. Imports nearly nothing."""
+"""Keeps descriptors 0 to 2, of the standard streams, from being used for anything else. Imports nearly nothing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def reserve_descriptors() -> None:
-    """Open what whoever started us left closed of descriptors 0 to 2, on nothing, before anything else is opened.
+    """Open those of descriptors 0 to 2 that the parent process left closed on `os.devnull`, before any other file.
 
-    A socket, or what an event loop wakes itself with, would lie there otherwise, and be written to as standard error.
+    Otherwise a socket, or an event loop's wakeup pipe, could get such a number, and be written to as standard error.
     """
     for descriptor in range(3):
         try:
@@ -19,7 +19,7 @@ def reserve_descriptors() -> None:
 
 
 def reserve_streams() -> None:
-    """Make standard streams where Python made none, because their descriptors were closed: everybody expects some."""
+    """Create the standard streams that Python left out, as their descriptors were closed: all code expects them."""
     for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))

@@ -1,4 +1,4 @@
-"""Event loops and threads: saying that a thread runs one, and waiting on one for what another does."""
+"""Event loops and threads: marking a thread that runs a loop, and waiting on one loop for a coroutine of another."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ T = TypeVar("T")
 
 
 class _Said(threading.local):
-    """What this thread was said to run."""
+    """The marks of this thread, and the state of `sniffio` before them."""
 
     times = 0
-    """How many have said it and did not take it back."""
+    """The number of marks that were not taken back."""
     before: str | None = None
-    """What `sniffio` had before the first of them."""
+    """The value that `sniffio` had before the first mark."""
 
 
 _SAID = _Said()
 
 
 def mark_thread_as_asyncio() -> Callable[[], None]:
-    """Say that this thread runs asyncio; to be called on the running loop.
+    """Mark this thread as one that runs asyncio; to be called on the running loop.
 
-    anyio asks `sniffio`, where that is installed, as it is with httpx and openai. It looks for the current task, and so
-    finds no event loop at all in the callbacks of a transport, where there is none; without `sniffio`, anyio does.
+    anyio asks `sniffio` for the event loop, where that is installed, as it is with httpx and openai. `sniffio` looks
+    for the current task, and so finds no loop in callbacks of transports, which have none; anyio alone finds it.
 
     Returns:
-        Takes it back, on the same thread; the last of several that said it restores what was there before, in
+        A function that takes the mark back, on the same thread; the last of several restores the value before, in
         whatever order they end. Not needed where the thread ends with its loop.
     """
     if importlib.util.find_spec("sniffio") is None:
@@ -55,18 +55,18 @@ async def wait_across(future: Future[T], gone: str) -> T:
     """Wait for a coroutine that another event loop runs; cancelling the waiting cancels it.
 
     Args:
-        future: What `asyncio.run_coroutine_threadsafe` returned.
-        gone: What to say if the other loop ends first.
+        future: The result of `asyncio.run_coroutine_threadsafe`.
+        gone: The message of the error if the other loop ends first.
 
     Raises:
         RuntimeError: The other loop ended.
     """
     waited = asyncio.wrap_future(future)
     try:
-        await asyncio.wait([waited])  # which tells the end of that loop from a cancellation of this task
+        await asyncio.wait([waited])  # to distinguish the end of that loop from a cancellation of this task
     except asyncio.CancelledError:
         if not waited.cancel() and not waited.cancelled():
-            waited.exception()  # nobody will ask for it
+            waited.exception()  # retrieved, or asyncio would log that nobody did
         raise
     if waited.cancelled():
         raise RuntimeError(gone)

@@ -1,4 +1,4 @@
-"""What of an exception matters to people: the one in a group, and the traceback of the agent."""
+"""Reduces exceptions to the parts that matter to people: the single one in a group, and the agent's traceback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gaia_bridge.constants import OWN_PACKAGES
 
 
 def only_error_in(error: BaseException) -> BaseException:
-    """The one error in the groups that task groups wrap around it; a group of several is returned as it is."""
+    """Unwrap an error from the groups that task groups put around it; return a group of several as it is."""
     match error:
         case BaseExceptionGroup(exceptions=[BaseException() as only]):
             return only_error_in(only)
@@ -17,7 +17,7 @@ def only_error_in(error: BaseException) -> BaseException:
 
 
 def traceback_of_agent(error: BaseException) -> TracebackType | None:
-    """The traceback of an exception from the first frame on that is not ours; all of it, if all frames are."""
+    """Return the traceback of an exception from the first frame that is not ours; all of it, if all frames are ours."""
     found = error.__traceback__
     while found is not None and _package(found) in OWN_PACKAGES:
         found = found.tb_next

@@ -1,8 +1,8 @@
-"""Waits until files change, and are saved. By looking at them, not by a watch of the operating system.
+"""Waits until files change and are saved, by polling and not by notifications of the operating system.
 
-A watch that reports changes takes a thread that wakes up twenty times a second, is one of few that a user may have,
-which editors use up, and is silent on some file systems. A look waits for the disk, which may be one of a network that
-does not answer: so it is a thread that looks, never the event loop.
+Notifications take a thread that wakes up twenty times a second, are few for each user and used up by editors, and do
+not come from some file systems. A poll waits for the disk, which may be a network disk that does not answer: so a
+thread polls, never the event loop.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Final
 import anyio
 
 _STEP: Final = 0.05
-"""Seconds without a change after which a file is taken as saved: saving is several of them."""
+"""Seconds without a change after which a file counts as saved, since saving makes several changes."""
 
 _GATHERED: Final = 5
-"""Steps after which a change is told although the files go on changing."""
+"""Steps after which a change is reported although the files go on changing."""
 
 
 Signature = dict[Path, tuple[int, ...]]
-"""What is seen of each file that is there."""
+"""The inode, size and times of each existing file; of a folder, a hash of the names of its Python files."""
 
 
 class FileWatch:
-    """Knows how files were when they were read last, and waits until they are otherwise.
+    """Remembers the state of files when they were read last, and waits until it is another one.
 
     All methods but the coroutine wait for the disk: on an event loop, call them in a thread.
 
     Args:
-        name_files: Tells the files, and folders of Python files, whose names count. They need not exist yet.
-        interval: Seconds between two looks.
-        live: Whether `name_files` is asked before each look; else only by `follow`.
+        name_files: Returns the files, and folders of Python files, whose names count. They need not exist yet.
+        interval: Seconds between two polls.
+        live: Whether `name_files` is called before each poll; else only by `follow`.
     """
 
     def __init__(self, name_files: Callable[[], Iterable[Path]], interval: float, *, live: bool = False) -> None:
@@ -48,21 +48,21 @@ class FileWatch:
         self._seen = _signature(self._files)
 
     def read(self) -> None:
-        """The files are about to be read: what changes from now on is a change."""
+        """Remember the state of the files, which are about to be read: later changes count."""
         self._seen = _signature(self._files)
 
     def follow(self) -> None:
-        """Ask for the files again. Those that are new are as they should be; the others are as they were read."""
+        """Call `name_files` again. The present state of new files counts as read; that of the others stays."""
         if (files := self._named()) != self._files:
             self._adopt(files, _signature(files))
 
     def changed(self) -> frozenset[Path]:
-        """The files that are otherwise now than when they were read."""
+        """Return the files that have changed since they were read."""
         now = _signature(self._files)
         return frozenset(path for path in self._files if now.get(path) != self._seen.get(path))
 
     async def until_saved(self) -> None:
-        """Wait for a change, and then until the files stay as they are."""
+        """Wait for a change, and then until the files no longer change."""
         await self._until_changed()
         seen = await self._look()
         for _ in range(_GATHERED):
@@ -75,7 +75,7 @@ class FileWatch:
         return await anyio.to_thread.run_sync(_signature, self._files, abandon_on_cancel=True)
 
     async def _until_changed(self) -> None:
-        """Wait until a thread, which looks at the files now and then, has seen a change."""
+        """Wait until a thread, which polls the files, has seen a change."""
         loop, changed, enough = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
         def compare(files: frozenset[Path], now: Signature) -> None:
@@ -102,7 +102,7 @@ class FileWatch:
             enough.set()
 
     def _adopt(self, files: frozenset[Path], now: Signature) -> None:
-        """Look at other files from now on: those that are new are as they should be, the others as they were read."""
+        """Watch other files from now on: the present state of new files counts as read, that of the others stays."""
         fresh, self._files = files - self._files, files
         before = {path: (now if path in fresh else self._seen).get(path) for path in files}
         self._seen = {path: signature for path, signature in before.items() if signature is not None}
@@ -112,7 +112,7 @@ class FileWatch:
 
 
 def _signature(files: Iterable[Path]) -> Signature:
-    """Return what tells one state of the files from the next, without reading them."""
+    """Return the state of the files, by which changes are recognized, without reading them."""
     signature: Signature = {}
     for path in files:
         with suppress(OSError):
@@ -120,6 +120,6 @@ def _signature(files: Iterable[Path]) -> Signature:
             if S_ISDIR(about.st_mode):
                 signature[path] = (hash(frozenset(name for name in os.listdir(path) if name.endswith(".py"))),)
                 continue
-            # The last is another one after a change of who may write the file, too.
+            # The time of the inode (`st_ctime_ns`) also changes with the permissions of the file.
             signature[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     return signature

@@ -1,8 +1,8 @@
-"""What a process that agent code has forked must not keep of ours: descriptors, and the way signals are handled.
+"""Removes our descriptors and signal handling from processes that agent code forks.
 
 A forked child (`multiprocessing`, a process pool) has copies of all our descriptors. It would hold the address that we
-listen on after we are gone, keep clients waiting for the end of connections that we have closed, and servers for the
-end of their input. Programs that are executed do not inherit them.
+listen on after our end, keep clients waiting for the end of connections that we have closed, and servers for the end of
+their input. Programs that are executed do not inherit them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 
 class Forks:
-    """What happens in a forked child, before any other code runs there."""
+    """Cleans up in forked children, before any other code runs there."""
 
     def __init__(self) -> None:
         self._descriptors: dict[int, tuple[int, int]] = {}
@@ -27,11 +27,11 @@ class Forks:
             os.register_at_fork(before=self._begin, after_in_parent=self._end, after_in_child=self._forked)
 
     def conceal(self, descriptor: int) -> None:
-        """Keep a descriptor from forked children. There is no need to say when it is closed."""
+        """Keep a descriptor from forked children. No call is needed when it is closed."""
         self._descriptors[descriptor] = _identity(descriptor)
 
     def in_child(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` in every forked child; returns an idempotent function that ends this."""
+        """Call `callback` in every forked child; return an idempotent function that ends this."""
         key = object()
         self._callbacks[key] = callback
 
@@ -41,7 +41,7 @@ class Forks:
         return end
 
     def _begin(self) -> None:
-        # A forked child must not be told to end before it has ways of its own to hear of that.
+        # Signals to end are blocked during the fork: the child must not get one before it has its own handlers.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         self._masks[threading.get_ident()] = blocked
 
@@ -50,7 +50,7 @@ class Forks:
 
     def _forked(self) -> None:
         for callback in self._callbacks.values():
-            with suppress(Exception):  # nobody could be told
+            with suppress(Exception):  # there is nobody to report it to
                 callback()
         self._callbacks.clear()
         with suppress(OSError):
@@ -73,4 +73,4 @@ def _identity(descriptor: int) -> tuple[int, int]:
 
 
 FORKS: Final = Forks()
-"""Of this process."""
+"""The clean-up for all forks of this process."""

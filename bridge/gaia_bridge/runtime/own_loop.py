@@ -1,6 +1,6 @@
-"""The event loop that an agent was made on, where a coroutine made it: it is kept with the agent, which goes on there.
+"""The event loop that a coroutine created an agent on: the loop is kept with the agent, whose coroutines run there.
 
-What a factory opens (connections, locks, tasks) belongs to the loop that it was awaited on.
+Connections, locks and tasks that a factory opens belong to the loop on which it was awaited.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _ATTRIBUTE: Final = "_mcp_own_loop"
 
 
 def own_loop_of(agent: object) -> OwnLoop | None:
-    """The event loop that an agent was made on, if that is kept with it."""
+    """Return the event loop that an agent was created on, if that is kept with the agent."""
     found = getattr(agent, "__dict__", {}).get(_ATTRIBUTE)
     return found if isinstance(found, OwnLoop) else None
 
 
 class FactoryTimeout(Exception):
-    """It did not end in time."""
+    """The factory of an agent did not end in time."""
 
 
 class OwnLoop:
-    """An event loop in a thread of its own. It ends with the last of its leases, or when it is forgotten.
+    """An event loop in a thread of its own. It ends with the last of its leases, or when it is garbage-collected.
 
     Args:
-        name: Whose it is, for the thread.
+        name: The name of the agent, for the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -45,12 +45,12 @@ class OwnLoop:
         """Await something on the loop, and wait for it in the calling thread.
 
         Args:
-            seconds: How long; then it is cancelled.
-            farewell: Seconds that it is given to end then.
+            seconds: The time after which it is cancelled.
+            farewell: Seconds that it then has to end.
 
         Raises:
-            FactoryTimeout: It did not end in time.
-            BaseException: What it raised.
+            FactoryTimeout: The awaitable did not end in time.
+            BaseException: Every exception that the awaitable raised.
         """
         done: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
         cancel = self._loop.submit(awaitable, lambda value: value, copy_context(), done.set_result)
@@ -70,7 +70,7 @@ class OwnLoop:
         return outcome.value
 
     def keep_with(self, agent: object) -> bool:
-        """Have `own_loop_of(agent)` be this. Returns whether the agent takes an attribute."""
+        """Store the loop for `own_loop_of(agent)`; return whether that was possible. If not, the loop is ended."""
         try:
             object.__setattr__(agent, _ATTRIBUTE, self)
         except (AttributeError, TypeError):
@@ -79,7 +79,7 @@ class OwnLoop:
         return True
 
     def lease(self) -> RunsCoroutines:
-        """The loop, for somebody who closes what he is given. Where it has ended, it is a new one."""
+        """Return the loop, or a new one if it has ended, for a user whose `close` counts: the last one ends it."""
         with self._lock:
             if not self._leases and self._loop.is_closed:
                 self._loop = self._new_loop()
@@ -87,7 +87,7 @@ class OwnLoop:
             return _Lease(self._loop, self._give_back)
 
     def borrowed(self) -> RunsCoroutines:
-        """The loop, for somebody with whom it does not end."""
+        """Return the loop for a user whose `close` does not end it."""
         return _Lease(self._loop, lambda: None)
 
     def _give_back(self) -> None:
@@ -103,7 +103,7 @@ class OwnLoop:
 
 
 class _Lease:
-    """Implements `RunsCoroutines`. One that is forgotten gives itself back."""
+    """A lease of the loop. Implements `RunsCoroutines`. One that is garbage-collected is given back."""
 
     def __init__(self, loop: AgentLoop, give_back: Callable[[], None]) -> None:
         self._loop = loop
@@ -117,14 +117,14 @@ class _Lease:
         context: Context,
         on_done: Callable[[Outcome], None],
     ) -> Callable[[], object]:
-        """Run `awaitable` as a task of the loop; returns a thread-safe function that cancels it."""
+        """Run `awaitable` as a task of the loop; return a thread-safe function that cancels it."""
         return self._loop.submit(awaitable, convert, context, on_done)
 
     def close(self) -> None:
-        """Give it back, once."""
+        """Give the lease back; a second call does nothing."""
         self._give_back()
 
     async def join(self, seconds: float) -> None:
-        """Wait for its end, if it was closed, at most so long."""
+        """Wait at most so many seconds for the end of the loop, if it was closed."""
         if self._loop.is_closed:
             await self._loop.join(seconds)

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection to a socket in the file system."""
+"""Identifies the process and user at the other end of a connection to a socket in the file system."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_of_this_user(connection: Socket) -> bool:
 
 
 def peer_process(connection: socket.socket) -> int | None:
-    """The process that listens where we have connected to; `None` if the system does not tell.
+    """Return the process that listens at the other end; `None` if the system does not report it.
 
     Args:
         connection: To a socket in the file system.

@@ -1,25 +1,25 @@
-"""Modules that are about to be imported anew, for those who keep something of what modules define."""
+"""Callbacks for modules that are about to be imported anew, for code that caches objects of modules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
 Forgets = Callable[[Collection[str]], Callable[[Collection[str]], None]]
-"""Forgets what the named modules had defined; returns what remembers that again, for the modules that stay."""
+"""Drops cached objects of the named modules; returns a function that restores those of the modules it is given."""
 
 _forgetting: list[Forgets] = []
 
 
 def on_unload(forget: Forgets) -> None:
-    """Register somebody who keeps something of what modules define, for the life of the process."""
+    """Register a callback that drops cached objects of modules, for the life of the process."""
     _forgetting.append(forget)
 
 
 def unload(modules: Collection[str]) -> Callable[[Collection[str]], None]:
-    """Have everybody forget what these modules had defined.
+    """Drop all cached objects of these modules.
 
     Returns:
-        What undoes it for the modules that it is called with, which could not be imported anew.
+        A function that restores those of the modules it is called with, which could not be imported anew.
     """
     undo = [forget(modules) for forget in _forgetting]
 

@@ -1,4 +1,4 @@
-"""Names an event loop that is held: what should never block did, and the log says where."""
+"""Logs that an event loop is blocked, with the stack of the code that blocks it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gaia_bridge.constants import LOOP_PATIENCE, LOOP_SILENCE
 logger = logging.getLogger(__name__)
 
 _FRAMES: Final = 12
-"""Frames of the stack that are shown, the innermost; those above them are of whoever started the loop."""
+"""The number of innermost frames of the stack in the log; those above belong to the code that started the loop."""
 
 
 @contextmanager
@@ -29,16 +29,16 @@ def watching(
     loop: asyncio.AbstractEventLoop | None = None,
     name: str = "the event loop",
 ) -> Generator[None]:
-    """Watch an event loop, from a thread of its own, which looks once in that time whether the loop waits for something
-    to happen, and if not asks it for a sign of life. A loop that has nothing to do is left asleep.
+    """Watch an event loop from another thread, which checks every `patience` seconds whether the loop is idle, and if
+    not schedules a callback as a sign of life. An idle loop is not woken.
 
     To be used on the thread that runs the loop.
 
     Args:
-        patience: Seconds without one after which it is named.
-        silence: Seconds after that in which it is not named again, but counted.
+        patience: Seconds without a sign of life after which the loop is logged as blocked.
+        silence: Seconds after that in which further blocks are not logged, but counted.
         loop: The loop; the running one if `None`.
-        name: What it is called.
+        name: The name of the loop in the log.
     """
     watchdog = _Watchdog(loop or asyncio.get_running_loop(), name, patience, silence)
     watchdog.start()
@@ -56,7 +56,7 @@ class _Watchdog:
         self._name = name
         self._held = threading.get_ident()
         self._runner: CodeType | None = None
-        """What runs the loop, where the loop is no Python (uvloop): while nothing else does, the loop waits."""
+        """The code that runs a loop which is not in Python (uvloop): while its frame is innermost, the loop waits."""
         self._ended = threading.Event()
         self._alive = threading.Event()
         self._told = float("-inf")
@@ -81,7 +81,7 @@ class _Watchdog:
                 self._tell()
 
     def _is_resting(self) -> bool:
-        """Whether the loop waits for something to happen."""
+        """Whether the loop is idle."""
         frame = self._innermost()
         return frame is not None and (frame.f_code is self._runner or _module(frame) == "selectors")
 
@@ -89,20 +89,20 @@ class _Watchdog:
         return sys._current_frames().get(self._held)  # pyright: ignore[reportPrivateUsage] - there is no other way
 
     def _give_sign(self) -> None:
-        """Called by the loop."""
+        """Note that the loop called this: the sign of life."""
         caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         self._runner = None if _module(caller) == "asyncio.events" else caller.f_code
         self._alive.set()
 
     def _came(self) -> bool:
-        """Whether the sign of life came in time, or nobody can say because all of us stood still."""
+        """Whether the sign of life came in time, or is no evidence because the whole process stood still."""
         began, worked = time.monotonic(), time.process_time()
         if self._alive.wait(self._patience):
             return self._stood_still(began, worked) or time.monotonic() - began < 2 * self._patience
         return self._ended.is_set() or self._stood_still(began, worked)
 
     def _stood_still(self, began: float, worked: float) -> bool:
-        """Whether the process was stopped, or the machine slept: we were not woken in time, and nobody worked."""
+        """Whether the process was stopped, or the machine slept: this thread woke late, and no thread worked."""
         passed = time.monotonic() - began
         return passed > 2 * self._patience and time.process_time() - worked < passed / 2
 

@@ -1,4 +1,4 @@
-"""Limits and deadlines, each with its reason. One frozen object is handed down; `constants` has what nobody sets."""
+"""Limits and deadlines, each with its reason, in one frozen object; `constants` has values that cannot be set."""
 
 from __future__ import annotations
 

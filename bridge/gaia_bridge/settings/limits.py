@@ -1,4 +1,4 @@
-"""Numbers that bound what is used, checked when they are made."""
+"""The base class of all limits, which checks its values when it is created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Limits(Struct, frozen=True):
-    """Numbers that bound what is used, each with a default and its reason.
+    """Limits of time, memory and numbers, each with a default and its reason.
 
     Raises:
         ValueError: A value is not of the type of its default, or is a number that is negative or not finite. The
@@ -27,7 +27,7 @@ class Limits(Struct, frozen=True):
 
 
 def _unmet(value: Any, default: object) -> str | None:
-    """What was expected instead of the value; `None` if it is as expected."""
+    """Describe the expected value in place of another; return `None` if the value is as expected."""
     kind = type(default)
     if kind is int:
         is_met = type(value) is int and value >= 0

@@ -1,1 +1,1 @@
-"""JSON as types and as bytes; text of others made fit for a log, a terminal and a status: harmless, without secrets."""
+"""JSON as types and as bytes; text of others made harmless and free of secrets for a log, a terminal and a status."""

@@ -1,4 +1,4 @@
-"""Where a text can be cut so that nothing is parted that is one to the eye, such as a letter and its accent."""
+"""Finds places to cut a text without splitting a visible character, such as a letter and its accent."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 _JOINER: Final = "\u200d"
 _MODIFIERS: Final = ("Mn", "Me", "Sk")
-"""Unicode categories of what changes the character before it: marks, variation selectors, tones of skin."""
+"""Unicode categories of characters that modify the one before: marks, variation selectors, tones of skin."""
 
 _LONGEST: Final = 16
-"""Characters that are one to the eye, at most, as far as anybody cares."""
+"""The most code points of one visible character that are considered."""
 
 
 def border_before(text: str, place: int) -> int:
-    """The last place, not behind the one that is wanted, where the text can be cut."""
+    """Return the last place, at or before the given one, where the text can be cut."""
     for _ in range(_LONGEST):
         if not _parts(text, place):
             break
@@ -23,7 +23,7 @@ def border_before(text: str, place: int) -> int:
 
 
 def border_after(text: str, place: int) -> int:
-    """The first place, not before the one that is wanted, where the text can be cut."""
+    """Return the first place, at or after the given one, where the text can be cut."""
     for _ in range(_LONGEST):
         if not _parts(text, place):
             break
@@ -32,12 +32,12 @@ def border_after(text: str, place: int) -> int:
 
 
 def _parts(text: str, place: int) -> bool:
-    """Whether a cut there parts what belongs together."""
+    """Whether a cut at a place splits a visible character or a line end."""
     if not 0 < place < len(text):
         return False
     return text[place - 1] == _JOINER or _continues(text[place]) or text[place - 1 : place + 1] == "\r\n"
 
 
 def _continues(character: str) -> bool:
-    """Whether it belongs to the character before it."""
+    """Whether a character belongs to the one before it."""
     return character == _JOINER or unicodedata.combining(character) > 0 or unicodedata.category(character) in _MODIFIERS

@@ -1,6 +1,6 @@
-"""Text of peers, agents and children, made harmless for a log and a terminal.
+"""Makes text of peers, agents and children harmless for a log and a terminal.
 
-Header values are shown by `access_policy.shown` instead: they are bytes, and need quotes to show where they end.
+Header values go through `access_policy.shown` instead: they are bytes, and need quotes to show where they end.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import re
 from typing import Final
 
 MAX_SHOWN = 1_000
-"""Characters of one text that a log needs."""
+"""The most characters of one text in a log."""
 
 _HIDDEN: Final = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
-"""Controls that turn text around, and tags: people see other words than a model reads. Joiners are left alone, which
-emoji and several scripts need."""
+"""Controls of the direction of text, and tags: with them, people see other words than a model reads. Joiners are not
+among them, since emoji and several scripts need joiners."""
 
 
 def printable(text: str, limit: int | None = MAX_SHOWN) -> str:
-    """Escape what is no printable character, so that every character which came can be told.
+    """Escape characters that are not printable, so that each of them can be recognized.
 
     Args:
-        limit: How many of its characters are shown; `None` for all of them.
+        limit: The most characters shown; `None` for all of them.
     """
     shown = text if limit is None or len(text) <= limit else text[:limit] + "..."
     if shown.isprintable():
@@ -29,10 +29,10 @@ def printable(text: str, limit: int | None = MAX_SHOWN) -> str:
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """Make text fit for one line that people read: what is no printable character becomes a space.
+    """Make text fit for one line that people read: characters that are not printable become spaces.
 
     Args:
-        limit: How many characters the line may have.
+        limit: The most characters of the line.
     """
     plain = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
     line = " ".join(plain.split())
@@ -40,10 +40,10 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 def valid_text(value: str) -> str:
-    """`value` with lone surrogates replaced, which JSON in UTF-8 cannot carry."""
+    """Replace lone surrogates, which JSON in UTF-8 cannot carry."""
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def without_hidden(text: str) -> str:
-    """Text for models and people without characters that hide what it says from people."""
+    """Remove characters that hide parts of a text from people, for a text that models and people read."""
     return text if text.isascii() else _HIDDEN.sub("", text)

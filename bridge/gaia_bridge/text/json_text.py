@@ -49,7 +49,7 @@ def to_json(value: Any) -> bytes:
 
 
 def json_size(value: Any) -> float:
-    """Bytes of a JSON value when it is written; infinite for one that can hardly be written, or not at all."""
+    """Return the bytes of a JSON value when it is written; infinite for one that msgspec cannot write."""
     try:
         return len(_ENCODER.encode(value))
     except (TypeError, ValueError, RecursionError, OverflowError):
@@ -63,7 +63,7 @@ def _unusual(value: Any) -> bytes:
 
 
 def valid_json(value: Any) -> Any:
-    """A JSON value with `valid_text` applied to all strings and keys; the same object if none of them changes.
+    """Apply `valid_text` to all strings and keys of a JSON value; return the same object if none of them changes.
 
     The check costs a fraction of parsing the value. Any nesting depth is supported.
 
@@ -77,7 +77,7 @@ def valid_json(value: Any) -> Any:
 
 
 def valid_json_of_size(value: Any) -> tuple[Any, int]:
-    """The result of `valid_json`, and its size in bytes when written; 0 if it is nested too deep to be written.
+    """Return the result of `valid_json`, and its size in bytes when written; 0 if it is nested too deep to be written.
 
     Args:
         value: As for `valid_json`.
@@ -91,9 +91,10 @@ def valid_json_of_size(value: Any) -> tuple[Any, int]:
 
 
 def _with_valid_text(value: Any) -> Any:
+    # Iterative, since nesting may be deeper than Python's stack: each copy waits with the original that fills it.
     whole = [value]
     waiting: list[tuple[Any, Any]] = [(whole, whole)]
-    inside: set[int] = set()  # those of which a part is at work: to come to one of them again would never end
+    inside: set[int] = set()  # the containers around the present one: to enter one of them again would never end
     while waiting:
         original, holder = waiting.pop()
         if holder is None:

@@ -14,7 +14,7 @@ MAX_NESTING: Final = 200
 """The deepest nesting of objects and arrays that is passed on: JSON parsers stop a little beyond it, writers at 255."""
 
 
-# Asked some twenty times for each call, and so what `isinstance` itself asks, which costs no call of a Python function.
+# Called some twenty times per tool call, so these are the C functions behind `isinstance`, without a Python call.
 is_object: Final[Callable[[object], TypeGuard[JSON]]] = cast("Any", dict.__instancecheck__)
 """Whether a decoded JSON value is an object."""
 
@@ -62,14 +62,14 @@ _CHARACTERS: Final = 100
 _LEVELS: Final = 3
 
 SMALL_BYTES: Final = 128 * 1024
-"""More than any value has, as `is_larger` counts, that `is_small`."""
+"""More bytes, as `is_larger` counts them, than any value has for which `is_small` is true."""
 
 
 def is_small(value: Any, levels: int = _LEVELS) -> bool:
-    """Whether a value is plain JSON, and so little that nothing about it needs to be bounded; "no" may be wrong.
+    """Whether a value is plain JSON, and so small that nothing about it needs to be bounded; `False` may be wrong.
 
     Args:
-        levels: Of objects and arrays that may be in one another.
+        levels: The deepest nesting of objects and arrays.
     """
     item: object = value
     kind = type(item)
@@ -91,7 +91,7 @@ def is_small(value: Any, levels: int = _LEVELS) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A copy of a JSON value whose objects and arrays are its own; what is no JSON is copied as Python copies it."""
+    """Copy a JSON value with all its objects and arrays; a value that is not JSON is copied by `copy.deepcopy`."""
     item: object = value
     kind = type(item)
     if kind is str or kind in _SCALARS:
@@ -106,7 +106,7 @@ def copied(value: Any) -> Any:
 def is_larger(value: Any, size: int) -> bool:
     """Whether a value certainly takes more than `size` bytes as JSON.
 
-    The estimate is a lower bound, so some values that are larger are not found. It stops after `size` bytes and copies
+    The estimate is a lower bound, so it misses some values that are larger. It stops after `size` bytes and copies
     nothing.
 
     Args:
@@ -136,7 +136,7 @@ _END: Final = object()
 
 
 def at_pointer(value: Any, pointer: str) -> Any:
-    """The value that a JSON pointer (RFC 6901, as a URI fragment, with or without `#`) refers to, or `None`."""
+    """Return the value that a JSON pointer (RFC 6901, as a URI fragment, with or without `#`) refers to, or `None`."""
     found = value
     for step in pointer.split("/")[1:]:
         key = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -150,7 +150,7 @@ def at_pointer(value: Any, pointer: str) -> Any:
 
 
 def json_pointer(path: Sequence[str | int]) -> str:
-    """The JSON pointer (RFC 6901) for a path of keys and indices; `(root)` for the whole document."""
+    """Return the JSON pointer (RFC 6901) for a path of keys and indices; `(root)` for the whole document."""
     if not path:
         return "(root)"
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

@@ -1,15 +1,15 @@
-"""Which name was meant by one that there is not."""
+"""Suggests an existing name in place of one that does not exist."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _TELLING = 3
-"""Letters that a name has to have, that longer ones which begin with it are meant by it."""
+"""The fewest letters of a name for which longer names that begin with it are suggested."""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name that is most like another one, whatever the case of letters; `None` if none is."""
+    """Return the known name that is most like another one, whatever the case of letters; `None` if none is."""
     import difflib
 
     by_lower = {item.lower(): item for item in known}
@@ -19,6 +19,6 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint at the closest name; empty if there is none. Arguments as for `closest`."""
+    """Return a hint at the closest name; empty if there is none. Arguments as for `closest`."""
     found = closest(name, known)
     return "" if found is None else f"did you mean {found!r}?"

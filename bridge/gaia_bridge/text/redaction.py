@@ -1,8 +1,8 @@
-"""Takes secrets out of text that goes to a log, a file or a status. Pure, and linear in the text.
+"""Removes secrets from text that goes to a log, a file or a status. Pure, and linear in the text.
 
-Two ways to know a secret: by value, because the configuration gave it to the server whose words these are; and by
-shape, because well-known services give their tokens a form of their own. It cannot be complete, and nothing relies on
-it alone: payloads are not logged in the first place.
+A secret is recognized by value, where the configuration gave it to the server that wrote the text; and by shape, since
+well-known services give their tokens a form of their own. This cannot be complete, and nothing relies on it alone:
+payloads are not logged in the first place.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gaia_bridge.text.json_types import is_array, is_object
 MASK: Final = "***"
 
 _MIN_LENGTH: Final = 6
-"""Characters of the shortest value that counts as a secret: shorter ones are in every text."""
+"""The fewest characters of a value that counts as a secret: shorter ones occur in every text."""
 
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 """From Base64 to its form for URLs (RFC 4648, section 5)."""
 
 _LONGEST: Final = 4096
-"""Characters of a token that are looked for: bounds the work for each place where one may begin."""
+"""The most characters of a token that a pattern matches: bounds the work at each place where a token may begin."""
 
 _TOKEN: Final = rf"[A-Za-z0-9._~+/=-]{{8,{_LONGEST}}}"
 
@@ -33,7 +33,7 @@ _KEY_BEGIN: Final = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
 _KEY_END: Final = r"-----END [A-Z ]{0,40}PRIVATE KEY-----"
 _KEY_OPEN: Final = re.compile(rf"{_KEY_BEGIN}(?:[^-]++|-(?!----))*+\Z")
 _KEY_LINE: Final = re.compile(r"\s*+(?:[A-Za-z0-9+/=]*+|[A-Za-z-]{1,40}:.*+)\s*+\Z")
-"""What follows the first line of a private key: its text, or (RFC 1421) a header."""
+"""A further line of a private key: its text, or (RFC 1421) a header."""
 
 _SHAPES: Final = (
     # Whole private keys, also when the end was cut off.
@@ -60,11 +60,11 @@ _BY_PLACE: Final = tuple(re.compile(f"({before})({value})") for before, value in
 
 
 class Redactor:
-    """Takes out certain secrets, and whatever has the shape of one.
+    """Replaces certain secrets, and all that has the shape of a secret, by `MASK`.
 
     Args:
-        secrets: Values, as they were handed out; those that are too short to tell are left in. They are known encoded
-            for URLs, JSON and Base64 as well.
+        secrets: Values as they were handed out; those that are too short are ignored. They are also recognized when
+            encoded for URLs, JSON or Base64.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -76,26 +76,26 @@ class Redactor:
         self._known = sorted({*secrets, *parts, *encoded}, key=len, reverse=True)
 
     def and_also(self, secrets: Iterable[str]) -> Redactor:
-        """One that takes out more of them."""
+        """Return a redactor of these and further secrets."""
         both = Redactor(secrets)
         both._known = sorted({*self._known, *both._known}, key=len, reverse=True)
         return both
 
     def __call__(self, text: str) -> str:
-        """The text with every secret replaced by `MASK`."""
+        """Replace every secret in a text by `MASK`."""
         text = _BY_SHAPE.sub(MASK, self.without_known(text))
         for pattern in _BY_PLACE:
             text = pattern.sub(rf"\g<1>{MASK}", text)
         return text
 
     def without_known(self, text: str) -> str:
-        """The text without the secrets that are known by value, as they are or encoded."""
+        """Replace the secrets that are known by value, plain or encoded."""
         for secret in self._known:  # one pattern of them all would take seconds to compile where one is large
             text = text.replace(secret, MASK)
         return text
 
     def without_known_in(self, value: Any) -> Any:
-        """A JSON value, the texts in it without the secrets that are known by value. Nothing is copied without need."""
+        """Replace the secrets known by value in all texts of a JSON value; without secrets, nothing is copied."""
         if not self._known:
             return value
         if isinstance(value, str):
@@ -106,10 +106,10 @@ class Redactor:
 
 
 class LineRedactor:
-    """Takes secrets out of text that comes line by line, where a private key spans many.
+    """Removes secrets from text that comes line by line, where a private key spans many lines.
 
     Args:
-        redactor: What it takes out of each.
+        redactor: Removes the secrets within one line.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -117,7 +117,7 @@ class LineRedactor:
         self._in_key = False
 
     def __call__(self, line: str) -> str:
-        """The line with every secret replaced by `MASK`; empty if it continues a private key."""
+        """Replace every secret in a line by `MASK`; return an empty line if it continues a private key."""
         if self._in_key:
             self._in_key = _KEY_LINE.match(line) is not None
             if self._in_key or re.search(_KEY_END, line):
@@ -127,7 +127,7 @@ class LineRedactor:
 
 
 def _encoded(secret: str) -> Iterator[str]:
-    """How a value looks in a URL, in JSON, and in Base64, alone or behind something else (`user:secret`)."""
+    """Yield the forms of a value in a URL, in JSON, and in Base64, alone or behind other text (`user:secret`)."""
     data = secret.encode("utf-8", "surrogatepass")
     for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
         yield quoted
@@ -143,9 +143,9 @@ def _encoded(secret: str) -> Iterator[str]:
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without secrets; see `Redactor`, which is cheaper where there is more than one text.
+    """Replace all secrets in a text; see `Redactor`, which is cheaper for more than one text.
 
     Args:
-        secrets: Values that must not show.
+        secrets: Values that must not appear.
     """
     return Redactor(secrets)(text)

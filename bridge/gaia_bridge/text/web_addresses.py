@@ -1,4 +1,4 @@
-"""Which texts are addresses on the web, and which hosts are this machine."""
+"""Recognizes texts that are addresses on the web, and hosts that are this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 ADDRESS_CHARACTER: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})"
-"""A pattern: what may be in an address behind its machine (RFC 3986)."""
+"""A pattern of one character in a URL after its authority (RFC 3986)."""
 
 _WEB: Final = re.compile(
     r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?"
@@ -16,7 +16,7 @@ _WEB: Final = re.compile(
 
 
 def is_web_address(text: object) -> bool:
-    """Whether it is an address of the web, whole, without a user."""
+    """Whether a text as a whole is an `http` or `https` URL without a user."""
     return isinstance(text, str) and _WEB.fullmatch(text) is not None
 
 

@@ -1,7 +1,7 @@
-"""What authorization servers answer, judged before the SDK reads it: its own errors repeat what came, tokens too.
+"""Checks answers of authorization servers before the SDK reads them: the SDK's errors repeat them, tokens too.
 
-An authorization server that is in trouble is not one that says no. Only a refusal makes a refresh token worthless and
-is worth asking the user again.
+A failure of an authorization server is not a refusal. Only a refusal makes a refresh token worthless and justifies
+asking the user again.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_object
 
 _REFUSALS: Final = (400, 401, 403)
-"""How a token endpoint says that a refresh token is no good (RFC 6749, section 5.2, and some who read it freely)."""
+"""The statuses with which token endpoints refuse a refresh token (RFC 6749, section 5.2, and deviations from it)."""
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
-"""What goes into a header as it is (RFC 6750, section 2.1, and more than that)."""
+"""Tokens that a header carries unchanged: those of RFC 6750, section 2.1, and more."""
 _LONGEST: Final = 10**11
-"""Seconds, some thousand years. What expires later has no date that we could note."""
+"""Seconds, some thousand years: the limit of lifetimes, beyond which there is no date to store."""
 
 
 def grant_of(request: httpx2.Request) -> str | None:
-    """The kind of grant that a request offers for a token; `None` if it is no token request."""
+    """Return the grant type of a token request; `None` if a request is not one."""
     if request.method != "POST" or not request.headers.get("content-type", "").startswith(
         "application/x-www-form-urlencoded"
     ):
@@ -39,17 +39,17 @@ def grant_of(request: httpx2.Request) -> str | None:
 
 
 def refused_renewal(request: httpx2.Request, response: httpx2.Response) -> str | None:
-    """The error code with which a refresh token was refused; `None` if none was."""
+    """Return the error code with which a refresh token was refused; `None` if none was."""
     if grant_of(request) != "refresh_token" or response.status_code not in _REFUSALS:
         return None
     return _error_of(response)[0]
 
 
 def without_scope(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:
-    """The registration to make instead of one that was refused; `None` if there is none.
+    """Return the registration without scope to make instead of one that was refused; `None` if there is none.
 
     Scopes of a server are often unknown to its authorization server, which then refuses a client that is registered
-    with them (oidc-provider). A login may ask for them all the same.
+    with them (oidc-provider). A login may request them nevertheless.
     """
     if request.method != "POST" or grant_of(request) is not None or response.status_code != 400:
         return None
@@ -61,10 +61,10 @@ def without_scope(request: httpx2.Request, response: httpx2.Response) -> httpx2.
 
 
 def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
-    """Make sure that an answer is one that the flow can go on with.
+    """Check that the flow can continue with an answer.
 
     Raises:
-        AuthorizationError: It is none.
+        AuthorizationError: The answer is an error or lacks the required data.
     """
     if request.method != "POST" or refused_renewal(request, response) is not None:
         return
@@ -85,7 +85,7 @@ def _has_token(content: bytes) -> bool:
         token = OAuthToken.model_validate_json(content)
     except ValidationError:
         return False
-    # A token that no header can carry would fail every request from then on, and be no reason to log in again.
+    # A token that no header can carry would fail every later request, without leading to a new login.
     return bool(_TOKEN.fullmatch(token.access_token)) and -_LONGEST < (token.expires_in or 0) < _LONGEST
 
 
@@ -97,7 +97,7 @@ def _has_registration(content: bytes) -> bool:
 
 
 def _error_of(response: httpx2.Response) -> tuple[str, str]:
-    """The error and its description (RFC 6749, section 5.2), empty where it does not say."""
+    """Return the error and its description (RFC 6749, section 5.2), empty where they are absent."""
     try:
         content: object = response.json()
     except ValueError:

@@ -1,7 +1,7 @@
 """The port of this machine to which a browser brings the answer of an authorization server (RFC 8252, section 7.3).
 
-Whatever else runs on this machine, and every page in the browser, can reach it too. So it takes one request of one
-form, and only an answer with the `state` of the login that is under way counts.
+All programs on this machine, and every page in the browser, can reach it too. So it accepts one request of one form,
+and only an answer with the `state` of the login in progress counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEADERS: Final = (
 
 
 def callback_url(port: int) -> str:
-    """Where a browser has to come to reach a port of this machine."""
+    """Return the redirect URI for a port of this machine."""
     return f"http://{_HOST}:{port}{CALLBACK_PATH}"
 
 
@@ -43,7 +43,7 @@ class CallbackServer:
 
     def __init__(self, port: int) -> None:
         self.url = callback_url(port)
-        """Where the browser has to come."""
+        """The redirect URI."""
         self._hosts = (f"{_HOST}:{port}", f"localhost:{port}")
         self._state = b""
         self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
@@ -57,7 +57,7 @@ class CallbackServer:
             ports: The ports to try, in order; 0 is any that is free.
 
         Raises:
-            AuthorizationError: None of them can be had.
+            AuthorizationError: None of the ports is free.
         """
         connections: set[asyncio.Task[None]] = set()
         ours: CallbackServer | None = None
@@ -78,17 +78,17 @@ class CallbackServer:
             yield ours
         finally:
             server.close()
-            # The last page is on its way to the browser; it is short, and whoever does not take it is cut off.
+            # The last page is on its way to the browser; it is short, and a client that does not read it is cut off.
             if connections:
                 _, slow = await asyncio.wait(connections, timeout=1.0)
                 for task in slow:
                     task.cancel()
 
     async def answer(self, state: str) -> Mapping[str, str]:
-        """Wait for the answer of the login that is under way.
+        """Wait for the answer of the login in progress.
 
         Args:
-            state: What the login was begun with; nobody else knows it.
+            state: The secret `state` of the authorization request.
 
         Returns:
             The parameters, each with its only value.
@@ -106,14 +106,14 @@ class CallbackServer:
                 writer.write(reply.encode() + content)
                 await writer.drain()
         except (OSError, EOFError, asyncio.LimitOverrunError):
-            pass  # whoever it was; the browser comes again
+            pass  # some other client, or a broken connection; the browser tries again
         finally:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
     def _judge(self, head: bytes) -> tuple[str, str]:
-        """Take the answer if the request is one, and say what the browser shows."""
+        """Take the answer if the request is one; return the status and the text that the browser shows."""
         first, *fields = head.decode("latin-1").split("\r\n")
         method, _, rest = first.partition(" ")
         try:

@@ -1,4 +1,4 @@
-"""What can go wrong on the way to a token. The texts continue a sentence that begins with the server's name."""
+"""Errors of logins and tokens. The texts continue a sentence that begins with the server's name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class FetchError(AuthorizationError):
 
 
 class LoginNotAcceptedError(AuthorizationError):
-    """The server refuses what a login has just given, and another login would give the same."""
+    """The server refuses the token of a login that was just made, and another login would give the same."""
 
 
 class LoginRefusedError(AuthorizationError):
     """The browser came back with an error instead of a code.
 
     Args:
-        reason: What was said, as it came; empty if nothing was.
-        issuer: Which authorization server it claims to come from, if it does (RFC 9207).
+        reason: The text of the answer, unchanged; empty if there was none.
+        issuer: The authorization server that the answer claims to come from, if it does (RFC 9207).
     """
 
     def __init__(self, reason: str, issuer: str | None = None) -> None:
@@ -28,7 +28,7 @@ class LoginRefusedError(AuthorizationError):
 
 
 class LoginRequiredError(AuthorizationError):
-    """Only the user can go on, and nobody may be asked here."""
+    """A login by the user is needed, and the user cannot be asked here."""
 
     def __init__(self, command: str) -> None:
         super().__init__(f"it wants a login; run: {command}")

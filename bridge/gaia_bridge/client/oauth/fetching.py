@@ -35,21 +35,21 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.web_addresses import is_loopback_address, is_loopback_host
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Finds the addresses of a host, in order of preference. Raises `OSError` if it has none."""
+"""Looks up the addresses of a host, in order of preference. Raises `OSError` if it has none."""
 
 _HOPS: Final = 3
-"""Redirects of one request; metadata that needs more is going in circles."""
+"""The most redirects of one request; more are a loop."""
 _ADDRESSES: Final = 4
-"""How many addresses of one host are tried."""
+"""The most addresses of one host that are tried."""
 _KEEPING_METHOD: Final = (307, 308)
 _REDIRECTS: Final = (301, 302, 303, *_KEEPING_METHOD)
 _SENT: Final = ("accept", "authorization", "content-type", "mcp-protocol-version")
-"""All that is sent of a request's headers. `Authorization` is what a client says to its own token endpoint."""
+"""The only headers of a request that are sent. `Authorization` is for a client at its own token endpoint."""
 _FRAMING: Final = ("connection", "content-length", "set-cookie", "set-cookie2", "transfer-encoding")
-"""Headers of an answer that nobody needs who has read it whole."""
+"""Headers of an answer that are left out, since its body was read whole and there are no cookies."""
 
 LONGEST_URL: Final = 8_192
-"""Characters; more than any server's metadata needs."""
+"""The most characters of a URL; more than any server's metadata needs."""
 
 _NEVER: Final = (
     IPv4Network("192.0.0.0/24"),  # protocol assignments; metadata services of some clouds
@@ -58,17 +58,18 @@ _NEVER: Final = (
     IPv6Network("3fff::/20"),  # documentation (RFC 9637)
 )
 _UNICAST: Final = IPv6Network("2000::/3")
-"""All that IANA has given away of IPv6's global unicast space."""
+"""The part of IPv6's global unicast space that IANA has assigned."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-"""How a network without IPv4 reaches it (RFC 6052). The local variant, 64:ff9b:1::/48, is never global."""
+"""The addresses of IPv4 hosts in networks without IPv4 (RFC 6052). The local variant, 64:ff9b:1::/48, is never
+global."""
 _ISATAP: Final = 0x0000_5EFE
 _UNIVERSAL: Final = 0x0200_0000
-"""The bit of an ISATAP interface identifier that says whether the carried address is unique (RFC 5214)."""
+"""The bit of an ISATAP interface identifier that marks the carried address as unique (RFC 5214)."""
 _LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, from the system's resolver."""
+    """Return the addresses of a host, from the system's resolver."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -80,13 +81,13 @@ class _UnknownHostError(FetchError):
 class Fetcher:
     """Fetches on behalf of one configured server.
 
-    Public addresses may be fetched over https. An internal address may be if the configuration itself leads there: the
-    origin of the server, or of an issuer that the user has named. A server on loopback, as in development, may send us
-    to other ports of this machine, and do without TLS there.
+    Public addresses may be fetched over https; an internal address only if it is in the configuration itself, as the
+    origin of the server or of an issuer that the user has named. A server on loopback, as in development, may lead to
+    other ports of this machine, without TLS there.
 
     Args:
         issuer: The authorization server, if the user has named it.
-        tls: What servers are verified with; the system's authorities if not given.
+        tls: The TLS context that verifies servers; the system's authorities if not given.
         proxy: The `proxy` of the server's entry.
     """
 
@@ -105,7 +106,7 @@ class Fetcher:
         self._local = is_loopback_host(configured[0].host)
         self._configured = {origin(url) for url in configured}
         self._public: set[tuple[str, str, int | None]] = set()
-        """Configured origins that were public once: from then on, internal addresses are a trick (DNS rebinding)."""
+        """Configured origins that were public once: later internal addresses are an attack (DNS rebinding)."""
         self._tls = tls
         self._resolver = resolver
         self._proxy: str | Literal[False] | None = proxy
@@ -114,13 +115,13 @@ class Fetcher:
         """Send a request and read the whole answer, after redirects that stay at its origin.
 
         Args:
-            request: Where to, and its content. Only a few of its headers are sent.
+            request: The URL and the content. Only a few of its headers are sent.
 
         Returns:
-            The answer, whatever its status; a redirect to elsewhere is one.
+            The answer, whatever its status, also a redirect to another origin.
 
         Raises:
-            FetchError: The address is none that may be fetched; or it did not answer in time, or within bounds.
+            FetchError: The address may not be fetched; or the answer is late or too large.
         """
         seconds = self._limits.fetch_timeout
         try:
@@ -163,13 +164,13 @@ class Fetcher:
         """Send a request through a tunnel.
 
         Raises:
-            FetchError: We may not go there, or do not get there.
+            FetchError: The URL may not be fetched, or cannot be reached.
         """
         with anyio.move_on_after(self._limits.fetch_timeout / 2):
             try:
                 await self._addresses(request.url)
             except _UnknownHostError:
-                pass  # many networks with a proxy know no names of others
+                pass  # many networks with a proxy cannot resolve outside names
         way = f"{url_for_log(request.url)} cannot be reached by way of the proxy {proxy}"
         try:
             return await self._exchange(request, None, self._limits.fetch_timeout, proxy)
@@ -182,10 +183,10 @@ class Fetcher:
             raise FetchError(f"{url_for_log(request.url)} broke off ({reason_of(error)})") from None
 
     async def _addresses(self, url: httpx2.URL) -> Sequence[str]:
-        """Where a URL leads, if we may go there.
+        """Return the addresses of a URL's host, if they may be fetched.
 
         Raises:
-            FetchError: We may not, or it leads nowhere.
+            FetchError: They may not, or there are none.
         """
         if problem := url_problem(url, allow_http=self._local):
             raise FetchError(f"it leads to {url_for_log(url)}, which is {problem}")
@@ -216,7 +217,7 @@ class Fetcher:
     async def _exchange(
         self, request: httpx2.Request, address: str | None, connect_timeout: float, proxy: Proxy | None = None
     ) -> httpx2.Response:
-        """Send one request to an address, or to the host by its name where a proxy finds that."""
+        """Send one request to an address, or to the host by its name where a proxy resolves that."""
         url = request.url
         headers = {name: value for name, value in request.headers.items() if name in _SENT}
         extensions: dict[str, object] = {"timeout": {"connect": connect_timeout}}
@@ -259,13 +260,13 @@ class Fetcher:
 
 
 def _outer(proxy: Proxy) -> httpx2.Proxy:
-    """A proxy as the library knows it."""
+    """Convert a proxy to the type of httpx2."""
     who = {} if proxy.authorization is None else {"proxy-authorization": proxy.authorization}
     return httpx2.Proxy(str(proxy), headers=who, ssl_context=verifying_context() if proxy.scheme == "https" else None)
 
 
 def _redirected(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:
-    """The request that a redirect asks for, if it changes neither origin nor meaning."""
+    """Return the request that a redirect demands, if it changes neither origin nor meaning."""
     location = response.headers.get("location")
     if response.status_code not in _REDIRECTS or location is None:
         return None
@@ -284,7 +285,7 @@ def is_public(address: str) -> bool:
     """Whether an address is on the public internet, and carries no other that is not.
 
     Args:
-        address: An IPv4 or IPv6 address as `getaddrinfo` gives it.
+        address: An IPv4 or IPv6 address in the form of `getaddrinfo`.
     """
     parsed = ip_address(address)
     if any(parsed.version == network.version and parsed in network for network in _NEVER):
@@ -314,12 +315,12 @@ def _low_half(address: IPv6Address) -> IPv4Address:
 
 
 def url_problem(url: httpx2.URL, *, allow_http: bool) -> str:
-    """What keeps a URL from being fetched or opened, whatever its host stands for; empty if nothing does.
+    """Return the reason why a URL may not be fetched or opened, whatever its host is; empty if there is none.
 
-    An odd spelling is not interpreted: where two programs may read it differently, one of them is the guard.
+    An odd spelling is refused, not interpreted: another program might read it differently than this check.
 
     Args:
-        allow_http: Whether it may do without TLS.
+        allow_http: Whether the URL may be without TLS.
     """
     if url.scheme != "https" and not (allow_http and url.scheme == "http"):
         return "not https"
@@ -333,12 +334,12 @@ def url_problem(url: httpx2.URL, *, allow_http: bool) -> str:
 
 
 def _is_plain_host(host: str) -> bool:
-    """Whether it is an address in its usual spelling, or a name that no resolver takes for one."""
+    """Whether a host is an address in its usual spelling, or a name that no resolver reads as an address."""
     try:
         return "%" not in host and bool(ip_address(host))
     except ValueError:
         pass
     labels = host.split(".")
-    # A last label that is a number makes an address of it for some: 127.1, 0x7f000001 (WHATWG URL, section 3.5).
+    # Some resolvers read a host whose last label is a number as an address: 127.1, 0x7f000001 (WHATWG URL, 3.5).
     numeric = labels[-1].isdigit() or labels[-1].startswith("0x")
     return len(host) <= 253 and not numeric and all(_LABEL.fullmatch(label) for label in labels)

@@ -1,8 +1,8 @@
-"""The ways to a token: which of the SDK's OAuth clients is used, and with what.
+"""The grants for a token: creates the fitting OAuth client of the SDK from the options and the stored login.
 
-One SDK client is made for each attempt and given what the store knows. The SDK's clients are made to live as long as
-the connection; but then they keep tokens that another process has replaced meanwhile, and forget when stored ones
-expire and where they came from.
+Each attempt has a new SDK client with the data of the store. The SDK's clients are designed to live as long as the
+connection; but then they keep tokens that another process has replaced meanwhile, and lose the expiry and the origin
+of stored tokens.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ SdkClient = OAuthClientProvider | IdentityAssertionOAuthProvider
 _AnySdkClient = TypeVar("_AnySdkClient", bound=OAuthClientProvider)
 
 _OUR_NAME: Final = "gaia-mcp-bridge"
-"""What an authorization server tells the user that is asking."""
+"""The name of the client that an authorization server shows to the user."""
 
 _NOT_REGISTERED: Final = "it sends us to another authorization server than the one that knows the configured client id"
 
 
 def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login | None, scope: str | None) -> SdkClient:
-    """The SDK's OAuth client for one attempt at a token.
+    """Create the SDK's OAuth client for one attempt at a token.
 
     Args:
-        scope: What was asked for until now.
+        scope: The scope that was requested until now.
     """
     method = options.token_endpoint_auth_method
     if options.identity_assertion is not None:
@@ -97,18 +97,18 @@ def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login 
 
 
 def check_authorization_server(client: OAuthClientProvider, options: OAuthOptions, *, registers: bool = False) -> None:
-    """Make sure that what an SDK client has found is what it was sent to, before it is told anything.
+    """Check that an SDK client has discovered the expected authorization server, before anything is sent there.
 
-    The user may have named the authorization server; else the MCP server does. One that is named has metadata, for
-    without them the SDK would take the MCP server itself instead, as was the rule for the MCP servers of 2025-03-26,
+    The user may have named the authorization server; else the MCP server does. A named one must have metadata:
+    without them the SDK would use the MCP server itself instead, as was the rule for the MCP servers of 2025-03-26,
     which name none.
 
     Args:
-        client: Has found the authorization server, and is about to send the user or a request there.
-        registers: Whether we are about to be registered there.
+        client: Has discovered the authorization server, and is about to send the user or a request there.
+        registers: Whether the client is about to register there.
 
     Raises:
-        AuthorizationError: It is another one, does not say who it is, or cannot do what it must.
+        AuthorizationError: The server is another one, has no metadata, or lacks a required ability.
     """
     metadata = client.context.oauth_metadata
     expected = options.issuer or client.context.auth_server_url
@@ -151,18 +151,18 @@ class _Issuer(str):
 
 
 class _KnowsIssuers(OAuthClientProvider):
-    """Takes an issuer with and without its last slash for the same."""
+    """Treats an issuer with and without its last slash as the same."""
 
     def _expected_issuer(self) -> str:
         return _Issuer(super()._expected_issuer())
 
 
 class _SecretClient(_KnowsIssuers, ClientCredentialsOAuthProvider):
-    """Has an id and a secret of its own."""
+    """A client with an id and a secret of its own."""
 
 
 class _AssertingClient(_KnowsIssuers, PrivateKeyJWTOAuthProvider):
-    """Has an id of its own, and signs who it is."""
+    """A client with an id of its own, which authenticates itself by signed assertions."""
 
 
 class _UserClient(_KnowsIssuers):
@@ -192,7 +192,7 @@ def _user_client(
         try:
             answers.append(await login.authorize(_with_one_query(address)))
         except LoginRefusedError as refusal:
-            if refusal.issuer is not None:  # what somebody else said is not repeated (RFC 9207, section 2.4)
+            if refusal.issuer is not None:  # an error of another issuer is not shown (RFC 9207, section 2.4)
                 validate_authorization_response_iss(refusal.issuer, client.context.oauth_metadata)
             raise
 
@@ -206,13 +206,13 @@ def _user_client(
 
 
 def _with_one_query(address: str) -> str:
-    """The address of a login page that has a query of its own; the SDK puts another behind it (RFC 6749, 3.1)."""
+    """Merge the query of a login page with the second one that the SDK appends (RFC 6749, 3.1)."""
     page, _, parameters = address.rpartition("?")
     return f"{page}&{parameters}" if "?" in page else address
 
 
 def _informed(client: _AnySdkClient, store: TokenStore) -> _AnySdkClient:
-    """Give an SDK client what the store knows beyond tokens and registration."""
+    """Set the stored metadata in an SDK client, which itself reads only tokens and registration from the store."""
     known, context = store.login, client.context
     context.oauth_metadata = known.server
     context.protected_resource_metadata = known.protection
@@ -222,12 +222,12 @@ def _informed(client: _AnySdkClient, store: TokenStore) -> _AnySdkClient:
 
 
 class _Registered:
-    """The store, as an SDK client sees it that logs users in.
+    """The storage interface for an SDK client that logs users in.
 
     Args:
         options: May name a client that is registered already.
-        redirect_uri: Where this login comes back to; `None` if nobody logs in.
-        check: Makes sure that it is the right authorization server.
+        redirect_uri: The redirect URI of this login; `None` without a login.
+        check: Checks that the authorization server is the expected one.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class _Registered:
         await self._store.set_tokens(tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """The client that the user has registered; else the one that we have, as long as it fits."""
+        """Return the client that the user has registered; else the stored one, as long as it fits."""
         options = self._options
         if options.client_id is None:
             client = await self._store.get_client_info()
@@ -260,7 +260,7 @@ class _Registered:
         )
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep a new client, with where its logins come back to: what is registered and not repeated is as asked."""
+        """Store a new client with its redirect URI: if the answer omits that, the URI is registered as requested."""
         if self._options.client_id is not None:
             raise AuthorizationError(_NOT_REGISTERED)
         self._check()
@@ -280,7 +280,7 @@ class _Registered:
 def signed_assertion(
     client_id: str, private_key: str, algorithm: str = "ES256", lifetime: int = 300
 ) -> Callable[[str], Awaitable[str]]:
-    """A `client_assertion` that is signed here.
+    """Create a `client_assertion` that is signed here.
 
     Args:
         private_key: The key, in PEM.
@@ -299,10 +299,10 @@ def signed_assertion(
 def identity_exchange(
     token_endpoint: str, client_id: str, id_token: str, limits: UpstreamLimits | None = None
 ) -> Callable[[str, str], Awaitable[str]]:
-    """An `identity_assertion` that a company's identity provider gives for its ID token (RFC 8693, SEP-990).
+    """Create an `identity_assertion` from a company's identity provider for its ID token (RFC 8693, SEP-990).
 
     Args:
-        token_endpoint: The identity provider's, as the user has configured it.
+        token_endpoint: The token endpoint of the identity provider, from the user's configuration.
     """
     fetcher = Fetcher(token_endpoint, limits or UpstreamLimits())
 
@@ -335,14 +335,14 @@ def identity_exchange(
 async def advertised_issuers(
     spec: HttpServerSpec, limits: UpstreamLimits | None = None, *, tls: ssl.SSLContext | None = None
 ) -> tuple[str, ...]:
-    """What a user can choose `OAuthOptions.issuer` from: the server's protected resource metadata (RFC 9728).
+    """Return the possible values of `OAuthOptions.issuer`, from the server's protected resource metadata (RFC 9728).
 
     Args:
-        tls: What servers are verified with; the system's authorities, if not given.
+        tls: The TLS context that verifies servers; the system's authorities, if not given.
 
     Raises:
-        AuthorizationError: The server does not say.
-        UpstreamError: Its URL is none.
+        AuthorizationError: The server does not publish them.
+        UpstreamError: The server's URL is invalid.
     """
     url = str(usable_url(spec.url).copy_with(userinfo=b"", query=None, fragment=None))
     fetcher = Fetcher(url, limits or UpstreamLimits(), tls=tls, proxy=spec.proxy)

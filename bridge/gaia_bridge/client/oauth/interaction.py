@@ -1,4 +1,4 @@
-"""How a user is asked to log in: who may be asked, which addresses are opened, and how."""
+"""Asks the user to log in: in a browser, at addresses that are checked first, or not at all."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from gaia_bridge.text.web_addresses import is_loopback_host
 logger = logging.getLogger(__name__)
 
 _URL_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?#[]@!*+,;=%&")
-"""What a URL may have (RFC 3986), save what a shell, if some desktop's opener should use one, would act on."""
+"""The characters of a URL (RFC 3986), without those special to a shell, which some desktop's opener may use."""
 
 
 class Login(Protocol):
-    """One login that is under way."""
+    """One login in progress."""
 
     @property
     def redirect_uri(self) -> str:
-        """Where the authorization server sends the user back to."""
+        """The address to which the authorization server sends the user back."""
         ...
 
     async def authorize(self, url: str) -> AuthorizationCodeResult:
-        """Let the user log in, and wait for what the authorization server answers.
+        """Let the user log in, and wait for the answer of the authorization server.
 
         Args:
-            url: The authorization request. Nobody has checked it.
+            url: The authorization request, unchecked.
 
         Raises:
             AuthorizationError: There was no answer, or it was a refusal.
@@ -52,22 +52,22 @@ class Login(Protocol):
 
 
 class UserInteraction(Protocol):
-    """Whoever can ask the user."""
+    """The interface for asking the user to log in."""
 
     def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
         """Be ready for a login, to the end of the block.
 
         Args:
-            redirect_uris: Where a login should come back to if it can: the authorization server knows these.
+            redirect_uris: The preferred redirect URIs, which the authorization server knows.
 
         Raises:
-            LoginRequiredError: On entering: nobody can be asked here.
+            LoginRequiredError: On entering: the user cannot be asked here.
         """
         ...
 
 
 class NoInteraction:
-    """Nobody can be asked: a login has to be made beforehand."""
+    """An interaction without a user: a login has to be made beforehand."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -88,7 +88,7 @@ class BrowserInteraction:
 
     Args:
         tell: Shows a line to the user. The address is always shown, for a browser may be elsewhere.
-        limits: `login_timeout` is how long the user has.
+        limits: `login_timeout` is the time that the user has.
         open_browser: Opens an address, as `webbrowser.open` does.
     """
 
@@ -108,7 +108,7 @@ class BrowserInteraction:
         """Listen for the browser's answer, to the end of the block.
 
         Args:
-            redirect_uris: The port of the first of them is taken if it is free.
+            redirect_uris: The port of the first one on this machine is used if it is free.
 
         Raises:
             AuthorizationError: There is no port to listen on.
@@ -121,7 +121,7 @@ class BrowserInteraction:
             return
         try:
             await anyio.to_thread.run_sync(self._open, url, abandon_on_cancel=True)
-        except Exception as error:  # whatever it was: the user has been told the address
+        except Exception as error:  # any failure is harmless: the user has seen the address
             logger.debug("no browser was opened (%s)", type(error).__name__)
 
 
@@ -167,16 +167,16 @@ def _result(answer: Mapping[str, str]) -> AuthorizationCodeResult:
 
 
 def checked_login_url(url: str) -> str:
-    """An authorization request that may be handed to a browser.
+    """Check an authorization request before it is passed to a browser.
 
     Args:
-        url: As it was put together from what the authorization server says about itself.
+        url: The request, which was built from the authorization server's metadata.
 
     Returns:
-        The same, with the characters encoded that are none of a URL.
+        The same URL, with invalid characters encoded.
 
     Raises:
-        AuthorizationError: It is neither https nor, on loopback, http; or its host is not what it seems.
+        AuthorizationError: The URL is neither https nor, on loopback, http; or its host has an odd spelling.
     """
     try:
         parsed = httpx2.URL(url)
@@ -190,7 +190,7 @@ def checked_login_url(url: str) -> str:
 
 
 def _ports(redirect_uris: Sequence[str]) -> tuple[int, ...]:
-    """The ports that are worth trying, in order; 0 is any."""
+    """Return the ports to try, in order; 0 is any."""
     for uri in redirect_uris:
         parts = urlsplit(uri)
         if parts.scheme == "http" and parts.hostname == "127.0.0.1" and parts.path == CALLBACK_PATH and parts.port:

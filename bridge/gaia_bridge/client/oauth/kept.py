@@ -1,4 +1,4 @@
-"""Where logins are kept, without a look at any of them."""
+"""The places of stored logins, without reading any of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gaia_bridge.config.paths import home_folder
 
 
 def default_folder() -> Path:
-    """The folder of all logins: `~/.gaia/oauth`.
+    """Return the folder of all logins: `~/.gaia/oauth`.
 
     Raises:
         AuthorizationError: There is no home folder.
@@ -22,5 +22,5 @@ def default_folder() -> Path:
 
 
 def prefix_of(host: str) -> str:
-    """How the names of the files begin that may have the login at a server."""
+    """Return the beginning of the names of files that may hold the login at a server."""
     return re.sub(r"[^a-z0-9.-]", "_", host.lower())[:60] + "-"

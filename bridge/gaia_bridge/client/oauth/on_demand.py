@@ -1,4 +1,4 @@
-"""The authorisation of a server that may never ask for it: what logs in is imported when it does or a login is kept."""
+"""Authorisation for a server that may never demand it: OAuth is imported only on demand, or if a login is stored."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class AuthorizationOnDemand:
     """The authorisation of requests to one server; see `provider.oauth_for`.
 
     Args:
-        interaction: How the user is asked to log in.
-        folder: Where logins are kept; `~/.gaia/oauth`, if not given.
+        interaction: Asks the user to log in.
+        folder: The folder of logins; `~/.gaia/oauth`, if not given.
 
     Raises:
-        ConfigError: What was arranged is incomplete, or that there is no logging in.
-        UpstreamError: The URL is none, or there is no folder.
+        ConfigError: The OAuth options are incomplete, or logins are switched off.
+        UpstreamError: The URL is invalid, or there is no folder.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class AuthorizationOnDemand:
         self._folder = folder or default_folder()
         self._prefix = prefix_of(usable_url(spec.url).host)
         self._made: ServerAuthorization | None = None
-        self._has_none: bool | None = None  # until somebody has looked
+        self._has_none: bool | None = None  # `None` until the folder was searched
 
     def known_headers(self) -> Mapping[str, str] | None:
-        """What a request is sent with: nothing where no login is kept. See `Authorization.known_headers`."""
+        """Return the headers of a request: none if no login is stored. See `Authorization.known_headers`."""
         if self._made is not None:
             return self._made.known_headers()
         if self._has_none is None:

@@ -1,11 +1,11 @@
 """The authorisation of requests to one MCP server: an `httpx2.Auth` around the SDK's OAuth clients.
 
-The SDK's clients do the protocol: discovery, registration, PKCE, resource indicators, issuer checks. As they are, they
-send everything through the MCP server's own connections, wherever the server points; and while one request waits for
-its answer, all others wait for it. So they are not asked about requests, but only for tokens: when one is missing,
-refused or over, an SDK client is driven through its flow with the server's challenge, and all that it wants to be sent
-goes through a guarded `Fetcher`. At most one such drive goes on for a server, in all of our processes; who has waited
-for it shares its outcome.
+The SDK's clients implement the protocol: discovery, registration, PKCE, resource indicators, issuer checks. By
+themselves they send everything through the MCP server's own connections, wherever the server points; and while one
+request waits for its answer, all others wait for it. So they do not handle requests, but only get tokens: when one is
+missing, refused or expired, an SDK client is driven through its flow with the server's challenge, and all its requests
+go through a guarded `Fetcher`. At most one such flow runs for a server, in all of our processes; requests that waited
+for it share its outcome.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.web_addresses import is_loopback_host
 
 _CHALLENGES: Final = 8
-"""How often one request is sent at all. The rules below end sooner; this holds if they should not."""
+"""The most times that one request is sent. The rules below end sooner; this is a safeguard."""
 _PAST: Final = 1.0
-"""A moment that is over; the SDK takes 0 for "never"."""
+"""A time in the past; not 0, which means "never" to the SDK."""
 _REVISION: Final = "mcp-protocol-version"
 _NOT_ACCEPTED: Final = "it does not accept the token that the login gave"
 
@@ -50,7 +50,7 @@ _driving: contextvars.ContextVar[bool] = contextvars.ContextVar("driving", defau
 
 
 def _is_not_ours(record: logging.LogRecord) -> bool:
-    """The SDK logs failures with tracebacks that repeat what servers sent; we report them ourselves."""
+    """Filter out the SDK's logs of failures: their tracebacks repeat servers' data, and we report failures already."""
     return not (_driving.get() and record.exc_info)
 
 
@@ -65,23 +65,23 @@ def oauth_for(
     folder: Path | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> ServerAuthorization:
-    """Make the authorisation for one server; the `auth=` of its transport. Does nothing until the server asks.
+    """Create the authorisation for one server; the `auth=` of its transport. Does nothing until the server demands it.
 
     Args:
-        spec: The server, and what the user has arranged with its authorization server.
-        interaction: How the user is asked to log in; without, a request that needs a login fails and says what to run.
-        folder: Where logins are kept; `~/.gaia/oauth`, if not given.
-        tls: What authorization servers are verified with; the system's authorities, if not given.
+        spec: The server, with the user's OAuth options for its authorization server.
+        interaction: Asks the user to log in; without it, a request that needs a login fails with the command to run.
+        folder: The folder of logins; `~/.gaia/oauth`, if not given.
+        tls: The TLS context that verifies authorization servers; the system's authorities, if not given.
 
     Raises:
-        ConfigError: What was arranged is incomplete, or that there is no logging in.
-        UpstreamError: The URL is none.
+        ConfigError: The OAuth options are incomplete, or logins are switched off.
+        UpstreamError: The URL is invalid.
     """
     limits, options = limits or UpstreamLimits(), spec.oauth
     problem = "it is not to be logged in to" if options is None else options.problem
     if options is None or problem:
         raise ConfigError(f"server {spec.name!r}", f"OAuth: {problem}")
-    # What is in the query may be secret, and the authorization server is told the rest.
+    # The query may be secret; the rest of the URL is sent to the authorization server.
     url = str(usable_url(spec.url).copy_with(userinfo=b"", query=None, fragment=None))
     return ServerAuthorization(
         url,
@@ -94,7 +94,7 @@ def oauth_for(
 
 
 class _Attempt(Struct):
-    """What has been done for one request."""
+    """The steps that were taken for one request."""
 
     token: str | None
     renewed: bool = False
@@ -108,16 +108,16 @@ class _Made(Struct):
     token: str
     """The access token, as it was last renewed."""
     requested: str | None
-    """The scope that was asked for; the authorization server may have granted less."""
+    """The requested scope; the authorization server may have granted less."""
     accepted: bool = False
-    """Whether the server has taken the token for one."""
+    """Whether the server has accepted the token."""
 
 
 class ServerAuthorization(httpx2.Auth):
-    """Authorises requests to one server, and to nobody else.
+    """Authorises requests to one server, and to no other.
 
     Args:
-        fetcher: Sends what is not for the server itself.
+        fetcher: Sends requests that are not for the server itself.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class ServerAuthorization(httpx2.Auth):
         self._made: _Made | None = None
 
     async def forget(self) -> None:
-        """Throw away the login that is kept, and who we are to the authorization server: the next one begins anew.
+        """Delete the stored login and the client registration: the next login begins anew.
 
         Raises:
-            AuthorizationError: It cannot be changed.
+            AuthorizationError: The stored login cannot be changed.
         """
         async with self._lock, self._store.locked(self._limits.login_timeout):
             await self._store.load()
@@ -154,7 +154,7 @@ class ServerAuthorization(httpx2.Auth):
             self._login, self._made = self._store.login, None
 
     def known_headers(self) -> Mapping[str, str] | None:
-        """What a request is sent with, unless that has to be found out first. See `Authorization.known_headers`."""
+        """Return the headers of a request, or `None` if a flow is needed first. See `Authorization.known_headers`."""
         login, made = self._login, self._made
         if login is None or login.stale or (made is not None and not made.accepted):
             return None
@@ -169,13 +169,13 @@ class ServerAuthorization(httpx2.Auth):
         raise RuntimeError("this authorisation works with httpx2.AsyncClient only")
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with a token, and again with another when the server asks for it.
+        """Send a request with a token, and again with another when the server demands it.
 
         Args:
-            request: A request to the server. What it has of `Authorization` is replaced.
+            request: A request to the server. Its `Authorization` header is replaced.
 
         Raises:
-            AuthorizationError: No token could be had, or none that the server is content with.
+            AuthorizationError: No token could be obtained, or none that the server accepts.
         """
         if origin(request.url) != origin(self.url):
             raise AuthorizationError("its token is not for another server")
@@ -195,7 +195,7 @@ class ServerAuthorization(httpx2.Auth):
         """Whether another token could change the answer.
 
         Raises:
-            AuthorizationError: The server goes on asking.
+            AuthorizationError: The server demands another token again and again.
         """
         if response.status_code == 401:
             if attempt.logged_in:
@@ -210,7 +210,7 @@ class ServerAuthorization(httpx2.Auth):
         return True
 
     async def _token(self, request: httpx2.Request) -> str | None:
-        """What is known to be valid, renewed first if it has expired."""
+        """Return the stored token, renewed first if it has expired."""
         if self._login is None:
             async with self._lock:
                 self._login = self._login or await self._store.load()
@@ -222,22 +222,22 @@ class ServerAuthorization(httpx2.Auth):
         return attempt.token
 
     async def _authorise(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
-        """Get another token than the one of the attempt: alone, or from whoever is just getting one.
+        """Get another token than that of the attempt: by a flow of its own, or from one that is in progress.
 
         Args:
-            refusal: How the server answered it; `None` if it was not asked.
+            refusal: The server's answer to that token; `None` if the request was not sent.
 
         Raises:
-            AuthorizationError: There is none.
+            AuthorizationError: There is no other token.
         """
         failures = self._failures
         async with self._lock:
             if self._failure is not None and self._failures != failures:
-                raise self._failure  # it is this request's outcome too: it waited for it
+                raise self._failure  # this request waited for that flow, and shares its outcome
             try:
                 async with self._store.locked(self._limits.login_timeout):
                     await self._get_token(attempt, request, refusal)
-            except LoginNotAcceptedError:  # nothing was tried of which others could share the outcome
+            except LoginNotAcceptedError:  # there was no flow whose outcome others could share
                 raise
             except AuthorizationError as error:
                 self._failures += 1
@@ -268,10 +268,10 @@ class ServerAuthorization(httpx2.Auth):
             attempt.logged_in = True
 
     def _insist_on_news(self, attempt: _Attempt, refusal: httpx2.Response) -> None:
-        """Make sure that nobody is asked for a login like the one that the server has just refused.
+        """Prevent a login like the one that the server has just refused.
 
         Raises:
-            AuthorizationError: The server has got what it asked for, and asks again.
+            AuthorizationError: The server refuses a login with all that it demanded.
         """
         made = self._made
         if made is None or made.token != attempt.token:
@@ -286,7 +286,7 @@ class ServerAuthorization(httpx2.Auth):
             raise LoginNotAcceptedError(_NOT_ACCEPTED)
 
     async def _renew(self, request: httpx2.Request) -> bool:
-        """Use the refresh token; whether there is a new access token. What is of no use any more is thrown away."""
+        """Use the refresh token; return whether there is a new access token. Useless tokens are deleted."""
         login = self._store.login
         old = login.tokens
         if old is None:
@@ -306,7 +306,7 @@ class ServerAuthorization(httpx2.Auth):
         return False
 
     async def _log_in(self, request: httpx2.Request, refusal: httpx2.Response) -> None:
-        """Go the whole way to a token, from the server's challenge on."""
+        """Run the whole flow to a token, from the server's challenge on."""
         if not self._options.asks_user:
             await self._follow(request, refusal, None)
             return
@@ -332,18 +332,18 @@ class ServerAuthorization(httpx2.Auth):
         self._made = _Made(tokens.access_token, requested)
 
     def _challenge(self, refusal: httpx2.Response) -> httpx2.Response:
-        """The refusal as the SDK sees it: without a body, and with the user's scope where the server names none."""
+        """Copy the refusal for the SDK: without a body, and with the user's scope where the server names none."""
         value = refusal.headers.get("www-authenticate", "")
         if self._options.scope and extract_scope_from_www_auth(refusal) is None:
             value = f'{value or "Bearer"}{"," if "=" in value else ""} scope="{self._options.scope}"'
         return httpx2.Response(refusal.status_code, headers=[(b"www-authenticate", value.encode())])
 
     async def _drive(self, client: SdkClient, request: httpx2.Request, challenge: httpx2.Response | None) -> None:
-        """Let an SDK client have its way until it would send the request itself, with a token.
+        """Run the flow of an SDK client until it would send the request itself, with a token.
 
         Args:
             request: The request that is to be authorised. It is not sent.
-            challenge: How the server has answered it; `None` if it was not asked.
+            challenge: The server's answer to it; `None` if it was not sent yet.
         """
         revision = request.headers.get(_REVISION)
         probe = httpx2.Request(request.method, self.url, headers={_REVISION: revision} if revision else {})
@@ -363,13 +363,13 @@ class ServerAuthorization(httpx2.Auth):
     async def _send(
         self, flow: AsyncGenerator[httpx2.Request, httpx2.Response], client: SdkClient, request: httpx2.Request
     ) -> httpx2.Request | None:
-        """Send what an SDK client wants to be sent, and tell it the answer."""
+        """Send a request of an SDK client, and pass the answer to the client."""
         if isinstance(client, OAuthClientProvider):
             if request.method == "POST":
                 check_authorization_server(client, self._options, registers=grant_of(request) is None)
             self._store.found(client.context.oauth_metadata, client.context.protected_resource_metadata)
         wanted: httpx2.Request | None = None
-        # Codes and refresh tokens can be used once: whoever stops waiting now must not lose what they are changed for.
+        # Codes and refresh tokens can be used once: a cancellation now must not lose the tokens they are exchanged for.
         with anyio.CancelScope(shield=grant_of(request) is not None):
             response = await self._fetcher.fetch(request)
             if (again := without_scope(request, response)) is not None:
@@ -392,7 +392,7 @@ def _wants_more(response: httpx2.Response) -> bool:
 async def _step(
     flow: AsyncGenerator[httpx2.Request, httpx2.Response], response: httpx2.Response | None
 ) -> httpx2.Request | None:
-    """The next request that an SDK client wants to be sent, or `None` when it has nothing more to do."""
+    """Return the next request of an SDK client's flow, or `None` at its end."""
     token = _driving.set(True)
     try:
         return await (anext(flow) if response is None else flow.asend(response))

@@ -1,4 +1,4 @@
-"""Where logins are kept: one file for each server, readable by its owner alone, shared by all our processes.
+"""Stores logins: one file for each server, readable by its owner alone, shared by all our processes.
 
 A file holds what belongs together and is replaced as a whole: the tokens, the client registration they were given to,
 and the metadata of the authorization server that gave both. So a refresh token is never sent to another server than
@@ -35,37 +35,37 @@ from gaia_bridge.config.file_editor import make_private_folder
 logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1024 * 1024
-"""Bytes of a file that we could have written."""
+"""The most bytes of a file that we could have written."""
 _POSIX: Final = os.name == "posix"
 _POLL: Final = 0.05
-"""Seconds between two attempts at the lock; there is no way to be told."""
+"""Seconds between two attempts at the lock, which has no event."""
 
 
 class StoredLogin(BaseModel):
-    """What is known about one server's authorisation. Its `repr` shows nothing that is secret."""
+    """The stored data of one server's authorisation. Its `repr` shows nothing that is secret."""
 
     model_config = ConfigDict(frozen=True)
 
     resource: str
     """The server (RFC 8707)."""
     client: OAuthClientInformationFull | None = Field(default=None, repr=False)
-    """Who we are to the authorization server, if it told us."""
+    """Our client registration at the authorization server, if there is one."""
     tokens: OAuthToken | None = Field(default=None, repr=False)
     expires_at: float | None = None
-    """When the access token expires, in seconds of the Unix epoch, if the authorization server said so."""
+    """The expiry of the access token, in seconds of the Unix epoch, if the authorization server sent it."""
     server: OAuthMetadata | None = Field(default=None, repr=False)
     """The authorization server that issued all of this; `None` if it has no metadata."""
     protection: ProtectedResourceMetadata | None = Field(default=None, repr=False)
-    """What the server says about its authorization servers."""
+    """The server's metadata about its authorization servers."""
 
     @property
     def access_token(self) -> str | None:
-        """What is sent to the server, if there is something."""
+        """The access token, if there is one."""
         return self.tokens.access_token if self.tokens else None
 
     @property
     def stale(self) -> bool:
-        """Whether the access token has expired, as far as is known."""
+        """Whether the access token has expired; `False` if the expiry is not known."""
         return self.expires_at is not None and time.time() >= self.expires_at
 
     @property
@@ -79,7 +79,7 @@ class TokenStore:
 
     Args:
         client_id: The client that the user has registered there, if any: another one has another login.
-        issuer: The authorization server that the user has named, if any: what it gave is never sent to another.
+        issuer: The authorization server that the user has named, if any: its tokens are never sent to another.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class TokenStore:
         self.path = self._folder / f"{prefix}{key}.json"
         """The file."""
         self.login = StoredLogin(resource=self._resource)
-        """What was last read or written."""
+        """The login that was last read or written."""
         self._server: OAuthMetadata | None = None
         self._protection: ProtectedResourceMetadata | None = None
         self._held = False
@@ -103,10 +103,10 @@ class TokenStore:
         """Keep every other task and process from changing this login.
 
         Args:
-            seconds: How long to wait for it.
+            seconds: The longest wait for the lock.
 
         Raises:
-            AuthorizationError: Somebody else has had it for so long, or the folder cannot be used.
+            AuthorizationError: Another process has held the lock for so long, or the folder cannot be used.
         """
         lock = filelock.AsyncFileLock(
             self.path.with_suffix(".lock"), mode=0o600, thread_local=False, run_in_executor=False
@@ -125,12 +125,12 @@ class TokenStore:
             await lock.release()
 
     async def load(self) -> StoredLogin:
-        """Read what is stored; nothing, if there is nothing that can be read.
+        """Read the stored login; an empty one, if there is none that can be read.
 
-        Within `locked`, a file that is no login is put aside, so that nothing of it is lost when a new one is written.
+        Within `locked`, a file that is no login is renamed, so that its content is not lost when a new one is written.
 
         Raises:
-            AuthorizationError: The file is somebody else's, or the system does not let us read it.
+            AuthorizationError: The file belongs to another user, or the system does not let us read it.
         """
         with _failures(self.path):
             content = await anyio.to_thread.run_sync(_read, self.path)
@@ -145,18 +145,18 @@ class TokenStore:
         return self.login
 
     def found(self, server: OAuthMetadata | None, protection: ProtectedResourceMetadata | None) -> None:
-        """Say what the metadata are that the next tokens or client will come from; they are written together.
+        """Set the metadata of the server that gives the next tokens or client; they are written together.
 
         Args:
-            protection: What the server says about its authorization servers.
+            protection: The server's metadata about its authorization servers.
         """
         self._server, self._protection = server, protection
 
     async def forget(self, *, client: bool = False) -> None:
-        """Throw the tokens away, because they are of no use any more.
+        """Delete the tokens, because they are of no use any more.
 
         Args:
-            client: Whether the client registration is not either.
+            client: Whether to delete the client registration, too.
         """
         change: dict[str, object] = {"tokens": None, "expires_at": None}
         await self._save(self.login.model_copy(update=change | ({"client": None} if client else {})))
@@ -166,7 +166,7 @@ class TokenStore:
         return self.login.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store new tokens, and where they came from."""
+        """Store new tokens, with the metadata of their server."""
         expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
         change = {"tokens": tokens, "expires_at": expires_at, "server": self._server, "protection": self._protection}
         await self._save(self.login.model_copy(update=change))
@@ -176,7 +176,7 @@ class TokenStore:
         return self.login.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store a new client registration, and where it came from. Tokens of another client go."""
+        """Store a new client registration, with the metadata of its server. Tokens of another client are deleted."""
         await self._save(
             StoredLogin(resource=self._resource, client=client_info, server=self._server, protection=self._protection)
         )
@@ -210,7 +210,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _read(path: Path) -> bytes | None:
-    """The content, if there is a file. What others could read is made private; what others own is refused."""
+    """Read the file, if there is one. A file that others can read is made private; one that others own is refused."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
@@ -232,7 +232,7 @@ def _put_aside(path: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Replace the file in one step: whoever reads it sees the old or the new content."""
+    """Replace the file in one step: readers see the old or the new content."""
     _make_private(path.parent)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # 0600, whatever the umask
     try:

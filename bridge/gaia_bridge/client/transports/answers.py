@@ -1,4 +1,4 @@
-"""What a reply to a POST of Streamable HTTP is: a response, an error, a stream, or nothing that was expected."""
+"""Classifies replies to a POST of Streamable HTTP: a response, an error, a stream, or something unexpected."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SESSION: Final = "mcp-session-id"
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
 """Visible ASCII (MCP 2025-11-25, basic/transports); the length is ours, every request carries it."""
 _MISUSES: Final = (-32000, INVALID_REQUEST)
-"""What servers call a request that the transport refused. The first is one of the codes that they may give a meaning
-(JSON-RPC 2.0, section 5.1)."""
+"""The error codes of servers for a request that their transport refused. The first is one of those that a server may
+define (JSON-RPC 2.0, section 5.1)."""
 _NO_SESSION: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
 
 
@@ -32,15 +32,15 @@ def is_stream(reply: Reply) -> bool:
 
 
 def is_transient(status: int) -> bool:
-    """Whether asking again may help: after 401, once some other request has renewed the authorisation."""
+    """Whether a retry may help: after 401, once some other request has renewed the authorisation."""
     return status in (401, 429) or status >= 500
 
 
 def session_of(reply: Reply) -> str | None:
-    """The session that the answer to `initialize` has opened, or `None` where the server keeps none.
+    """Return the id of the session that the answer to `initialize` has opened, or `None` where the server keeps none.
 
     Raises:
-        UpstreamError: Its id cannot be sent back.
+        UpstreamError: The id cannot be sent back.
     """
     session = reply.headers.get(SESSION)
     if session is not None and not _SESSION_ID.fullmatch(session):
@@ -49,13 +49,13 @@ def session_of(reply: Reply) -> str | None:
 
 
 async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) -> list[JSON]:
-    """The messages in the body: a response, and where the server batches perhaps others.
+    """Read the messages in the body: a response, and perhaps others where the server batches.
 
     Args:
-        words: Reads what it says in words.
+        words: Reads the message of an unexpected body for people.
 
     Raises:
-        UpstreamError: There is something else, or nothing.
+        UpstreamError: The body is empty or something else.
     """
     if reply.status in (202, 204):
         raise UpstreamError(f"answered a request with HTTP {named_status(reply.status)}, and so not at all")
@@ -72,15 +72,15 @@ async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) ->
 
 
 async def error_response(request_id: int, reply: Reply) -> JSON | None:
-    """The JSON-RPC error in the body, or `None`: many things answer HTTP requests that know nothing of JSON-RPC.
+    """Read the JSON-RPC error in the body, or return `None`: proxies and others answer without JSON-RPC.
 
-    It is about our request whatever its id: version 1 of the Python SDK calls all such errors `server-error`.
+    It is about our request whatever its id: version 1 of the Python SDK sets the id `server-error` in all such errors.
     """
     if reply.content_type != JSON_TYPE:
         return None
     try:
         body = await reply.body()
-        reply.again(body)  # for whoever looks for other words in it
+        reply.again(body)  # for callers that look for another message in it
         found = messages(body)
     except UpstreamError:
         return None
@@ -88,30 +88,30 @@ async def error_response(request_id: int, reply: Reply) -> JSON | None:
 
 
 def _is_error(error: object) -> bool:
-    """Whether it is a JSON-RPC error, and not one of the many other forms."""
+    """Whether a value is a JSON-RPC error, and not one of the many other forms."""
     return is_object(error) and type(error.get("code")) is int and isinstance(error.get("message"), str)
 
 
 async def knows_no_method(reply: Reply) -> bool:
-    """Whether a message was refused only because its method is not known there. Of a notification, nothing is lost by
-    that: servers of few lines, such as amd-gaia's MCP bridge, know no `notifications/initialized`.
+    """Whether a message was refused only because its method is unknown. With a notification, nothing is lost by that:
+    minimal servers, such as amd-gaia's MCP bridge, do not know `notifications/initialized`.
 
     Args:
-        reply: Not one of success.
+        reply: A reply with an error status.
     """
     response = await error_response(0, reply)
     return response is not None and response["error"].get("code") == METHOD_NOT_FOUND
 
 
 async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
-    """Whether a server that was given a session says that there is none.
+    """Whether a server reports that the session of a request does not exist.
 
-    The specification wants 404, for which some answer 410. Version 1 of the Python SDK answers 400 with a plain text,
-    and servers made after the example of the TypeScript SDK 400 with a JSON-RPC error, also where a restarted server
-    was not greeted yet.
+    The specification demands 404, for which some answer 410. Version 1 of the Python SDK answers 400 with a plain text,
+    and servers after the example of the TypeScript SDK 400 with a JSON-RPC error, also after a restart and before a
+    new handshake.
 
     Args:
-        reply: Not one of success.
+        reply: A reply with an error status.
         response: The JSON-RPC error in its body, if there is one.
     """
     error: JSON = {} if response is None else response["error"]
@@ -127,10 +127,9 @@ async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
 
 
 def may_know_no_session(response: JSON) -> bool:
-    """Whether a response to a request in a session is an error that may say that there is none.
+    """Whether a response to a request in a session is an error that may mean that there is no such session.
 
-    Some servers say so with HTTP 200 or 500. There, the error may as well be about a session of the tool that was
-    called.
+    Some servers send such an error with HTTP 200 or 500. There, it may also be about a session of the called tool.
     """
     error = response.get("error")
     if not is_object(error) or error.get("code") in (INVALID_PARAMS, METHOD_NOT_FOUND):

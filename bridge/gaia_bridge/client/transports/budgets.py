@@ -11,7 +11,7 @@ class FloodError(UpstreamError):
     """The server sent too many useless messages; its connection is not read any further.
 
     Args:
-        most: How many of these are tolerated within the window.
+        most: The number of these that is tolerated within the window.
         window: Seconds.
     """
 
@@ -23,9 +23,9 @@ class Budget:
     """Counts useless messages, and fails when there are too many.
 
     Args:
-        most: How many are tolerated within the window.
+        most: The number of messages that is tolerated within the window.
         window: Seconds.
-        what: What is counted, for the error message.
+        what: The name of the counted messages, for the error message.
     """
 
     def __init__(self, most: int, window: float, now: Callable[[], float], what: str) -> None:
@@ -37,7 +37,7 @@ class Budget:
         self._count = 0
 
     def add(self, number: int) -> None:
-        """Count a number of them.
+        """Count a number of useless messages.
 
         Raises:
             FloodError: There are too many.
@@ -52,7 +52,7 @@ class Budget:
 
 
 class Share:
-    """The share of the event loop's time that one stream may use (a token bucket). Beyond it, it is read more slowly.
+    """The share of the event loop's time that one stream may use (a token bucket); beyond, it is read more slowly.
 
     Args:
         part: The fraction of all time that may be used continuously.
@@ -67,7 +67,7 @@ class Share:
         self._at = now()
 
     def spend(self, seconds: float) -> float:
-        """Seconds to wait before more is read.
+        """Return the seconds to wait before more is read.
 
         Args:
             seconds: Processor time that was spent on the stream; not wall-clock time, which grows on a busy machine.

@@ -23,7 +23,7 @@ _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""
 
 Make = Callable[[], Connection]
-"""Makes a connection that is not open yet."""
+"""Creates a connection that is not open yet."""
 
 _HEAD_START: Final = 0.25
 """Seconds after which the next address of a host is tried concurrently (RFC 8305, section 5)."""
@@ -39,7 +39,7 @@ class Connections:
         write_timeout: Seconds within which the server must receive a request.
         keep_alive: Seconds for which an idle connection is kept.
         alive_after: Seconds of silence after which TCP keep-alive probes are sent.
-        share: Makes the share of the loop's time for a connection.
+        share: Creates the share of the loop's time for a connection.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Connections:
             connection.abort()
 
     def _idle_connection(self) -> Connection | None:
-        """The most recently used idle connection, so that the others can expire."""
+        """Return the most recently used idle connection, so that the others can expire."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -116,11 +116,11 @@ class Connections:
     # Called by connections
 
     def opened(self, connection: Connection) -> None:
-        """A connection is open."""
+        """Add a connection that is open."""
         self._all.add(connection)
 
     def freed(self, connection: Connection) -> None:
-        """A response is complete: its connection can be used again."""
+        """Take back a connection whose response is complete, to be used again."""
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         self._idle.append(connection)
@@ -130,7 +130,7 @@ class Connections:
             self._sweep = loop.call_later(self._keep_alive, self._close_idle)
 
     def lost(self, connection: Connection) -> None:
-        """A connection is closed."""
+        """Remove a connection that is closed."""
         self._all.discard(connection)
 
     def _close_idle(self) -> None:
@@ -159,7 +159,7 @@ def _ask_whether_there(sock: socket.socket, idle: int) -> None:
 
 
 class ConnectError(Exception):
-    """No connection could be opened; the cause says why."""
+    """No connection could be opened; the text or the cause has the reason."""
 
 
 class ConnectTimeoutError(ConnectError):
@@ -167,30 +167,30 @@ class ConnectTimeoutError(ConnectError):
 
 
 class ProxyError(ConnectError):
-    """No connection could be opened by way of a proxy, because of that proxy; the text is a sentence that says why."""
+    """No connection could be opened because of a proxy on the way; the text is a sentence with the reason."""
 
 
 class Way(Protocol):
-    """How a server is reached."""
+    """The way to a server."""
 
     async def connect(self, make: Make, seconds: float) -> Connection:
         """Open a connection.
 
         Args:
-            make: Makes it.
-            seconds: How long it may take, TLS included.
+            make: Creates the connection object.
+            seconds: The time that opening may take, TLS included.
 
         Raises:
-            ConnectError: It cannot be opened.
+            ConnectError: The connection cannot be opened.
         """
         ...
 
 
 class Direct:
-    """The way to a server that takes connections itself. Implements `Way`.
+    """The way to a server without a proxy. Implements `Way`.
 
     Args:
-        tls: What it is verified with; `None` if it speaks no TLS.
+        tls: The TLS context that verifies the server; `None` without TLS.
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
@@ -215,11 +215,11 @@ async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make
     """Connect to a host.
 
     Args:
-        tls: What it is verified with; `None` if it speaks no TLS.
-        make: Makes what speaks over a connection.
+        tls: The TLS context that verifies the host; `None` without TLS.
+        make: Creates the protocol of a connection.
 
     Raises:
-        OSError: None of its addresses takes a connection; why the first of them does not.
+        OSError: None of its addresses accepts a connection; the error is that of the first address.
     """
 
     async def connect(address: str) -> C:
@@ -243,7 +243,7 @@ async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make
             )
             connected = [attempt for attempt in attempts if attempt.done() and attempt.exception() is None]
             winner = connected[0].result() if connected else None
-        return winner or attempts[0].result()  # which raises why it failed
+        return winner or attempts[0].result()  # which raises the error of the first attempt
     finally:
         for attempt in attempts:
             attempt.cancel()

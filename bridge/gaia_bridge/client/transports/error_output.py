@@ -1,4 +1,4 @@
-"""What one child writes to its error output: always read, never kept whole, redacted line by line."""
+"""The error output of one child: always read, never kept whole, redacted line by line."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gaia_bridge.text.redaction import LineRedactor, Redactor
 logger = logging.getLogger(__name__)
 
 _LINE: Final = 4 * MAX_SHOWN
-"""Bytes of a line that are looked at; a log shows no more."""
+"""The most bytes of a line that are processed; a log shows no more."""
 
 _LINES: Final = 1_000
-"""Lines within a second that are looked at. A flood of more would keep the event loop from everybody else."""
+"""The most lines within a second that are processed. A flood of more would block the event loop for all others."""
 
 
 class ErrorOutput(asyncio.Protocol):
     """Reads a child's error output on the event loop, so that the child never blocks on it.
 
     Args:
-        server: Whose output it is, for the log.
-        secrets: Values that it must not show.
+        server: The name of the server, for the log.
+        secrets: Removes secrets from the lines.
         kept: Bytes of the latest lines that are kept.
-        on_line: Told every line that is looked at.
+        on_line: Called with every line that is processed.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class ErrorOutput(asyncio.Protocol):
         self._bytes = 0
         self._begun = b""
         self.heard: Callable[[str], object] = lambda line: None
-        """Told every line that is looked at, before anybody else."""
+        """Called with every line that is processed, before `on_line`."""
         self.ended = False
-        """Whether nothing comes any more."""
+        """Whether the output has ended."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class ErrorOutput(asyncio.Protocol):
             self._catch_up()
             self._window, self._left = now, _LINES
         while self._left and data:
-            # A line that never ends is not waited for: what is too much of it is not kept.
+            # A line may never end, so bytes beyond the limit are dropped at once.
             line, end, data = data.partition(b"\n")
             self._begin(line)
             if end:
@@ -86,7 +86,7 @@ class ErrorOutput(asyncio.Protocol):
         self._begun += line[: max(0, _LINE - len(self._begun))]
 
     def _leave_out(self, data: bytes) -> None:
-        """Count lines and forget them, all but the last: it may be the last words."""
+        """Count lines and drop them, all but the last, which may be the reason of the child's end."""
         number = data.count(b"\n")
         lines, _, rest = data.rpartition(b"\n")
         if number:
@@ -104,7 +104,7 @@ class ErrorOutput(asyncio.Protocol):
             self._add(self._latest)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing comes any more."""
+        """Add the last line, and note the end of the output."""
         self.ended = True
         self._catch_up()
         self._add(self._begun)

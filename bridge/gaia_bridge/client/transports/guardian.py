@@ -1,4 +1,4 @@
-"""Ends what a bridge leaves behind. Run as a program of its own, one for each bridge that has children.
+"""Ends the processes that a bridge leaves behind. Run as a program of its own, one for each bridge with children.
 
 Usage: `python -I -S guardian.py`, with the parent's news on standard input, a line each: `watch ID`, `group ID PGID`,
 `leave ID`, `process PID`, `socket PATH IDENTITY` (the path in hexadecimal digits), `slow ID`, `asked ID`, `quick ID`.
@@ -13,9 +13,9 @@ reaches every process of the child's group, and on Linux also those that left it
 the session of the child.
 
 A child that is `slow` may be downloading: it is sent SIGTERM once, because npm stops to take back its work at the
-second one, and is killed much later. It was `asked` already where the bridge has sent that itself.
+second one, and is killed much later. It is marked as `asked` where the bridge has sent SIGTERM itself.
 
-It imports next to nothing, because it costs memory for as long as a bridge has children.
+This module imports next to nothing, because it costs memory for as long as a bridge has children.
 """
 
 import os
@@ -33,24 +33,24 @@ MARK = "GAIA_BRIDGE_CHILD"
 """The environment variable that marks a child and its descendants."""
 
 AGENTS_MARK = "GAIA_BRIDGE_AGENTS"
-"""The one that marks what agents start, by themselves or below them."""
+"""The environment variable that marks processes that agents start, and their descendants."""
 
 _LOOK = 1000
-"""Milliseconds between two looks whether the parent is there, where the system does not tell."""
+"""Milliseconds between two checks whether the parent is alive, where the system has no event for that."""
 
 _PAUSE = 0.1
-"""Seconds between two looks whether such children are gone."""
+"""Seconds between two checks whether children that may be downloading are gone."""
 
 _PROCESS = "process"
 _MANY = 100
-"""Processes after which those that are gone are forgotten."""
+"""The number of known processes from which on those that are gone are forgotten."""
 
 
 def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
-    """The processes that carry a mark, of those that we may look at; none where there is no `/proc`.
+    """Return the processes that carry a mark, of those that we may read; none where there is no `/proc`.
 
     Args:
-        session: A session whose processes belong to them, without a mark too.
+        session: A session whose processes are included even without the mark.
     """
     entries = {f"{MARK}={identity}".encode(), f"{AGENTS_MARK}={identity}".encode()}
     found: list[int] = []
@@ -65,13 +65,13 @@ def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
                     belongs = not entries.isdisjoint(file.read().split(b"\0"))
                 if belongs or (session and _fields(int(name), proc)[3] == b"%d" % session):
                     found.append(int(name))
-            except OSError:  # it is gone, or somebody else's
+            except OSError:  # it is gone, or another user's
                 pass
     return found
 
 
 def started(pid: int) -> str:
-    """When a process was started, in whatever unit: its number may be another's later. Nothing if it is gone."""
+    """Return a value that tells a process from a later one with its number: its start time; empty if it is gone."""
     try:
         return _fields(pid)[19].decode() if os.path.isdir("/proc/self") else str(os.getsid(pid))
     except OSError:
@@ -79,7 +79,7 @@ def started(pid: int) -> str:
 
 
 def parents(proc: str = "/proc") -> list[tuple[int, int]]:
-    """Every process, behind its parent; none where there is no `/proc`."""
+    """Return a pair (parent, process) for every process; none where there is no `/proc`."""
     found: list[tuple[int, int]] = []
     try:
         names = os.listdir(proc)
@@ -95,16 +95,16 @@ def parents(proc: str = "/proc") -> list[tuple[int, int]]:
 
 
 def _fields(pid: int, proc: str = "/proc") -> list[bytes]:
-    """What `/proc/PID/stat` says after the name of the program: state, parent, group, session, ..."""
+    """Return the fields of `/proc/PID/stat` after the name of the program: state, parent, group, session, ..."""
     with open(f"{proc}/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()
 
 
 def send(number: int, children: dict[str, int]) -> bool:
-    """Send a signal to everything that belongs to the children; whether there was anything.
+    """Send a signal to all processes of the children; return whether there were any.
 
     Args:
-        children: Groups by ids (0: not known); processes as `note` makes them.
+        children: Groups by ids (0: not known); processes in the form of `note`.
     """
     reached = False
     for identity, group in children.items():
@@ -119,7 +119,7 @@ def send(number: int, children: dict[str, int]) -> bool:
 
 
 def main() -> None:
-    """Listen until the parent is gone, then end what it left."""
+    """Listen until the parent is gone, then end the processes that it left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     news = News()
@@ -140,7 +140,7 @@ def main() -> None:
 
 
 def socket_identity(path: str) -> str:
-    """What tells a file from another that has its name later; nothing if there is none."""
+    """Return a value that tells a file from a later one with its name; empty if there is no file."""
     try:
         about = os.lstat(path)
     except OSError:
@@ -149,7 +149,7 @@ def socket_identity(path: str) -> str:
 
 
 def remove_socket(path: str, identity: str) -> None:
-    """Remove a file, if it is still the one that is meant."""
+    """Remove a file, if it still has this identity."""
     if identity and socket_identity(path) == identity:
         try:
             os.unlink(path)
@@ -158,7 +158,7 @@ def remove_socket(path: str, identity: str) -> None:
 
 
 def follow_parent(parent: int, news: "News") -> dict[str, int]:
-    """Take in the parent's news until it is gone; returns the children that it had then."""
+    """Read the parent's news until it is gone; return the children that it had then."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
     watched = None
@@ -180,19 +180,19 @@ def follow_parent(parent: int, news: "News") -> dict[str, int]:
 
 
 class News:
-    """The lines on standard input, which may come in any cut."""
+    """The lines on standard input, which may arrive in arbitrary pieces."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.sockets: list[tuple[str, str]] = []
-        """What is to be removed when the parent is gone: paths, and the files that are meant."""
+        """The files to remove when the parent is gone: their paths and identities."""
         self.slow: set[str] = set()
         """Children that may be downloading."""
         self.asked: set[str] = set()
-        """Those of them that were sent SIGTERM."""
+        """Those of them that were already sent SIGTERM."""
 
     def read(self, children: dict[str, int]) -> bool:
-        """Take in what is there right now; returns whether more may come."""
+        """Read all that has arrived; return whether more may come."""
         while True:
             try:
                 chunk = os.read(0, 65536)
@@ -216,7 +216,7 @@ class News:
 
 
 def note(children: dict[str, int], words: list[str]) -> None:
-    """Take in one line of news."""
+    """Apply one line of news."""
     match words:
         case ["watch", identity]:
             children.setdefault(identity, 0)
@@ -229,7 +229,7 @@ def note(children: dict[str, int], words: list[str]) -> None:
                 _forget_the_dead(children)
             if start := started(int(pid)):
                 children[f"{_PROCESS} {start} {pid}"] = int(pid)
-        case _:  # only we write here
+        case _:  # cannot happen: only the bridge writes here
             pass
 
 

@@ -1,5 +1,5 @@
-"""Our side of the guardian: one per process, told of every child before it is launched and after it is gone, and of
-what agents fork."""
+"""The bridge's side of the guardian: one per process, which is notified of every child before its launch and after its
+end, and of the processes that agents fork."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gaia_bridge.client.transports.guardian import AGENTS_MARK, MARK, parents
 logger = logging.getLogger(__name__)
 
 _PAUSE = 1.0
-"""Seconds before a program that ended is replaced, so that whatever ends it is not kept busy."""
+"""Seconds before a program that ended is replaced, so that repeated ends cause no busy loop."""
 
 
 class Guardian:
@@ -35,52 +35,52 @@ class Guardian:
 
     def __init__(self) -> None:
         self._reports: int | None = None
-        """Where forked processes report themselves, if they shall."""
+        """The descriptor to which forked processes report themselves; -1 until there is one, `None` if they do not."""
         self._forget()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
     def watch_agents(self) -> None:
-        """From now on, what this process starts beside its children is ended with it: code of others runs in it."""
+        """Have all further processes that code in this process starts, beside its children, ended with it."""
         identity = secrets.token_hex(8)
-        os.environ[AGENTS_MARK] = identity  # inherited by all programs that are started, on whatever way
+        os.environ[AGENTS_MARK] = identity  # inherited by all programs that are started, in whatever way
         self._reports = -1
         self.watch(identity)
 
     def watch_socket(self, path: str) -> None:
-        """Have the file of a socket removed when this process is gone. For processes that `watch_agents`."""
+        """Have the file of a socket removed when this process is gone. For processes that called `watch_agents`."""
         with self._lock:
             self._sockets[path] = guardian.socket_identity(path)
             self._say(_socket_news(path, self._sockets[path]))
 
     def last_news(self) -> None:
-        """This process is about to end: tell of all its descendants, whatever became of their environment."""
+        """Report all descendants of this process, which is about to end, whether they have the mark or not."""
         with self._lock:
             if self._reports is not None and self._program is not None:
                 for pid in _descendants(os.getpid(), {self._program.pid, *self._children.values(), *self._spared}):
                     self._say(f"process {pid}")
 
     def spare(self, pid: int) -> None:
-        """Let a process that we started live on: it is to outlive us."""
+        """Exempt a process that we started, and that is to outlive us."""
         with self._lock:
             self._spared.add(pid)
 
     def watch(self, identity: str) -> None:
-        """A child is about to be launched with this mark; the program is started if it does not run."""
+        """Report a child that is about to be launched with this mark; start the program if it does not run."""
         with self._lock:
             self._children[identity] = None
             if not self._say(f"watch {identity}"):
                 self._start()
 
     def group(self, identity: str, pid: int) -> None:
-        """The child was launched, as the leader of its process group."""
+        """Report that a child was launched, as the leader of its process group."""
         with self._lock:
             if identity in self._children:
                 self._children[identity] = pid
                 self._say(f"group {identity} {pid}")
 
     def pace(self, identity: str, word: str) -> None:
-        """Say how a child is to be ended.
+        """Report how a child is to be ended.
 
         Args:
             word: `slow` where it may be downloading, `asked` once it was sent SIGTERM, `quick` when it serves.
@@ -91,7 +91,7 @@ class Guardian:
                 self._say(f"{word} {identity}")
 
     def leave(self, identity: str) -> None:
-        """The child and its descendants are gone; the program ends with the last one."""
+        """Report that a child and its descendants are gone; end the program with the last child."""
         with self._lock:
             self._children.pop(identity, None)
             self._paces.pop(identity, None)
@@ -108,7 +108,7 @@ class Guardian:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                # A bridge may be the child of another, which ends whatever carries the mark of its child.
+                # A bridge may be the child of another, which ends all processes with the mark of its child.
                 env={name: value for name, value in os.environ.items() if name not in (MARK, AGENTS_MARK)},
                 start_new_session=True,
                 bufsize=0,
@@ -144,7 +144,7 @@ class Guardian:
         return self._program in (program, None) and bool(self._children)
 
     def _say(self, line: str) -> bool:
-        """Whether there is a program that was told."""
+        """Write a line to the program; return whether there is one that received it."""
         if self._program is None or self._program.stdin is None:
             return False
         try:
@@ -155,17 +155,17 @@ class Guardian:
         return True
 
     def _stop(self) -> None:
-        """End the program; it does nothing when it knows of no child."""
+        """End the program; it does nothing more if it knows of no child."""
         program, self._program = self._program, None
         if program is None or program.stdin is None:
             return
         with suppress(OSError):
             program.stdin.close()
-        program.kill()  # it ignores gentler signals, and has nothing to put away
+        program.kill()  # it ignores gentler signals, and has nothing to clean up
         program.wait()
 
     def _forked(self) -> None:
-        """In a forked process: have it ended with its parent, and with it what it forks itself."""
+        """Report a forked process, from inside, to have it ended with its parent; its own forks do the same."""
         reports, program = self._reports, self._program
         if reports is not None and reports >= 0:
             with suppress(OSError):
@@ -176,7 +176,7 @@ class Guardian:
         self._reports = reports
 
     def _forget(self) -> None:
-        """Begin without a program. A forked child does not have the one of its parent, nor its children."""
+        """Reset to no program. A forked child does not own the program of its parent, nor its children."""
         self._lock = threading.Lock()
         self._program = None
         self._children = {}
@@ -190,7 +190,7 @@ def _socket_news(path: str, identity: str) -> str:
 
 
 def _descendants(pid: int, besides: Collection[int | None]) -> list[int]:
-    """The processes below a process, without some and those below them."""
+    """Return the descendants of a process, without some and their descendants."""
     below: dict[int, list[int]] = {}
     for parent, child in parents() or _parents_listed():
         below.setdefault(parent, []).append(child)
@@ -203,7 +203,7 @@ def _descendants(pid: int, besides: Collection[int | None]) -> list[int]:
 
 
 def _parents_listed() -> list[tuple[int, int]]:
-    """As `parents`, from the program that every system has which has no `/proc`."""
+    """Return the pairs of `parents` from the program `ps`, for systems without `/proc`."""
     command = ["ps", "-A", "-o", "ppid=,pid="]
     try:
         listed = subprocess.run(command, capture_output=True, timeout=_PAUSE, check=False).stdout
@@ -213,4 +213,4 @@ def _parents_listed() -> list[tuple[int, int]]:
 
 
 GUARDIAN: Final = Guardian()
-"""The one of this process."""
+"""The guardian of this process."""

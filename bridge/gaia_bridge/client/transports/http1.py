@@ -37,18 +37,18 @@ class NotTakenError(Exception):
 
 
 class Owner(Protocol):
-    """A pool that is told what becomes of its connections."""
+    """A pool, whose methods its connections call when their state changes."""
 
     def opened(self, connection: Connection) -> None:
-        """A connection is open."""
+        """Add a connection that is open."""
         ...
 
     def freed(self, connection: Connection) -> None:
-        """The connection can be used for the next request."""
+        """Take a connection back, which can be used for the next request."""
         ...
 
     def lost(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Remove a connection that is closed."""
         ...
 
 
@@ -114,7 +114,7 @@ class Response:
         """Discard the rest of the body; if it ends within some seconds, the connection can be used again.
 
         Returns:
-            Done when the connection is free, or closed. Nobody needs to wait for it.
+            A future that is done when the connection is free, or closed. It need not be awaited.
         """
         over = self._over = self._loop.create_future()
         if self._complete or self._failure is not None:
@@ -129,12 +129,12 @@ class Response:
     # Called by the connection
 
     def began(self, status: int, headers: dict[str, str]) -> None:
-        """The head has arrived."""
+        """Set status and headers, which have arrived."""
         self.status, self.headers = status, headers
         self._wake()
 
     def came(self, piece: bytes) -> bool:
-        """A piece of the body has arrived; returns whether there is room for more."""
+        """Add a piece of the body; return whether there is room for more."""
         if self._over is not None:
             return True
         self._body += piece
@@ -142,7 +142,7 @@ class Response:
         return len(self._body) < _AHEAD
 
     def ended(self, failure: Exception | None = None) -> None:
-        """The response is complete, or has failed."""
+        """Mark the response as complete, or as failed."""
         self._complete, self._failure = failure is None, failure
         self._wake()
         if self._over is not None and not self._over.done():
@@ -163,7 +163,7 @@ class Response:
 
 
 class Abortable(asyncio.Protocol):
-    """What speaks over a socket."""
+    """A protocol over a socket that can be closed at once."""
 
     def abort(self) -> None:
         """Close the socket at once."""
@@ -176,7 +176,7 @@ class Connection(Abortable):
     def __init__(self, owner: Owner, share: Share) -> None:
         self.share = share
         self.idle_since = 0.0
-        """When it was last freed, by the loop's clock."""
+        """The time when the connection was last freed, by the loop's clock."""
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
@@ -226,31 +226,31 @@ class Connection(Abortable):
             self._transport.abort()
 
     def read_on(self) -> None:
-        """Read on: there is room for more of the body."""
+        """Resume reading, since there is room for more of the body."""
         self._is_ahead = False
         self._pause_or_resume()
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open."""
+        """Note that the connection is open."""
         self._transport = transport
         self._transport.set_write_buffer_limits(0)  # any unsent data calls `pause_writing`
         self._owner.opened(self)
 
     def pause_writing(self) -> None:
-        """The socket takes no more data."""
+        """Note that the socket takes no more data."""
         self._is_full = True
 
     def resume_writing(self) -> None:
-        """The socket has taken all data."""
+        """Note that the socket has taken all data."""
         self._is_full = False
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
 
     def data_received(self, data: bytes) -> None:
-        """Data arrived."""
+        """Parse received data, and slow reading down if that cost the loop too much time."""
         began = time.thread_time()
         self._fruit = False
         if self._response is None:
@@ -273,7 +273,7 @@ class Connection(Abortable):
             self._loop.call_later(pause, self._rested)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
+        """End the response, since the connection is closed."""
         self._transport = None
         self.resume_writing()
         self._owner.lost(self)
@@ -290,13 +290,13 @@ class Connection(Abortable):
     # httptools
 
     def on_message_begin(self) -> None:
-        """A response begins."""
+        """Begin a response; one without a request is noted as unsolicited."""
         self._unasked = self._response is None
         self._fields = {}
         self._head = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or a trailer field after a chunked body."""
+        """Collect a header field, or a trailer field after a chunked body."""
         self._head += len(name) + len(value)
         if self._head > _HEAD:
             self._fail_head()
@@ -305,7 +305,7 @@ class Connection(Abortable):
         self._fields[key] = f"{self._fields[key]}, {text}" if key in self._fields else text
 
     def on_headers_complete(self) -> None:
-        """The head is complete. Interim responses are ignored."""
+        """Begin the response, whose head is complete. Interim responses are ignored."""
         self._fruit = True
         status = self._parser.get_status_code()
         if self._response is None or status < 200:
@@ -319,14 +319,14 @@ class Connection(Abortable):
         self._fields = {}  # trailer fields are ignored
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """Add a piece of the body to the response."""
         self._fruit = True
         if self._response is not None and not self._response.came(body):
             self._is_ahead = True
             self._pause_or_resume()
 
     def on_message_complete(self) -> None:
-        """A response is complete."""
+        """End a response that is complete."""
         if self._response is None or self._parser.get_status_code() < 200:
             return
         response, self._response = self._response, None

@@ -57,15 +57,15 @@ _REDIRECTS: Final = (301, 302, 303, *_FOLLOWED)
 _WITHOUT_BODY: Final = ("GET", "HEAD")
 """Methods that every redirect keeps (RFC 9110, section 15.4)."""
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
-"""Methods whose requests say how long their body is even if it is empty (RFC 9110, section 8.6)."""
+"""Methods whose requests have a `Content-Length` even without a body (RFC 9110, section 8.6)."""
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
 """Headers that httpx2 adds to its requests; this client sets its own."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 _EITHER: Final = zlib.MAX_WBITS | 32
-"""Has zlib find out whether it is gzip or its own format."""
+"""Lets zlib recognize gzip or its own format."""
 _BARE: Final = -zlib.MAX_WBITS
-"""What some servers take `deflate` for."""
+"""The bare format, which some servers send as `deflate`."""
 
 
 class Authorization(Protocol):
@@ -78,10 +78,10 @@ class Authorization(Protocol):
 
 @runtime_checkable
 class _Knowing(Authorization, Protocol):
-    """An authorisation that may know the headers of a request in advance."""
+    """An authorisation that may have the headers of a request in advance."""
 
     def known_headers(self) -> Mapping[str, str] | None:
-        """The headers with which the flow would send a request, and accept any response but 401 and 403.
+        """Return the headers with which the flow would send a request, and accept any response but 401 and 403.
 
         `None` if the flow has to be run.
         """
@@ -101,7 +101,7 @@ class Reply:
     Args:
         response: The response, whose body was not read yet.
         limit: The most bytes that `body` returns.
-        asked: The proxy that was asked, if it was not the server itself.
+        asked: The proxy that received the request, if it was not sent to the server itself.
 
     Raises:
         UpstreamError: The body has an unsupported content encoding.
@@ -184,10 +184,10 @@ class Reply:
         self.ended = False
 
     def refusal(self, words: str = "") -> UpstreamError:
-        """The error for a response whose status is not the expected one.
+        """Return the error for a response whose status is not the expected one.
 
         Args:
-            words: What it says itself, fit for one line.
+            words: The text of the response, fit for one line.
         """
         wait = retry_after(self.headers.get("retry-after"))
         hint = ""
@@ -199,12 +199,12 @@ class Reply:
 
 
 class _Route(NamedTuple):
-    """How one origin is reached."""
+    """The way to one origin."""
 
     connections: Connections
     proxy: Proxy | None
     before_path: str = ""
-    """What the target of a request begins with: the origin, for a proxy that is asked itself (RFC 9112, 3.2.2)."""
+    """The beginning of each request target: the origin, for a proxy that gets the request itself (RFC 9112, 3.2.2)."""
     fields: str = ""
     """Header lines for such a proxy."""
 
@@ -219,7 +219,7 @@ class _Request(NamedTuple):
     body: bytes | None
 
     def encoded(self, route: _Route) -> bytes:
-        """The request as bytes."""
+        """Encode the request as bytes."""
         url, body = self.url, self.body or b""
         target = f"{route.before_path}{url.raw_path.decode('ascii')}"
         head = f"{self.method} {target} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n{route.fields}"
@@ -248,7 +248,7 @@ class HttpClient:
         self.authorises = auth is not None or "authorization" in self._headers
         """Whether requests are authorised, by `auth` or by a configured header."""
         self.secrets = (*spec.headers.values(), *spec.options.secrets)
-        """What it was given that must not be shown."""
+        """The configured values that must not be shown."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
         self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
@@ -299,7 +299,7 @@ class HttpClient:
         proxy = proxy_to(url, self._proxy)
         host, port = url.raw_host.decode("ascii"), origin(url)[2]
         tls = verifying_context() if url.scheme == "https" else None
-        # Some proxies, as proxy.py, pass on what follows the first request of a connection as it is, password included.
+        # Some proxies, as proxy.py, relay later requests of a connection unchanged, with the proxy's password in them.
         tells_password = proxy is not None and tls is None and proxy.authorization is not None
         connections = Connections(
             Direct(host, port, tls) if proxy is None else _by(proxy, host, port, tls),
@@ -400,13 +400,13 @@ class HttpClient:
 
 
 def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:
-    """The proxy on the way to a URL, by an entry or by the variables of this process; `None` if there is none.
+    """Return the proxy for a URL, from an entry or the environment variables of this process; `None` if there is none.
 
     Args:
         named: The `proxy` of the entry.
 
     Raises:
-        LaunchError: It is no address of an HTTP proxy.
+        LaunchError: It is not the address of an HTTP proxy.
     """
     scheme, _, port = origin(url)
     try:
@@ -428,11 +428,11 @@ def _refusal(proxy: Proxy, url: httpx2.URL, response: Response) -> str:
 
 
 def _unknown() -> None:
-    """The known headers of an authorisation whose flow must run for every request: `None`."""
+    """Return `None`: the known headers of an authorisation whose flow must run for every request."""
 
 
 def _basic(url: httpx2.URL) -> str:
-    """The `Authorization` header for a user and a password in a URL (RFC 7617)."""
+    """Return the `Authorization` header for a user and a password in a URL (RFC 7617)."""
     user, _, password = url.userinfo.partition(b":")
     return "Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)).decode("ascii")
 
@@ -452,7 +452,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
 
 
 async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx2.Response:
-    """A response for an authorisation flow; its body is read if it is an error, or `whole` is set."""
+    """Convert a response for an authorisation flow; its body is read if it is an error, or `whole` is set."""
     headers = [
         (name.encode("latin-1"), value.encode("latin-1"))
         for name, value in reply.headers.items()
@@ -471,23 +471,23 @@ async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx
 async def _step(
     flow: AsyncGenerator[httpx2.Request, httpx2.Response], response: httpx2.Response | None
 ) -> httpx2.Request | None:
-    """The next request of an authorisation flow, or `None` at its end."""
+    """Return the next request of an authorisation flow, or `None` at its end."""
     try:
         return await (anext(flow) if response is None else flow.asend(response))
     except StopAsyncIteration:
         return None
     except (UpstreamError, httpx2.HTTPError):
         raise
-    except Exception as error:  # whatever an authorisation does is that server's failure; the text may be secret
+    except Exception as error:  # any error of an authorisation fails this server only; its text may be secret
         raise UpstreamError(f"could not be authorised ({type(error).__name__})") from error
 
 
 class UndecodableError(Exception):
-    """The body is not encoded as it says."""
+    """The body is not in the encoding that its headers declare."""
 
 
 class Decoder:
-    """Decodes a body. A thousand bytes may come of one, so it is taken apart no faster than it is wanted.
+    """Decodes a body. One byte may decode to a thousand, so decoding proceeds only as far as the reader asks.
 
     Args:
         coding: One of `CODINGS`.
@@ -506,7 +506,7 @@ class Decoder:
         """Wait for the next bytes, decoded; empty at the end of the body.
 
         Raises:
-            UndecodableError: The body is not encoded as it says.
+            UndecodableError: The body is not in the encoding that its headers declare.
         """
         while True:
             if self._rest:

@@ -1,4 +1,4 @@
-"""What the two HTTP transports share: a client, background work that ends with the link, and last words."""
+"""The common base of the two HTTP transports: a client, background tasks that end with the link, last messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HttpTransport(ABC):
     """Base of the transports over HTTP.
 
     Args:
-        auth: Says who we are, if the server wants to know.
+        auth: Authorizes our requests, if the server demands that.
     """
 
     def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
@@ -46,8 +46,8 @@ class HttpTransport(ABC):
         """Open a link; see `Transport.connect`.
 
         Raises:
-            UpstreamError: The URL or a header of the specification cannot be used, or the server is not as it should
-                be where that shows before the first request.
+            UpstreamError: The URL or a header of the specification cannot be used, or the server fails before the first
+                request.
         """
         link = self._link(HttpClient(self._spec, self._limits, self._auth), receiver)
         try:
@@ -58,15 +58,15 @@ class HttpTransport(ABC):
 
     @abstractmethod
     def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
-        """A link that is not open yet."""
+        """Create a link that is not open yet."""
 
 
 class HttpLink(ABC):
-    """Base of the links over HTTP. What implements it implements `transport.Link`.
+    """Base of the links over HTTP. Subclasses implement `transport.Link`.
 
     Args:
         http: Owned by the link, which closes it.
-        receiver: Is told what comes in.
+        receiver: Receives the messages of the server.
     """
 
     def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
@@ -84,11 +84,11 @@ class HttpLink(ABC):
 
     @property
     def last_words(self) -> str:
-        """Empty: a server behind HTTP has no error output that we could see."""
+        """Always empty: the error output of a server behind HTTP is not visible."""
         return ""
 
     async def open(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
-        """Do what has to be done before the first message."""
+        """Prepare the link for the first message."""
 
     @abstractmethod
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
@@ -108,10 +108,10 @@ class HttpLink(ABC):
 
     @abstractmethod
     def agree(self, revision: str) -> None:
-        """The protocol revision is settled. See `Link.agree`."""
+        """Set the agreed protocol revision. See `Link.agree`."""
 
     async def close(self) -> None:
-        """Release everything: what waits for an answer fails, last errands are done within `limits.farewell`."""
+        """Release everything: open requests fail, last messages are sent within `limits.farewell`."""
         self._lost = self._lost or ConnectionLostError()
         with anyio.CancelScope(shield=True):
             for waiting in self._open_requests:
@@ -128,7 +128,7 @@ class HttpLink(ABC):
             await self._http.close()
 
     async def _say_farewell(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
-        """Whatever the server should know at the end."""
+        """Send the server a last message, if there is one."""
 
     async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> Reply:
         return await self._http.send("POST", {"content-type": "application/json", **headers}, encoded(message), url)
@@ -137,7 +137,7 @@ class HttpLink(ABC):
         """Send a message that has no response.
 
         Raises:
-            UpstreamError: The server did not take it.
+            UpstreamError: The server did not accept the message.
         """
         reply = await self._post(message, headers, url)
         try:
@@ -147,14 +147,14 @@ class HttpLink(ABC):
             await self._finish(reply)
 
     def _messages_in(self, event: str, request_id: int | None = None) -> list[JSON]:
-        """The messages in an event. Heartbeats and a little nonsense hurt nobody.
+        """Parse the messages in an event. Empty events and some invalid ones are tolerated.
 
         Args:
-            request_id: The request whose stream it came on, if it was one's.
+            request_id: The request on whose stream the event came, if it was a request's stream.
 
         Raises:
-            FloodError: There is too much nonsense.
-            UpstreamError: It is the response to that request and cannot be read, or a batch of too many.
+            FloodError: There are too many empty or invalid events.
+            UpstreamError: The event is an unreadable response to that request, or a batch of too many.
         """
         problem = "sent no JSON-RPC message"
         try:
@@ -175,7 +175,7 @@ class HttpLink(ABC):
         return EventStream(reply.read, self._limits.message_bytes, self._idle)
 
     def _give_up(self, reason: str) -> None:
-        """The link is over, because of what the server does."""
+        """End the link, because of the server's behaviour."""
         if self._lost is None:
             self._lost = ConnectionLostError(f"{reason}; whether it did the work is unknown")
             self._receiver.ended(reason)
@@ -183,11 +183,11 @@ class HttpLink(ABC):
                 waiting.interrupt()
 
     async def _words_of(self, reply: Reply) -> str:
-        """What a response says in words, without secrets."""
+        """Return the text of a response for people, without secrets."""
         return Redactor(self._http.secrets)(await words_of(reply, self._limits.farewell))
 
     async def _refused(self, reply: Reply) -> UpstreamError:
-        """The error that a status stands for, with what the response says of it."""
+        """Return the error for a status, with the text of the response."""
         words = await self._words_of(reply)
         if reply.status != 401:
             return reply.refusal(words)
@@ -196,10 +196,10 @@ class HttpLink(ABC):
 
     @contextmanager
     def _until_closed(self) -> Generator[None]:
-        """Fail what happens within as soon as the link is over.
+        """Interrupt the block as soon as the link is over.
 
         Raises:
-            ConnectionLostError: It is.
+            ConnectionLostError: The link is over.
         """
         if self._lost is not None:
             raise self._lost
@@ -214,7 +214,7 @@ class HttpLink(ABC):
             raise self._lost or ConnectionLostError()
 
     def _tell_cancelled(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
-        """Tell the server that nobody waits any more; nobody waits for that either. `initialize` is never cancelled."""
+        """Send the server a cancellation in the background. `initialize` is never cancelled."""
         if message["method"] != "initialize" and self._lost is None:
             errand = self._spawn(self._errand(cancellation(message["id"]), headers, url))
             self._last_errands.add(errand)
@@ -228,7 +228,7 @@ class HttpLink(ABC):
                 logger.debug("a server that should know of a cancellation %s", error)
 
     async def _finish(self, reply: Reply) -> None:
-        """Close a reply that has said all. If it ends soon, its connection is kept; nobody waits for that."""
+        """Close a reply without waiting. If its rest ends soon, the connection is kept."""
         if reply.ended or self._lost is not None:
             await reply.close()
         else:

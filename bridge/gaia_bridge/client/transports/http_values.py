@@ -1,4 +1,4 @@
-"""URLs, header fields and failures of HTTP: what may be sent, what it means, and how people are told. Pure."""
+"""URLs, header fields and failures of HTTP: checks, meanings, and texts for people. Pure."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
 _OURS: Final = frozenset(
     {"accept-encoding", "connection", "content-length", "host", "proxy-authorization", "transfer-encoding"}
 )
-"""Headers that a configuration cannot set: they say how this very message is framed, or are for a proxy alone."""
+"""Headers that a configuration cannot set: they describe the framing of a message, or are for a proxy alone."""
 _LAST_PORT: Final = 65_535
 LONGEST_WAIT: Final = 86_400.0
-"""Seconds: a day. What asks for more asks to be left alone, and would be told to people as 1e+09 s."""
+"""Seconds: a day. A longer `Retry-After` means "do not retry", and would be shown to people as 1e+09 s."""
 
 
 def retry_after(value: str | None) -> float | None:
-    """The seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it does not say.
+    """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it is absent or invalid.
 
     Args:
-        value: Seconds, or a date; anything else says nothing.
+        value: Seconds, or a date; anything else is invalid.
     """
     if value is None:
         return None
@@ -47,15 +47,15 @@ def retry_after(value: str | None) -> float | None:
 
 
 def url_for_log(url: httpx2.URL) -> str:
-    """A URL for people, without what may be secret in it: user, query, fragment."""
+    """Show a URL without the parts that may be secret: user, query, fragment."""
     return one_line(str(url.copy_with(userinfo=b"", query=None, fragment=None)), 200)
 
 
 def usable_url(url: str) -> httpx2.URL:
-    """The URL of a server, parsed.
+    """Parse the URL of a server.
 
     Raises:
-        LaunchError: It is none. The text does not repeat it.
+        LaunchError: The text is no usable URL. The error does not repeat it.
     """
     try:
         parsed = httpx2.URL(url)
@@ -69,12 +69,12 @@ def usable_url(url: str) -> httpx2.URL:
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers, names in lower case; nothing in them can end a line.
+    """Check headers, so that nothing in them can end a line, and return them with names in lower case.
 
-    Blanks at the ends of a value, such as a file brings along, belong to no value (RFC 9110, section 5.5).
+    Blanks at the ends of a value, as from a file, are removed: they are not part of a value (RFC 9110, section 5.5).
 
     Raises:
-        LaunchError: A header cannot be sent; names it, and keeps its value to itself.
+        LaunchError: A header cannot be sent; the error has its name, but not its value.
     """
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
@@ -86,12 +86,12 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def origin(url: httpx2.URL) -> tuple[str, str, int]:
-    """What two URLs of one server have in common (RFC 6454)."""
+    """Return the origin of a URL, which all URLs of one server share (RFC 6454)."""
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
 
 
 def named_status(status: int) -> str:
-    """A status code with its name, where it has one."""
+    """Return a status code with its name, where it has one."""
     try:
         return f"{status} ({HTTPStatus(status).phrase})"
     except ValueError:
@@ -99,7 +99,7 @@ def named_status(status: int) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a connection failed, in the words of the innermost cause that has some."""
+    """Return the reason why a connection failed, from the innermost cause that has a text."""
     reason = str(error) or type(error).__name__
     cause: BaseException | None = error
     while cause is not None:
@@ -112,7 +112,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _system_error(error: OSError) -> str:
-    """Asyncio puts addresses where the text of the system should be."""
+    """Return the system's text for an error, since asyncio puts addresses in its place; empty if there is none."""
     return "" if isinstance(error, ssl.SSLError) or not (error.errno and error.errno > 0) else os.strerror(error.errno)
 
 

@@ -1,4 +1,4 @@
-"""JSON-RPC messages as bytes, and the rules of which response belongs to which request."""
+"""JSON-RPC messages as bytes, and the rules by which a response belongs to a request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUICK_ENCODER: Final = msgspec.json.Encoder()
 _RESPONSE: Final = frozenset({"result", "error"})
 _BARE_RESPONSE: Final = _RESPONSE | {"id"}
 _BATCH: Final = 1_000
-"""Messages of one batch. They are taken in without a pause, and a message of ours is never answered with so many."""
+"""The most messages of one batch, which is processed without a pause; no message of ours has so many answers."""
 
 
 class NoMessageError(UpstreamError):
@@ -29,16 +29,16 @@ class NoMessageError(UpstreamError):
 
 
 def encoded(message: JSON) -> bytes:
-    """A message as UTF-8, on one line. A lone surrogate, which UTF-8 cannot carry, becomes a question mark.
+    """Encode a message as UTF-8, on one line. A lone surrogate, which UTF-8 cannot carry, becomes a question mark.
 
     Raises:
-        UpstreamError: It cannot be said in JSON, such as NaN.
+        UpstreamError: A value has no form in JSON, such as NaN.
     """
     try:
         written = _QUICK_ENCODER.encode(message)
     except (ValueError, TypeError, OverflowError, RecursionError):
         return _unusual(message)
-    return _unusual(message) if b"null" in written else written  # which a number may stand for that JSON has not
+    return _unusual(message) if b"null" in written else written  # msgspec writes NaN and infinities as null
 
 
 def _unusual(message: JSON) -> bytes:
@@ -50,14 +50,14 @@ def _unusual(message: JSON) -> bytes:
 
 
 def messages(content: bytes | str) -> list[JSON]:
-    """The messages in what a server sent at once: one, or those of a batch in their order.
+    """Parse one message of a server, or the messages of a batch in their order.
 
-    A server of 2024-11-05 may batch, as JSON-RPC 2.0, section 6, has it, and 2025-03-26 demands that a client takes
-    batches; later revisions have none. They are taken whatever was agreed: the answer to `initialize` comes before
-    that, and there is nothing else that they could mean. What of a batch is no object is left out.
+    A server of 2024-11-05 may batch (JSON-RPC 2.0, section 6), and 2025-03-26 demands that a client accepts batches;
+    later revisions have none. Batches are accepted in every revision: the answer to `initialize` comes before one is
+    agreed on, and a batch has no other meaning. Items of a batch that are no objects are left out.
 
-    Bytes that are no UTF-8 are replaced, and so are lone surrogates, which the strict reader takes for an
-    error. NaN and the infinities, which JSON does not have and some servers write all the same, become null.
+    Bytes that are no UTF-8 are replaced, and so are lone surrogates, which are errors for the strict parser. NaN and
+    the infinities, which JSON does not have and some servers write nevertheless, become null.
 
     Raises:
         NoMessageError: There is no JSON object.
@@ -87,10 +87,10 @@ def _leniently(content: bytes | str, error: ValueError) -> Any:
 
 
 def is_message(value: JSON) -> bool:
-    """Whether an object is a JSON-RPC message, where other things are written between the messages.
+    """Whether an object is a JSON-RPC message, and not another one between the messages.
 
-    Lines of a log in JSON have methods, ids and results as well, so `jsonrpc` has to be there. Servers of few lines
-    forget it in their responses; such a response has nothing beside what belongs to one.
+    Lines of a log in JSON have methods, ids and results as well, so `jsonrpc` is required. Minimal servers forget it
+    in their responses; such a response must have no other fields than a response has.
     """
     if value.get("jsonrpc") == "2.0":
         return "id" in value or isinstance(value.get("method"), str)
@@ -98,22 +98,22 @@ def is_message(value: JSON) -> bool:
 
 
 def is_response(message: JSON) -> bool:
-    """Whether it answers a request; otherwise it is a request or a notification. Some servers write every field."""
+    """Whether a message is a response; otherwise it is a request or a notification. Some servers write every field."""
     return not isinstance(message.get("method"), str)
 
 
 def is_complete(response: JSON) -> bool:
-    """Whether a response has what a response has: a result, or an error that is an object."""
+    """Whether a response has a result, or an error that is an object."""
     return "result" in response or is_object(response.get("error"))
 
 
 def response_to(request_id: int, message: JSON) -> JSON:
-    """The message, as the response to a request that had a channel of its own.
+    """Return a message as the response to a request that had a channel of its own.
 
-    An error without an id is meant for it: JSON-RPC 2.0, section 5, has servers answer so if they could not read one.
+    An error without an id counts as its response: servers answer so if they could not read it (JSON-RPC 2.0, 5).
 
     Raises:
-        UpstreamError: It is something else.
+        UpstreamError: The message is something else.
     """
     if not is_response(message) or not is_complete(message):
         raise UpstreamError(f"answered with what is no JSON-RPC response{error_words(message.get('error'))}")
@@ -126,13 +126,13 @@ def response_to(request_id: int, message: JSON) -> JSON:
 
 
 def error_words(error: object) -> str:
-    """What an error says that is none of JSON-RPC, to be added to a sentence; empty if it says nothing."""
+    """Return the text of an error that is not a JSON-RPC error, to be added to a sentence; empty if it has none."""
     said = error.get("message") if is_object(error) else error
     return f": {one_line(without_hidden(said), 300)}" if isinstance(said, str) and said.strip() else ""
 
 
 def cancellation(request_id: int) -> JSON:
-    """The notification that nobody waits for a response any more, with the reason of whoever asked for it first."""
+    """Return the notification that a request is cancelled, with the reason of the first caller, if there is one."""
     params = {"requestId": request_id, "reason": cancel_reason("nobody waits for the answer any more")}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
@@ -140,7 +140,7 @@ def cancellation(request_id: int) -> JSON:
 class ForeignTransport:
     """Carries the messages of another transport. Implements `transport.Transport`.
 
-    Ours read JSON that cannot say a lone surrogate; objects that somebody made can hold anything.
+    Our own transports parse JSON without lone surrogates; the objects of other transports may hold any text.
     """
 
     def __init__(self, transport: Transport) -> None:

@@ -1,4 +1,4 @@
-"""What a child's standard output says, line by line, and what of it is no message at all. Pure."""
+"""Reads the messages in lines of a child's standard output, and counts lines that are none. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import redacted
 
 _SHOWN: Final = 3
-"""Lines of garbage that are kept for people to see."""
+"""The most lines of garbage that are kept to be shown to people."""
 
 _ID: Final = rb'"id"\s*:\s*("?)(\d{1,18})\1\s*'
 _ID_FIRST: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
 _ID_LAST: Final = re.compile(_ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _ANSWERS: Final = re.compile(rb'"(?:jsonrpc|result|error)"\s*:')
-"""One of these is near an end of each response, and seldom of a line of a log."""
+"""Keys near an end of each response, and seldom in a line of a log."""
 
 
 def messages(line: bytes) -> list[JSON]:
-    """The messages in one line, as `json_rpc.messages` finds them; none if it is no JSON-RPC."""
+    """Parse the messages in one line with `json_rpc.messages`; none if it is no JSON-RPC."""
     try:
         return [message for message in json_rpc.messages(line) if json_rpc.is_message(message)]
     except UpstreamError:
@@ -33,7 +33,7 @@ def messages(line: bytes) -> list[JSON]:
 
 
 def request_id_of(line: OversizedLine | bytes) -> int | None:
-    """Which request a response answers that could not be read, if its two ends tell."""
+    """Return the id of the request that an unreadable response answers, if one of its ends has the id."""
     head, tail = (line.head, line.tail) if isinstance(line, OversizedLine) else (line[:512], line[-512:])
     if not (_ANSWERS.search(head) or _ANSWERS.search(tail)):
         return None
@@ -42,12 +42,12 @@ def request_id_of(line: OversizedLine | bytes) -> int | None:
 
 
 class Garbage:
-    """Counts what is no message, within a budget.
+    """Counts lines that are no messages, within a budget.
 
     Args:
-        budget: Lines within the window; more is too much.
+        budget: The most lines within the window.
         window: Seconds.
-        secrets: Takes secrets out of what is shown.
+        secrets: Removes secrets from lines that are shown.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Garbage:
         self._now = now
         self._times: deque[float] = deque(maxlen=budget + 1)
         self.count = 0
-        """Lines in all."""
+        """The number of lines in all."""
         self.first: list[str] = []
-        """The first of them, made printable."""
+        """The first lines, made printable."""
 
     def add(self, line: bytes) -> bool:
-        """Count a line; returns whether that is still within the budget."""
+        """Count a line; return whether that is still within the budget."""
         now = self._now()
         self.count += 1
         self._times.append(now)
@@ -73,5 +73,5 @@ class Garbage:
         return not (full and now - self._times[0] < self._window)
 
     def for_log(self, text: str) -> str:
-        """What the child wrote, for people: short, printable and without secrets."""
+        """Make text of the child fit for people: short, printable and without secrets."""
         return printable(self._secrets(text), 200)

@@ -1,7 +1,7 @@
-"""One child process and everything that it starts: launched without a shell, and gone without a trace.
+"""One child process and its descendants: launched without a shell, and ended completely.
 
-A child leads a process group of its own, so that Ctrl-C in a terminal is the bridge's business alone, and so that the
-whole group can be ended. A mark in the environment, inherited by all descendants, finds those that left the group.
+A child leads a process group of its own, so that Ctrl-C in a terminal reaches the bridge alone, and so that the whole
+group can be ended. A mark in the environment, inherited by all descendants, finds those that left the group.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from gaia_bridge.settings import UpstreamLimits
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.02
-"""Seconds between two looks whether a process group is empty; the system does not tell."""
+"""Seconds between two checks whether a process group is empty; the system has no event for that."""
 
 _GONE: Final = 5.0
 """Seconds until a killed process is gone. That takes the system milliseconds, and seconds on a machine that is busy or
-has much memory to clear; the server has no say in it, so that this is no setting."""
+has much memory to clear. No setting, since it does not depend on the server."""
 
 _SWEEPS: Final = 3
-"""How often descendants that left the group are looked for while some are found: they may be starting others."""
+"""The most searches for descendants that left the group, repeated while there are some: they may start others."""
 
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Reasons for a failed launch that may be gone next time."""
+"""Temporary reasons for a failed launch."""
 
 _ThreePipes = tuple[PipeEnd, PipeEnd, PipeEnd]
 """Standard input, output and error output."""
 
 
 def _lineage(spec: StdioServerSpec) -> dict[str, str]:
-    """What a child is told of those who started it.
+    """Return the environment variables that tell a child its ancestors.
 
     Raises:
-        LaunchError: They started it already.
+        LaunchError: One of the ancestors is the same server.
     """
     try:
         return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.path.abspath(spec.cwd or os.curdir)]))
@@ -68,7 +68,7 @@ def _lineage(spec: StdioServerSpec) -> dict[str, str]:
 
 
 def exit_text(code: int) -> str:
-    """How a process ended; continues a sentence that begins with its name.
+    """Describe how a process ended; continues a sentence that begins with its name.
 
     Args:
         code: As in `subprocess.Popen.returncode`: negative for a signal.
@@ -82,13 +82,13 @@ def exit_text(code: int) -> str:
 
 
 async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
-    """Do something to its end, whatever is cancelled meanwhile; then be cancelled.
+    """Run a coroutine to its end even if this task is cancelled meanwhile; raise the cancellation afterwards.
 
-    A shield of anyio keeps off cancelled anyio scopes only. `asyncio.timeout`, `asyncio.TaskGroup` and Ctrl-C under
-    `asyncio.run` cancel the task itself.
+    A shield of anyio protects from cancelled anyio scopes only. `asyncio.timeout`, `asyncio.TaskGroup` and Ctrl-C
+    under `asyncio.run` cancel the task itself.
 
     Args:
-        work: What to do, within a bounded time.
+        work: The coroutine, which must end within a bounded time.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -105,7 +105,7 @@ async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def _standard_pipes() -> Generator[tuple[_ThreePipes, _ThreePipes]]:
-    """For a child that is launched in this block: its ends, which are closed afterwards, and ours."""
+    """Open the pipes of a child that is launched in this block: its ends, which are closed afterwards, and ours."""
     opened: list[PipeEnd] = []
     try:
         for _ in range(3):
@@ -123,16 +123,16 @@ def _standard_pipes() -> Generator[tuple[_ThreePipes, _ThreePipes]]:
 class Child:
     """A running child.
 
-    Launching does not wait, so that nothing can be cancelled half-way through. Whoever launched it calls
-    `stop`, in every case.
+    Launching does not wait, so that it cannot be cancelled half-way through. The owner has to call `stop`, in every
+    case.
 
     Raises:
-        LaunchError: It cannot be launched as it is configured.
-        UpstreamError: It cannot be launched right now.
+        LaunchError: The child cannot be launched as it is configured.
+        UpstreamError: The child cannot be launched right now.
     """
 
     pipes: _ThreePipes
-    """Our ends. Whoever takes them closes them."""
+    """Our ends, which the user of the pipes has to close."""
 
     def __init__(self, spec: StdioServerSpec) -> None:
         self._identity = secrets.token_hex(8)
@@ -144,7 +144,7 @@ class Child:
         self._is_asked = False
         self._on_exit: list[Callable[[int], None]] = []
         self.may_download = launcher_in((spec.command, *spec.args)) != ""
-        """Whether it is a launcher, and nothing has shown yet that the server itself runs."""
+        """Whether the child is a launcher, without a sign yet that the server itself runs."""
         GUARDIAN.watch(self._identity)
         try:
             folder = made_folder(spec.cwd)
@@ -181,7 +181,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; `None` while it runs."""
+        """The exit code; `None` while the child runs."""
         return self._process.returncode
 
     def on_exit(self, callback: Callable[[int], None]) -> None:
@@ -192,20 +192,20 @@ class Child:
             self._on_exit.append(callback)
 
     def serves(self) -> None:
-        """The server itself runs: what it is started by has downloaded what it needs."""
+        """Note that the server itself runs, so that no download is in progress any more."""
         if self.may_download:
             self.may_download = False
             GUARDIAN.pace(self._identity, "quick")
 
     async def stop(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
-        """See the child and its descendants to their end; its input was closed before. Cancelled only afterwards.
+        """End the child and its descendants; its input was closed before. A cancellation takes effect only afterwards.
 
         Wait, then SIGTERM, wait, then SIGKILL; always for the whole group, because a child may end properly and leave
-        others behind. What may be downloading is given longer before SIGKILL. A fork of this process leaves the child
-        alone.
+        others behind. A launcher that may be downloading has longer before SIGKILL. A fork of this process leaves the
+        child alone.
 
         Args:
-            limits: How long to wait.
+            limits: The times to wait.
             on_stubborn: Called when the child goes on although its input was closed.
         """
         if os.getpid() == self._parent:
@@ -221,21 +221,21 @@ class Child:
                 self._signal_group(signal.SIGKILL)
             await self._end_strays()
             if not await self._ends_within(_GONE):
-                # It runs as somebody else, or the system does not let go of it. The guardian keeps it in mind.
+                # It runs as another user, or hangs in the system. The guardian still has it on its list.
                 logger.warning("process %d cannot be ended", self.pid)
                 return
         except asyncio.CancelledError:  # the loop is being closed: there is no time for grace
             if self.may_download:
-                self._terminate()  # the guardian sees to the rest
+                self._terminate()  # the guardian does the rest
             else:
                 self._kill()
             raise
         self._stop_watching()
-        # Not in a `finally`: where the interpreter ends in the middle of this, the guardian has to see it through.
+        # Not in a `finally`: if the interpreter ends in the middle of this, the guardian has to finish it.
         GUARDIAN.leave(self._identity)
 
     def _terminate(self) -> bool:
-        """Send SIGTERM to the group, once; whether anybody is left in it."""
+        """Send SIGTERM to the group, once; return whether a process is left in it."""
         if self._is_asked:
             return self._signal_group(0)
         self._is_asked = True
@@ -266,14 +266,14 @@ class Child:
         return False
 
     def _signal_group(self, number: int) -> bool:
-        """Send a signal to the group; whether anybody is left in it.
+        """Send a signal to the group; return whether a process is left in it.
 
         When the child has ended and was waited for, its number is free as soon as the group is empty, but the system
-        hands out all others first. So whoever owns a child has to stop it soon after its end.
+        uses all others first. So the owner of a child has to stop it soon after its end.
         """
         try:
             os.killpg(self.pid, number)
-        except PermissionError:  # somebody is there, but not ours any more
+        except PermissionError:  # a process has this number, but it is not ours any more
             return number == 0
         except ProcessLookupError:
             return False
@@ -292,14 +292,14 @@ class Child:
 
     async def _strays(self) -> list[int]:
         try:
-            # A limiter of its own: those threads that everybody shares may all be taken, for ever.
+            # A limiter of its own: all threads of the shared one may be taken, for ever.
             return await anyio.to_thread.run_sync(marked, self._identity, self.pid, limiter=anyio.CapacityLimiter(1))
         except RuntimeError:  # no thread can be started
             return marked(self._identity, self.pid)
 
     def _watch(self) -> Callable[[], None]:
-        """Learn of the child's end; returns what stops that."""
-        # Linux tells through a descriptor that the loop can wait for; elsewhere there is no way without a thread.
+        """Watch for the child's end; return a function that stops that."""
+        # Linux reports the end through a descriptor that the loop can wait for; elsewhere this takes a thread.
         try:
             descriptor = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -313,7 +313,7 @@ class Child:
 
         def ended() -> None:
             stop()
-            self._process.wait()  # which it has, so that this does not block
+            self._process.wait()  # does not block, since the process has ended
             self._tell()
 
         self._loop.add_reader(descriptor, ended)
@@ -324,7 +324,7 @@ class Child:
 
         def wait() -> None:
             self._process.wait()
-            with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            with suppress(RuntimeError):  # the loop is closed, so there are no callbacks left to call
                 self._loop.call_soon_threadsafe(self._tell)
 
         threading.Thread(target=wait, name=f"child {self.pid}", daemon=True).start()
@@ -338,7 +338,7 @@ class Child:
 
 
 def _as_list(spec: StdioServerSpec) -> str:
-    """What to write in place of one line; nothing if the command is one word."""
+    """Suggest the form of a command that was written as one line; empty if the command is one word."""
     if len(spec.command.split()) < 2:
         return ""
     try:
@@ -352,7 +352,7 @@ def _as_list(spec: StdioServerSpec) -> str:
 
 
 def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError) -> UpstreamError:
-    """Why a child could not be launched, without its arguments and environment, which may hold secrets."""
+    """Return the error of a failed launch, without arguments and environment, which may hold secrets."""
     if not isinstance(error, OSError):
         return LaunchError(
             "cannot be started: its launch line or environment has characters that cannot be passed to a program"

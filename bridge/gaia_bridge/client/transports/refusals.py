@@ -1,7 +1,7 @@
-"""What a response says in words whose status is not one of success, or whose kind is not the expected one.
+"""Extracts the message for people from responses with an error status, or of an unexpected content type.
 
-Whoever asked for the call has to know it: a quota, a plan, an unknown user are no faults of the bridge, and models can
-act upon them. Pages for browsers are reduced to their titles.
+Callers need this message: a quota, a plan, an unknown user are no faults of the bridge, and models can act upon them.
+Pages for browsers are reduced to their titles.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_array, is_object
 
 _READ: Final = 16 * KIB
-"""Bytes of a body that are looked at: what it says in words comes first."""
+"""The most bytes of a body that are read: messages are at its beginning."""
 _SHOWN: Final = 300
-"""Characters that are repeated."""
+"""The most characters of a message that are shown."""
 
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
 _PAGE: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
@@ -35,10 +35,10 @@ _PARAMETER: Final = re.compile(
 
 
 async def _beginning_of(reply: Reply, seconds: float) -> bytes:
-    """The first bytes of a body, which can be read again afterwards.
+    """Read the first bytes of a body, which can be read again afterwards.
 
     Args:
-        seconds: How long is waited for them.
+        seconds: The longest wait for them.
     """
     found = bytearray()
     try:
@@ -46,17 +46,17 @@ async def _beginning_of(reply: Reply, seconds: float) -> bytes:
             while len(found) < _READ and (piece := await reply.read()):
                 found += piece
     except (TimeoutError, UpstreamError):
-        pass  # what came until then has to do
+        pass  # the bytes until then suffice
     reply.again(bytes(found))
     return bytes(found[:_READ])
 
 
 async def words_of(reply: Reply, seconds: float) -> str:
-    """What a response says in words, on one line; empty where it says nothing.
+    """Return the message of a response, on one line; empty where there is none beyond the status.
 
     Args:
         reply: The response. Its body can be read again afterwards, as far as it was read.
-        seconds: How long is waited for its body.
+        seconds: The longest wait for its body.
     """
     words = words_in(reply.content_type, await _beginning_of(reply, seconds))
     if reply.status in (401, 403):
@@ -69,7 +69,7 @@ async def words_of(reply: Reply, seconds: float) -> str:
 
 
 def words_in(kind: str, body: bytes) -> str:
-    """What a body says in words; empty where it is for no reader.
+    """Return the message in a body; empty where it is not for people.
 
     Args:
         kind: Its content type, without parameters; may be empty.
@@ -87,14 +87,14 @@ def words_in(kind: str, body: bytes) -> str:
 
 
 def _names(status: int) -> tuple[str, ...]:
-    """What says no more than the status, in lower case."""
+    """Return the texts, in lower case, that only repeat the status."""
     number, _, phrase = named_status(status).lower().partition(" ")
     phrase = phrase.strip("()")
     return (number, phrase, f"{number} {phrase}", f"{number}: {phrase}", f"http {number}")
 
 
 def _said(value: Any, depth: int) -> Iterator[str]:
-    """The texts in a JSON value that say what went wrong."""
+    """Yield the texts in a JSON value that describe the error."""
     if isinstance(value, str):
         yield value
     elif is_array(value) and depth:

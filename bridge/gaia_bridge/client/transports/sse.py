@@ -1,4 +1,4 @@
-"""HTTP+SSE of 2024-11-05: the server sends everything in one event stream, and is sent everything in POSTs."""
+"""HTTP+SSE of 2024-11-05: the server sends all messages in one event stream, and receives ours as POSTs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gaia_bridge.text.json_types import JSON
 
 
 class SseTransport(HttpTransport):
-    """How to reach a server over HTTP+SSE; made as `HttpTransport` says.
+    """The transport to a server over HTTP+SSE; created like `HttpTransport`.
 
-    A link is open when the server has said where it takes messages. One that offers no such stream is refused.
+    A link is open when the server has sent its endpoint for messages. A server without such a stream is refused.
     """
 
     def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
@@ -39,7 +39,7 @@ class _SseLink(HttpLink):
         self._endpoint = http.url
 
     async def open(self) -> None:
-        """Open the stream, and wait until the server has said where it takes messages.
+        """Open the stream, and wait until the server has sent its endpoint for messages.
 
         Raises:
             UpstreamError: The server cannot be reached, or offers no such stream.
@@ -56,7 +56,7 @@ class _SseLink(HttpLink):
         self._spawn(self._read(reply, stream))
 
     def agree(self, revision: str) -> None:
-        """Nothing depends on it here."""
+        """Do nothing: this transport is the same in all revisions."""
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
         """Send a request and wait for its response. See `Link.request`."""
@@ -76,15 +76,15 @@ class _SseLink(HttpLink):
         await self._deliver(message, {}, self._endpoint)
 
     async def close(self) -> None:
-        """Release everything; what waits for an answer fails."""
+        """Release everything; open requests fail."""
         self._pending.fail(ConnectionLostError())
         await super().close()
 
     async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
-        """Where messages go, as the stream says before its first message.
+        """Read the endpoint for messages, which the stream has before its first message.
 
         Raises:
-            UpstreamError: It says nothing of it, or another place than the server's own.
+            UpstreamError: There is no endpoint, or one of another origin than the server's.
         """
         try:
             while (event := await stream.next()) is not None and event.type != "endpoint":
@@ -114,7 +114,7 @@ class _SseLink(HttpLink):
             self._pending.fail(self._lost)
 
     async def _receive(self, stream: EventStream) -> str:
-        """Pass on what comes; returns how it ended."""
+        """Pass on the messages of the stream; return the reason of its end."""
         try:
             while (event := await stream.next()) is not None:
                 if event.type == "message":

@@ -1,6 +1,6 @@
 """The event stream format of `text/event-stream`: bytes in any cut become events, at linear cost and within a bound.
 
-HTML standard, section 9.2 "Server-sent events". Pure; who reads the bytes is somebody else's business.
+HTML standard, section 9.2 "Server-sent events". Pure; the caller reads the bytes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from gaia_bridge.client.transports.budgets import Budget
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FIELDS = 8
-"""Lines beside its data that an event may have and still be no burden; it needs three."""
+"""Lines beside its data that an event may have before they count as useless; an event needs three."""
 _RETRY_DIGITS = 15
-"""More would be longer than anybody waits, and costs something to convert."""
+"""The most digits of `retry`: more would be an absurd wait, and slow to convert."""
 
 
 class Event(Struct, frozen=True):
@@ -38,7 +38,7 @@ class OversizedEventError(Exception):
 
 
 class EventParser:
-    """Takes the bytes of one stream. An event counts once its blank line has come; what is cut off is dropped.
+    """Parses the bytes of one stream. An event is complete with its blank line; an incomplete one is dropped.
 
     Args:
         limit: Bytes of one event, comments left out; and of one line.
@@ -46,9 +46,9 @@ class EventParser:
 
     def __init__(self, limit: int) -> None:
         self.last_id = ""
-        """Where the stream can be taken up again; empty where it cannot."""
+        """The id of the last event, from which the stream can be resumed; empty where it cannot."""
         self.retry: float | None = None
-        """Seconds after which the server wants to be asked again, if it said so."""
+        """Seconds after which the server wants a reconnection, if it sent them."""
         self.oversized = False
         """Whether an event was larger than allowed; nothing is read after that."""
         self._idle = 0  # lines that led to nothing
@@ -62,14 +62,14 @@ class EventParser:
         self._id: bytes | None = None
 
     def take_idle(self) -> int:
-        """How many lines have come since the last look that carry nothing."""
+        """Return the number of useless lines since the last call, and reset it."""
         found, self._idle = self._idle, 0
         if self._fields > _FIELDS:
             found, self._fields = found + self._fields, 0
         return found
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Take the next bytes; returns the events that they complete."""
+        """Take the next bytes; return the events that they complete."""
         if self._after_cr and chunk:
             chunk = chunk.removeprefix(b"\n")  # the other half of a line end
             self._after_cr = False
@@ -142,7 +142,7 @@ class EventStream:
     Args:
         read: Waits for the next bytes; empty at the end.
         limit: Bytes of one event.
-        idle: How many lines may carry nothing; any number without.
+        idle: The budget of useless lines; unlimited without it.
     """
 
     def __init__(self, read: Callable[[], Awaitable[bytes]], limit: int, idle: Budget | None = None) -> None:
@@ -154,12 +154,12 @@ class EventStream:
 
     @property
     def last_id(self) -> str:
-        """Where the stream can be taken up again; empty where it cannot."""
+        """The id of the last event, from which the stream can be resumed; empty where it cannot."""
         return self._parser.last_id
 
     @property
     def retry(self) -> float | None:
-        """Seconds after which the server wants to be asked again, if it said so."""
+        """Seconds after which the server wants a reconnection, if it sent them."""
         return self._parser.retry
 
     async def next(self) -> Event | None:
@@ -167,7 +167,7 @@ class EventStream:
 
         Raises:
             OversizedEventError: An event is too large.
-            FloodError: Too much carries nothing.
+            FloodError: There are too many useless lines.
         """
         while not self._events:
             if self._parser.oversized:

@@ -1,7 +1,7 @@
 """MCP over the standard streams of a child process (MCP basic/transports, "stdio").
 
-No task and no thread works for an idle child, and none for a message: the event loop hands bytes to a protocol, which
-hands messages to the receiver. What a child may do wrong costs itself alone, and at most its own requests.
+There is no task or thread for a child or a message: the event loop passes bytes to a protocol, which passes messages to
+the receiver. Faults of a child affect itself alone, and at most its own requests.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ _MISCONFIGURED: Final = 78
 """The exit code of programs that cannot use their configuration (`EX_CONFIG` of sysexits.h), also of bridges."""
 
 _ENDLESS: Final = 4
-"""How many times too long a line may be before the child is given up: it will not end."""
+"""The factor by which a line may exceed the limit before the child is given up: such a line will not end."""
 
 
 _UNTIMED: Final = KIB
-"""Bytes that cost the loop less than to look how much they cost. Of a child that floods it, more comes at once."""
+"""Bytes up to which measuring their cost would cost more than reading them. A child that floods sends more at once."""
 
 
 class StdioTransport:
-    """How to reach a server that is a child process. Implements `transport.Transport`.
+    """The transport to a server that is a child process. Implements `transport.Transport`.
 
     Args:
-        on_error_line: Told every line of its error output, redacted.
+        on_error_line: Called with every line of its error output, redacted.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class StdioTransport:
 
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Launch the child; in the end, it and its descendants are gone within `stop_grace` and `terminate_grace`.
+        """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`.
 
         Raises:
-            LaunchError: It cannot be launched as it is configured.
-            UpstreamError: It cannot be launched right now.
+            LaunchError: The child cannot be launched as it is configured.
+            UpstreamError: The child cannot be launched right now.
         """
         secrets = Redactor((*self._spec.env.values(), *self._spec.options.secrets))
         now = asyncio.get_running_loop().time
@@ -94,12 +94,12 @@ class StdioTransport:
 
 
 class StdioLink(asyncio.Protocol):
-    """A link to a running child: the protocol of its standard output. Made by `StdioTransport`.
+    """A link to a running child: the protocol of its standard output. Created by `StdioTransport`.
 
     Args:
         child: The child, just launched.
-        receiver: Is told what comes in.
-        garbage: Counts what it writes that is no message.
+        receiver: Receives the messages of the server.
+        garbage: Counts lines of its output that are no messages.
         name: The server, for the log.
     """
 
@@ -127,7 +127,7 @@ class StdioLink(asyncio.Protocol):
         self._paused = False
         self._pending = SentRequests()
         self.garbage = garbage
-        """What it wrote that was no message."""
+        """The lines of its output that were no messages."""
         self._input = _Input(limits.write_timeout, self._suspect)
         self._open: list[asyncio.BaseTransport] = []
         self._verdict: asyncio.TimerHandle | None = None
@@ -148,19 +148,19 @@ class StdioLink(asyncio.Protocol):
         return self._errors.lines
 
     def agree(self, revision: str) -> None:
-        """The server serves: nothing else on this wire depends on the revision."""
+        """Note that the server has completed the handshake: nothing else on this wire depends on the revision."""
         self.child.serves()
         self._input.close_copy()
         if self._overdue is not None:
             self._overdue.cancel()
 
     def heard(self, line: str) -> None:
-        """The child wrote a line to its error output."""
+        """Note a line of the child's error output, which may show that a download is over."""
         if self.child.may_download and not is_of_launcher(line):
             self._begin_start()
 
     def _begin_start(self) -> None:
-        """Nothing is downloaded any more: the server has as long as any other to complete the handshake."""
+        """Start the usual time for the handshake, since the download is over."""
         if self.child.may_download:
             self.child.serves()
             if self._limits.downloads:
@@ -226,7 +226,7 @@ class StdioLink(asyncio.Protocol):
         await self._write(message)
 
     async def _write(self, message: JSON) -> None:
-        """Send a message. If the child does not read any more, say why, once that is known."""
+        """Send a message. If the child no longer reads, raise an error with the reason, once that is known."""
         try:
             await self._input.write(encoded(message))
         except ConnectionLostError as error:
@@ -235,11 +235,11 @@ class StdioLink(asyncio.Protocol):
             raise ConnectionLostError(self._reason or str(error)) from None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The pipe of the standard output is connected."""
+        """Keep the pipe of the standard output, which is connected."""
         self._output = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """The child wrote something to its standard output."""
+        """Read output of the child, and slow reading down if that cost the loop too much time."""
         if self.child.may_download:
             self._begin_start()
         if self._reason is not None:
@@ -265,7 +265,7 @@ class StdioLink(asyncio.Protocol):
                 self._finish(str(error))
 
     def _pace(self, seconds: float) -> None:
-        """Read on a while later, if what came last has cost the loop too much time."""
+        """Pause reading for a while, if the last data has cost the loop too much time."""
         pause = self._share.spend(seconds)
         if pause and not self._paused and self._output is not None and self._reason is None:
             self._output.pause_reading()
@@ -278,7 +278,7 @@ class StdioLink(asyncio.Protocol):
             self._output.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The child closed its standard output."""
+        """Read the last line, and note that the child closed its standard output."""
         self._output_ended = True
         if self._reason is None:
             for line in self._framer.end():
@@ -302,7 +302,7 @@ class StdioLink(asyncio.Protocol):
             self._refuse(line, "sent a response that is no valid JSON")
 
     def _note_error(self, response: JSON) -> None:
-        """Log an error that belongs to no request: the server could not read one of ours, and does not say which."""
+        """Log an error that belongs to no request: the server could not read one of ours, and does not name it."""
         error = response.get("error")
         if response.get("id") is None and is_object(error):
             level = logging.DEBUG if self._complained else logging.WARNING
@@ -311,7 +311,7 @@ class StdioLink(asyncio.Protocol):
             logger.log(level, "upstream %r reports an error without saying of which request: %s", self._name, text)
 
     def _refuse(self, line: bytes | OversizedLine, problem: str) -> None:
-        """Take a line for what it is: a response that cannot be read, or garbage."""
+        """Fail the request whose response cannot be read, or count the line as garbage."""
         number = request_id_of(line)
         if number is not None and self._pending.reject(number, UpstreamError(problem)):
             return
@@ -331,10 +331,10 @@ class StdioLink(asyncio.Protocol):
             )
 
     def _suspect(self) -> None:
-        """There is a sign that the child has ended; judge when all signs are there, or soon."""
+        """Note a sign that the child has ended; judge when all signs are there, or soon."""
         if self._reason is not None:
             return
-        self._read_on()  # what it has left can be no flood any more
+        self._read_on()  # the rest of its output is bounded by the pipe, and so no flood
         if self._output_ended and self.child.exit_code is not None and self._errors.ended:
             self._judge()
         elif self._verdict is None:
@@ -346,7 +346,7 @@ class StdioLink(asyncio.Protocol):
         self._finish(f"closed its standard {stream}" if code is None else exit_text(code))
 
     def _finish(self, reason: str, *, tell: bool = True, failure: UpstreamError | None = None) -> None:
-        """The link is over, and with it what is in flight: by what its end means, if there is no other failure."""
+        """End the link and fail the open requests, with an error that depends on the exit code if none is given."""
         if self._reason is not None:
             return
         self._reason = reason
@@ -364,11 +364,11 @@ class StdioLink(asyncio.Protocol):
 
 
 class _Input(asyncio.BaseProtocol):
-    """A child's standard input. One that reads nothing holds up its own requests, within a bound, and no memory.
+    """A child's standard input. A child that reads nothing delays its own requests, within a bound, and uses no memory.
 
     Args:
-        timeout: Seconds that a message may wait for the child to read what came before it.
-        on_lost: Called when the child closed it, or is gone.
+        timeout: Seconds that a message may wait for the child to read earlier ones.
+        on_lost: Called when the child closed its input, or has ended.
     """
 
     def __init__(self, timeout: float, on_lost: Callable[[], None]) -> None:
@@ -377,15 +377,15 @@ class _Input(asyncio.BaseProtocol):
         self._transport: asyncio.WriteTransport | None = None
         self._is_full = False
         self._readable = anyio.Event()
-        """Set when it is full no longer."""
+        """Set when the pipe is no longer full."""
         self._lost: ConnectionLostError | None = None
         self._posted = 0
         self._copy: int | None = None
-        """Another descriptor of the pipe, until the child serves: uvloop closes its own before it reports an end."""
+        """A duplicate descriptor of the pipe, until the handshake: uvloop closes its own before it reports an end."""
         self._left_unread = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The pipe is connected."""
+        """Keep the pipe, which is connected, and a duplicate of its descriptor."""
         self._transport = cast("asyncio.WriteTransport", transport)
         with suppress(OSError):  # no descriptor is left
             self._copy = os.dup(transport.get_extra_info("pipe").fileno())
@@ -393,39 +393,39 @@ class _Input(asyncio.BaseProtocol):
 
     @property
     def is_unread(self) -> bool:
-        """Whether the child has read nothing of what was sent; `False` where that is not known."""
+        """Whether the child has read nothing that was sent; `False` where that is not known."""
         return self._left_unread if self._copy is None else 0 < self._posted <= _unread(self._copy)
 
     def close_copy(self) -> None:
-        """Close the second descriptor: the child serves, so it has read something, or it is gone."""
+        """Close the duplicate descriptor: the child has read something by now (the handshake), or it has ended."""
         if self._copy is not None:
             self._left_unread = self.is_unread
             os.close(self._copy)
             self._copy = None
 
     def pause_writing(self) -> None:
-        """The child does not keep up."""
+        """Note that the child does not keep up with its input."""
         if not self._is_full and self._lost is None:
             self._is_full, self._readable = True, anyio.Event()
 
     def resume_writing(self) -> None:
-        """The child has read enough."""
+        """Note that the child has read enough."""
         self._is_full = False
         self._readable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The child closed its input, or is gone."""
+        """Note that the child closed its input, or has ended."""
         self.close_copy()
         self._transport = None
         self.abandon(ConnectionLostError("closed its standard input"))
         self._on_lost()
 
     async def write(self, message: bytes) -> None:
-        """Send one message, once what came before it was read.
+        """Send one message, once earlier ones were read.
 
         Raises:
-            ConnectionLostError: The child is gone.
-            UpstreamError: It does not read.
+            ConnectionLostError: The child has ended.
+            UpstreamError: The child does not read its input.
         """
         if self._is_full:
             with anyio.move_on_after(self._timeout):
@@ -438,13 +438,13 @@ class _Input(asyncio.BaseProtocol):
         self.post(message)
 
     def post(self, message: bytes) -> None:
-        """Send one small message, at once or never."""
+        """Send one small message without waiting; drop it if the child has ended."""
         if self._transport is not None and self._lost is None:
             self._transport.write(message + b"\n")
             self._posted += len(message) + 1
 
     def abandon(self, error: ConnectionLostError) -> None:
-        """Nothing can be sent any more."""
+        """Fail all messages from now on with an error."""
         if self._lost is None:
             self._lost = error
         self.resume_writing()
@@ -461,7 +461,7 @@ class _Input(asyncio.BaseProtocol):
 
 
 def _unread(descriptor: int) -> int:
-    """Bytes that wait in a pipe for its reader, whose writing end this is; 0 where the system does not tell."""
+    """Return the unread bytes in a pipe, from its writing end; 0 where the system does not report them."""
     import fcntl
     import termios
 

@@ -1,7 +1,7 @@
 """Streamable HTTP: every message is a POST of its own, and the answer to it one JSON object or an event stream.
 
-Up to 2025-11-25 the server may keep a session, send messages in a standing stream, and let broken streams be taken up
-again; since 2026-07-28 a request and its stream are all there is (MCP, basic/transports).
+Up to 2025-11-25 the server may keep a session, send messages in a standing stream, and allow broken streams to be
+resumed; since 2026-07-28 there are only requests and their streams (MCP, basic/transports).
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ logger = logging.getLogger(__name__)
 
 _ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
 _CHECK_ID: Final = 2**31 - 1
-"""The id of a ping of the link itself, which the ids of other requests do not reach."""
+"""The id of the link's own pings; the ids of other requests stay below."""
 
 _USABLE_ID: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
-"""What a header carries unchanged; the length is ours."""
+"""Event ids that a header carries unchanged; the limit of the length is ours."""
 _DOUBLINGS: Final = 10
 
 
 class StreamableHttpTransport(HttpTransport):
-    """How to reach a server over Streamable HTTP; made as `HttpTransport` says.
+    """The transport to a server over Streamable HTTP; created like `HttpTransport`.
 
-    Opening a link sends nothing: the first request shows whether the server is there.
+    Opening a link sends nothing: the first request shows whether the server is reachable.
     """
 
     def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
@@ -71,7 +71,7 @@ class _StreamableHttpLink(HttpLink):
         self._standing: asyncio.Event | None = None
 
     def agree(self, revision: str) -> None:
-        """The protocol revision is settled: messages are sent as it wants them."""
+        """Set the agreed protocol revision, which later messages follow."""
         self._revision = revision
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
@@ -84,7 +84,7 @@ class _StreamableHttpLink(HttpLink):
                 if self._session is not None and may_know_no_session(response):
                     await self._check_session()
             except asyncio.CancelledError:
-                if not modern:  # there, closing the stream says it
+                if not modern:  # in 2026-07-28, closing the stream cancels the request
                     self._tell_cancelled(message, self._own_headers())
                 raise
             return response
@@ -95,7 +95,7 @@ class _StreamableHttpLink(HttpLink):
         if not modern and message.get("method") == "notifications/initialized" and self._standing is None:
             self._standing = asyncio.Event()
             self._spawn(self._stand(self._standing))
-            # What a server says there before the stream stands is lost, also what it asks because of the next request.
+            # Messages of the server before the stream is open are lost, also its questions about our next request.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.standing_timeout):
                     await self._standing.wait()
@@ -107,7 +107,7 @@ class _StreamableHttpLink(HttpLink):
         return revision is not None and is_modern(revision)
 
     def _headers_of(self, message: JSON, modern: bool) -> dict[str, str]:
-        """The headers that repeat what the body says."""
+        """Return the headers that repeat parts of the body."""
         method = message.get("method")
         if method == "initialize":
             return {"accept": _ACCEPTED}
@@ -151,10 +151,10 @@ class _StreamableHttpLink(HttpLink):
         return response
 
     def _sifted(self, found: list[JSON], request_id: int | None) -> JSON | None:
-        """Pass on what is no response; returns the response to a request, if that is among them.
+        """Pass on all messages but responses; return the response to a request, if that is among them.
 
         Raises:
-            UpstreamError: Something else is answered.
+            UpstreamError: There is a response to another request.
         """
         response: JSON | None = None
         for message in found:
@@ -165,11 +165,11 @@ class _StreamableHttpLink(HttpLink):
         return response
 
     async def _rejected(self, request_id: int, reply: Reply) -> JSON:
-        """The JSON-RPC error behind a status that is not one of success.
+        """Return the JSON-RPC error of a response with an error status.
 
         Raises:
-            SessionExpiredError: It is about our session.
-            UpstreamError: There is only the status, or it is about when and as whom we may ask.
+            SessionExpiredError: The error is about our session.
+            UpstreamError: There is only the status, or the status is about authorization or a later retry.
         """
         response = await error_response(request_id, reply)
         if self._session is not None and await knows_no_session(reply, response):
@@ -179,7 +179,7 @@ class _StreamableHttpLink(HttpLink):
         return response
 
     async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
-        """The response in an event stream. If that breaks, a legacy server may go on in another one."""
+        """Read the response from an event stream. If that breaks, a legacy server may continue in another one."""
         place = Place(self._limits)
         resumes = 0
         while True:
@@ -196,7 +196,7 @@ class _StreamableHttpLink(HttpLink):
             reply = await self._resumed(place)
 
     async def _resumed(self, place: Place) -> Reply | None:
-        """The stream that goes on from a place, or `None` if there is none for the moment."""
+        """Open the stream that continues from a place, or return `None` if there is none for the moment."""
         try:
             reply = await self._open_stream(place)
         except UpstreamError:
@@ -219,8 +219,8 @@ class _StreamableHttpLink(HttpLink):
         """Pass on the messages of a stream until the response to a request; with `None`, until it ends.
 
         Raises:
-            BrokenOffError: It ended.
-            UpstreamError: It carried something else than messages.
+            BrokenOffError: The stream ended.
+            UpstreamError: The stream has an invalid response or an oversized event.
         """
         stream = self._events_of(reply)
         try:
@@ -246,10 +246,10 @@ class _StreamableHttpLink(HttpLink):
     # The standing stream, and the session
 
     async def _stand(self, answered: asyncio.Event) -> None:
-        """Keep a stream open for what the server says of its own accord, for as long as it offers one.
+        """Keep a stream open for the server's own messages, for as long as it offers one.
 
         Args:
-            answered: Set when the server has answered for the first time, or could not be asked.
+            answered: Set when the server has answered for the first time, or could not be reached.
         """
         try:
             await self._keep_standing(answered)
@@ -302,7 +302,7 @@ class _StreamableHttpLink(HttpLink):
         return await super()._refused(reply)
 
     def _expired(self) -> SessionExpiredError:
-        """The session is over, and the link with it."""
+        """End the link, since the session is over; return the error."""
         if not isinstance(self._lost, SessionExpiredError):
             self._lost = SessionExpiredError()
             self._receiver.ended(str(self._lost))
@@ -320,7 +320,7 @@ class _StreamableHttpLink(HttpLink):
 
 
 def _named_revision(message: JSON) -> str | None:
-    """The revision that the message itself names, as messages do since 2026-07-28."""
+    """Return the revision in a message's `_meta`, as messages have it since 2026-07-28."""
     params = message.get("params")
     meta = params.get("_meta") if is_object(params) else None
     revision = meta.get(PROTOCOL_VERSION_KEY) if is_object(meta) else None
@@ -328,15 +328,15 @@ def _named_revision(message: JSON) -> str | None:
 
 
 class Place:
-    """The place in an event stream up to which everything has come.
+    """The place in an event stream up to which everything was received.
 
     Args:
-        limits: How soon a stream is asked for again, at least and at most.
+        limits: The least and the most seconds before a stream is requested again.
     """
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self.messages = 0
-        """How many have come."""
+        """The number of messages received."""
         self._limits = limits
         self._last_id = ""
         self._retry = 0.0
@@ -344,33 +344,33 @@ class Place:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the server has named the place, so that it can go on from there."""
+        """Whether the server has set a usable event id, from which it can continue."""
         return bool(_USABLE_ID.fullmatch(self._last_id))
 
     @property
     def headers(self) -> dict[str, str]:
-        """Ask the server to go on from here, if it has named the place."""
+        """The header that asks the server to continue from here; empty without an event id."""
         return {"last-event-id": self._last_id} if self.is_resumable else {}
 
     def note(self, stream: EventStream) -> None:
-        """What a stream has said about itself holds for the next one too."""
+        """Keep the event id and the retry time of a stream for the next one."""
         self._last_id = stream.last_id or self._last_id
         self._retry = self._retry if stream.retry is None else stream.retry
         self._put_off = 0.0
 
     def put_off(self, retry_after: float | None) -> None:
-        """Instead of a stream came an answer, which may have said when to ask again.
+        """Delay the next request for a stream, after an answer that was no stream.
 
         Args:
-            retry_after: Seconds, if it did.
+            retry_after: The seconds of its `Retry-After`, if it had one.
         """
         self._put_off = min(retry_after or 0.0, self._limits.retry_after_cap)
 
     def pause(self, failures: int = 0) -> float:
-        """Seconds to wait before the stream is asked for again.
+        """Return the seconds to wait before the stream is requested again.
 
         Args:
-            failures: How often in a row that has led to nothing; each doubles the time.
+            failures: The number of failures in a row; each doubles the time.
         """
         floor = self._limits.retry_floor * 2.0 ** min(max(failures - 1, 0), _DOUBLINGS)
         return max(min(max(self._retry, floor), self._limits.retry_cap), self._put_off)

@@ -1,4 +1,4 @@
-"""TLS to servers: always verified, and failures in words that say what to do."""
+"""TLS to servers: always verified, with advice in the texts of failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.text.escaping import one_line
 
 OF_UNKNOWN_AUTHORITY: Final = range(18, 22)
-"""The verification codes of OpenSSL for certificates of authorities that nobody here knows (x509_vfy.h)."""
+"""The verification codes of OpenSSL for certificates of authorities that are not trusted here (x509_vfy.h)."""
 
 _NOT_IN_TIME: Final = "its operator has to renew it, unless the clock of this machine is wrong"
 _OF_ANOTHER: Final = "its URL has to name the host as the certificate does"
@@ -21,7 +21,7 @@ _OF_NOBODY: Final = "if you trust it, have SSL_CERT_FILE name a file with the ce
 _ADVICE: Final = {9: _NOT_IN_TIME, 10: _NOT_IN_TIME, 62: _OF_ANOTHER, 64: _OF_ANOTHER} | dict.fromkeys(
     OF_UNKNOWN_AUTHORITY, _OF_NOBODY
 )
-"""By the verification codes of OpenSSL (x509_vfy.h)."""
+"""Advice by the verification codes of OpenSSL (x509_vfy.h)."""
 
 _NOT_TLS: Final = "it does not speak TLS there; the URL of a server without TLS begins with http://"
 _NOTHING_IN_COMMON: Final = "it has no version and cipher of TLS in common with us, who want TLS 1.2 or newer"
@@ -32,14 +32,16 @@ _FAILURES: Final = {
     "TLSV1_ALERT_PROTOCOL_VERSION": _NOTHING_IN_COMMON,
     "UNSUPPORTED_PROTOCOL": _NOTHING_IN_COMMON,
 }
-"""By the reasons of OpenSSL (sslerr.h)."""
+"""Problems by the reasons of OpenSSL (sslerr.h)."""
 
 
 def verifying_context() -> ssl.SSLContext:
-    """What servers are verified with: the system's authorities, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
+    """Return the TLS context with the system's authorities, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
+
+    Certificates are read when they are needed first, and kept.
 
     Raises:
-        LaunchError: The variables lead to none. Certificates are read when they are needed first, and kept.
+        LaunchError: `SSL_CERT_FILE` cannot be used.
     """
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     try:
@@ -54,14 +56,14 @@ def verifying_context() -> ssl.SSLContext:
 
 @cache
 def _loaded(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """Reading all authorities takes some 20 ms; once is enough. The arguments are what it depends on."""
+    """Read all authorities, which takes some 20 ms, once for each value of the variables (the keys of the cache)."""
     context = httpx2.create_ssl_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 def tls_problem(error: ssl.SSLError) -> str:
-    """What went wrong with TLS, and what can be done; empty if there is nothing to say beyond the error's own words."""
+    """Describe a failure of TLS, with advice; empty if there is nothing to add to the error's own text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         advice = _ADVICE.get(error.verify_code)
         return f"its certificate is not valid: {error.verify_message.rstrip('.')}" + (f"; {advice}" if advice else "")

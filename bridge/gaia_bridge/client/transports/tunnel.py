@@ -1,7 +1,7 @@
-"""Connections by way of an HTTP proxy, and why there is none, in sentences.
+"""Connections by way of an HTTP proxy, and sentences about failures.
 
-A server over https is reached through a tunnel (`CONNECT`), in which only that server reads what is sent; one over http
-is asked of the proxy, which reads everything.
+A server over https is reached through a tunnel (`CONNECT`), in which only that server can read the data; requests to
+one over http are sent to the proxy, which reads everything.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _UNREACHED: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTT
 _NO_PROXY: Final = (
     *(HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED),
 )
-"""What servers answer that are no proxies."""
+"""The statuses with which servers answer that are no proxies."""
 
 
 class ByProxy:
-    """The way to a server that a proxy leads to. Implements `connecting.Way`.
+    """The way to a server by a proxy. Implements `connections.Way`.
 
     Args:
         host: The server, in ASCII.
         port: The same.
-        tls: What the server is verified with; `None` if it speaks no TLS.
+        tls: The TLS context that verifies the server; `None` without TLS.
 
     Raises:
         LaunchError: The authorities that verify the proxy cannot be read.
@@ -55,7 +55,7 @@ class ByProxy:
         self._tls = tls
 
     async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection; see `connecting.Way.connect`."""
+        """Open a connection; see `connections.Way.connect`."""
         tunnel: _Tunnel | None = None
         try:
             async with asyncio.timeout(seconds):
@@ -105,15 +105,15 @@ class _Tunnel(Abortable):
         self._head: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     async def open(self, within: asyncio.Protocol, tls: ssl.SSLContext) -> None:
-        """Have the proxy connect to the server, and speak TLS with that. Cancelling closes the connection.
+        """Let the proxy connect to the server, and start TLS with the server. Cancelling closes the connection.
 
         Args:
-            within: Speaks with the server from then on.
-            tls: What the server is verified with.
+            within: The protocol of the connection to the server from then on.
+            tls: The TLS context that verifies the server.
 
         Raises:
             OSError: TLS fails.
-            ProxyError: The proxy does not agree.
+            ProxyError: The proxy refuses.
         """
         try:
             await self._agree()
@@ -143,11 +143,11 @@ class _Tunnel(Abortable):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The proxy has taken the connection."""
+        """Keep the connection, which the proxy has accepted."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """A part of the answer has come; what comes after its head is not looked at."""
+        """Collect the head of the proxy's answer; further data is not parsed."""
         self._came += data
         while not self._head.done() and (end := _END_OF_HEAD.search(self._came)):
             head, self._came = self._came[: end.start()], self._came[end.end() :]
@@ -157,7 +157,7 @@ class _Tunnel(Abortable):
             self._fail(f"the proxy sent more than {_HEAD} bytes of headers")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The proxy has closed the connection."""
+        """Fail the tunnel, since the proxy has closed the connection."""
         why = reason_of(exc) if exc else "it closed the connection"
         self._fail(f"the proxy did not answer ({why}); is {self._proxy.named_by} right?")
 
@@ -168,7 +168,7 @@ class _Tunnel(Abortable):
 
 
 def refusal_of(proxy: Proxy, to: str, status: int, headers: Mapping[str, str]) -> str:
-    """Why a proxy does not lead to a server, by its answer; and what to do.
+    """Explain why a proxy does not connect to a server, by its answer, with advice.
 
     Args:
         status: The status of its answer; 0 if that is no HTTP.
@@ -199,7 +199,7 @@ def refusal_of(proxy: Proxy, to: str, status: int, headers: Mapping[str, str]) -
 
 
 def _login(proxy: Proxy, code: int, offered: str) -> str:
-    """What to do about a proxy that wants to know who asks."""
+    """Explain the login that a proxy demands, with advice."""
     status = f"HTTP {code}"
     if offered and not re.search(r"(?i)(?:^|[\s,])basic(?:[\s,]|$)", offered):
         return (
@@ -218,7 +218,7 @@ def _login(proxy: Proxy, code: int, offered: str) -> str:
 
 
 def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
-    """Status and headers of an answer; 0 if it is none."""
+    """Parse the status and headers of an answer; the status is 0 if it is not HTTP."""
     first, *lines = head.decode("latin-1").splitlines() or [""]
     status = _STATUS.fullmatch(first)
     headers: dict[str, str] = {}
