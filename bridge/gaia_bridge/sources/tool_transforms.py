@@ -215,7 +215,7 @@ def _argument(schema: Any, transform: ArgumentTransform | None) -> Any:
         about["description"] = transform.description
     if transform.default is not None:
         # The source's own default is not the value that is sent.
-        about.pop("default", None)  # which is not what is sent
+        about.pop("default", None)
         if not transform.secret:
             about["default"] = transform.default
     return about
@@ -246,8 +246,7 @@ def _check_defaults(schema: JSON, properties: JSON, arguments: Mapping[str, Argu
             continue
         try:
             judge = SchemaValidator.tolerant({**kept, "properties": {own: properties[own]}})
-        # Such a schema cannot be judged: let the default pass, the server decides.
-        except SchemaError:  # then nobody can say what fits
+        except SchemaError:  # it cannot be judged: the server decides
             continue
         if judge.errors({own: about.default}) is not None:
             raise _Misfit(f"the default of its argument {own!r} does not fit the schema of that argument")

@@ -248,7 +248,7 @@ def _said(reply: Reply, conversation: Conversation | None = None) -> JSON:
     if conversation is not None:
         structured["session"] = conversation.id
         # Many clients show their model no structured content, so the id is in the text as well.
-        if not conversation.is_named:  # and many clients show their model no structured content
+        if not conversation.is_named:
             content.append({"type": "text", "text": _CONTINUED_BY.format(conversation.id)})
     return {"content": content, "structuredContent": structured}
 

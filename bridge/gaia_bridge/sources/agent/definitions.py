@@ -108,7 +108,7 @@ async def read_definitions(
     # Clients ask an agent once what it has; its folders may be empty now, and not later.
     has_skills = bool(skills) or isinstance(agent, ListsSkills) or any(isinstance(part, SkillPart) for part in parts)
     # Skills are resources, and prompts for clients that do not support skills.
-    if has_skills:  # which are resources, and prompts for clients that know no skills
+    if has_skills:
         capabilities |= {"prompts", "resources"}
     if any(isinstance(item, CompletesArguments) for item in agents):
         capabilities.add("completions")

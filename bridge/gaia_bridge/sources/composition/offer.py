@@ -33,7 +33,6 @@ class Offers:
         offered = list(own)
         for step in steps:
             # A name that one era lacks may be in the other.
-            # What one era lacks may be there in the other.
             unknown = tuple(step.unknown(_names(offered))) if _is_known(own) else ()
             for era, of_era in enumerate(layers):
                 layer = step.applied(offered[era])

@@ -199,7 +199,6 @@ class DecoratedFunctions:
         self._table = table = functions if isinstance(functions, DefinitionTable) else DefinitionTable.of(functions)
         self._owner = owner
         # Not methods of this object itself, which would be a reference cycle.
-        # Not methods of this object itself, which would be a circle.
         answering = _Answering(table, owner)
         if table.prompts:
             self.get_mcp_prompts = answering.get_prompts
