@@ -271,7 +271,7 @@ def _way(entry: JSON) -> str:
     """Return the key that decides how the server is reached."""
     given = [way for way in KEYS_OF if entry.get(way) is not None]
     if "openapi" in given:
-        given = [way for way in given if way != "url"]  # there, it says where the API is
+        given = [way for way in given if way != "url"]  # there, it is the address of the API
     if len(given) > 1:
         raise EntryError(f"it has both {given[0]!r} and {given[1]!r}; keep one of them")
     if not given:

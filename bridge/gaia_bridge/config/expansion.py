@@ -266,7 +266,7 @@ def _from_keyring(place: str, reference: str) -> str:
     try:
         value: object = keyring.get_password(service, name)
     except Exception as error:
-        # A backend of the desktop may fail in any way; its words may repeat what it was asked for, not what it holds.
+        # A backend of the desktop may fail in any way, and its message is foreign text: only the type is shown.
         raise MissingReferenceError(f"{place} needs the keyring, which failed with {type(error).__name__}") from None
     if not isinstance(value, str):
         raise MissingReferenceError(f"{place} needs {name!r} of {service!r} in the keyring, which is not there")

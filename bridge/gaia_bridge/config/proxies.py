@@ -146,7 +146,7 @@ def named_proxies(environ: Mapping[str, str]) -> Iterator[NamedProxy]:
 def _named(scheme: str, environ: Mapping[str, str]) -> NamedProxy | None:
     name, value = _value(scheme, environ)
     if name == "HTTP_PROXY" and "REQUEST_METHOD" in environ:
-        return None  # a CGI program is told a header `Proxy` of its clients by this name
+        return None  # a CGI program gets the header `Proxy` of its clients in this variable
     return NamedProxy(name, value) if value else None
 
 

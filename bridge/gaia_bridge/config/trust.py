@@ -240,7 +240,7 @@ def whole_files(folder: Path) -> tuple[list[Path], bool]:
     found: list[Path] = []
     own = None
     with suppress(ConfigError):
-        own = default_trust_path().parent  # in the home folder, where each approval changes a file
+        own = default_trust_path().parent  # left out, as each approval changes a file in it
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NOT_RUN and Path(place, name) != own)
         found += (Path(place, name) for name in sorted(names))

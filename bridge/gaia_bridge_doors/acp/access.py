@@ -191,7 +191,7 @@ class Access:
             if running is not None:
                 await self._show(running.call.id, terminal_id)
             return await self._end_of(terminal_id, seconds)
-        finally:  # which ends the command, if that still runs; also where the turn was cancelled
+        finally:  # the release ends a running command; also where the turn was cancelled
             with anyio.CancelScope(shield=True), anyio.move_on_after(limits.release):
                 await self._released(terminal_id)
 
@@ -250,7 +250,7 @@ class Access:
     async def _released(self, terminal_id: str) -> None:
         try:
             await self._at.ask(_RELEASE, terminalId=terminal_id)
-        except AnswerError:  # what is not to be released is the editor's own
+        except AnswerError:  # a terminal that cannot be released is left to the editor
             pass
 
 

@@ -209,5 +209,5 @@ class EditorRequest(OwnRequest):
 
 
 def _fail(future: Future[Any], error: BaseException) -> None:
-    with suppress(InvalidStateError):  # answered, or nobody waits any more
+    with suppress(InvalidStateError):  # answered, or no caller waits any more
         future.set_exception(error)

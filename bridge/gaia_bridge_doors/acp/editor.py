@@ -219,13 +219,13 @@ class Editor:
     async def _cancel(self, request: CancelNotification) -> None:
         self._session(request.session_id).cancel()
 
-    # What the methods need
+    # Helpers of the methods
 
     async def _ask(self, method: str, params: JSON) -> Any:
         return await self.connection.send_request(method, params)
 
     async def _update(self, session_id: str, update: JSON) -> None:
-        with suppress(ConnectionError):  # there is nobody left to tell
+        with suppress(ConnectionError):  # the editor is gone
             await self.connection.send_notification(_UPDATE, {"sessionId": session_id, "update": update})
 
     @property

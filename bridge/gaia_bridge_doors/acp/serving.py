@@ -85,7 +85,7 @@ class Wire:
         """Write a message; wait for an editor that reads slowly. If the editor is gone, write nothing."""
         try:
             line = to_json(message)
-        except ValueError:  # half a character
+        except ValueError:  # a lone surrogate, which UTF-8 cannot encode
             line = to_json(valid_json(message))
         await self._put(line)
         if "method" not in message:

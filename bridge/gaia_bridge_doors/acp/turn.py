@@ -104,7 +104,7 @@ class EditorTurn:
                     raise
                 except RequestError as error:
                     problem = error
-                except Exception as error:  # also what an agent put into its reply that is none
+                except Exception as error:  # including errors of a malformed reply of the agent
                     await self._fail(as_chat_error(error, self._model.id))
                 finally:
                     await self._end(channel)

@@ -42,7 +42,7 @@ class TurnLog:
         self._number = _number_of(origin)
         self._began = time.monotonic()
         self._model: Model | None = None
-        self._outcome = "cancelled"  # unless it is said otherwise
+        self._outcome = "cancelled"  # unless `answered` or `failed` is called
         self._called: list[str] = []
         self._used: Sequence[str] = ()
         self.bytes_in = 0

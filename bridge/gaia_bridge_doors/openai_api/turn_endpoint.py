@@ -194,7 +194,7 @@ async def _events(
             piece = await turn.next()
         last = list(exchange.last(piece, turn.rest(piece)))
         line.answered(piece)
-    except Exception as error:  # also what an agent put into its reply that is none
+    except Exception as error:  # including errors of a malformed reply of the agent
         problem = as_chat_error(error, model)
         line.failed(problem)
         last = list(exchange.broken(exchange.refused(problem)))

@@ -107,7 +107,7 @@ def document_from(text: bytes, limits: OpenApiLimits) -> Document:
         try:
             return _checked(from_json(start, allow_inf_nan=False))
         except ValueError as error:
-            problem = one_line(str(error), 200)  # YAML may begin like this as well, and nobody writes it
+            problem = one_line(str(error), 200)  # YAML may begin like this as well, but does not in practice
             raise UpstreamError(f"has an OpenAPI document that is not JSON: {problem}") from None
     return _checked(_from_yaml(text, limits))
 

@@ -135,7 +135,7 @@ def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
             try:
                 item = {**document.resolved(item), **{key: item[key] for key in item.keys() - {"$ref"}}}
             except OperationError:
-                yield path, "any", item, {}  # nobody knows which; the reader says why
+                yield path, "any", item, {}  # its operations are unknown; the reader raises with the reason
                 continue
         more = item.get("additionalOperations")  # of 3.2, as `query` is
         operations = {**item, **more} if is_object(more) else item
@@ -186,7 +186,7 @@ class _Reader:
             OperationError: The operation cannot be a tool.
         """
         if "$ref" in item:
-            self._document.resolved(item)  # which says why it leads nowhere
+            self._document.resolved(item)  # raises with the reason if it leads nowhere
         if method not in _METHODS:
             raise OperationError("its method is not supported")
         if method == "trace":

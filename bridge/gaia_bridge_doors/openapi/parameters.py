@@ -51,7 +51,7 @@ def path_segment(name: str, value: Any, style: str, *, explode: bool) -> str:
     elif style == "label":
         found = "." + ("." if explode else ",").join(_simple(value, explode, _quoted))
     else:
-        # What is empty has no `=` there (RFC 6570, section 3.2.7).
+        # An empty value has no `=` there (RFC 6570, section 3.2.7).
         found = "".join(f";{pair.removesuffix('=')}" for pair in expanded(name, value, "form", explode, _quoted))
     if not found.strip(".,"):
         raise ToolError(f"the argument {name!r} is empty, and stands in the path; expected a value")

@@ -130,7 +130,7 @@ def success_result(status: int, media: str, body: bytes, url: str) -> JSON:
         text = _decoded(body, media)
         try:
             value = from_json(text, allow_inf_nan=False)
-        except ValueError:  # whatever it says it is
+        except ValueError:  # whatever its type is
             return _with_content(_text(text) if media or _is_readable(text) else _blob(body, media, url))
         result = _with_content(_text(text))
         return {**result, "structuredContent": value} if is_object(value) else result

@@ -267,7 +267,7 @@ class SchemaReader:
             del found["pattern"]
         if found.get("type") == "array" and not found.keys() & {"items", "prefixItems"}:
             found["items"] = {}  # OpenAI refuses a list of tools for one that is missing
-        if is_base or schema.keys() & {"allOf", *UNIONS}:  # their properties are no others
+        if is_base or schema.keys() & {"allOf", *UNIONS}:  # else it would exclude the properties of the other parts
             if found.get("additionalProperties") is False:
                 del found["additionalProperties"]
         if is_array(found.get("oneOf")):  # the API takes one of them where several fit
@@ -291,7 +291,7 @@ class SchemaReader:
             self._targets[name] = target
         self._found.add(target)
         found: JSON = {"$ref": f"#/$defs/{name}"}
-        if self._document.early:  # where nothing beside a reference counts
+        if self._document.early:  # in 3.0, keywords beside a reference are ignored
             return found
         beside = {key: value for key, value in schema.items() if key not in ("$ref", "nullable")}
         return {**self._translated(beside, depth + 1), **found} if beside else found
@@ -364,7 +364,7 @@ def _mend_earlier_drafts(found: JSON) -> None:
     """Replace keywords of earlier drafts by today's: 3.0 uses them, and so do many documents of 3.1."""
     if is_array(found.get(_TUPLE)):
         found["prefixItems"] = found.pop(_TUPLE)
-    if not is_array(found.get("required", [])):  # it was said of the single property
+    if not is_array(found.get("required", [])):  # in earlier drafts, a flag of a single property
         del found["required"]
     for exclusive, bound in _BOUNDS.items():
         if isinstance(flag := found.get(exclusive), bool):

@@ -285,7 +285,7 @@ class _ApiLink:
         if request.method == "HEAD":  # which has no body, whatever its headers say
             return cast("JSON", self._redacted.without_known_in(head_result(reply.status, reply.headers)))
         body = await reply.body()
-        if len(body) > SMALL_BYTES:  # to read it would hold up everybody
+        if len(body) > SMALL_BYTES:  # parsing it would block the event loop
             return await anyio.to_thread.run_sync(success_result, reply.status, media, body, shown)
         return success_result(reply.status, media, body, shown)
 

@@ -150,7 +150,7 @@ _ROWS: Final = (
         r"No such built-in module: (\S+)|requires Node(?:\.js)? (?:version )?[v>^]",
         "it needs a newer Node.js: https://nodejs.org/",
     ),
-    # what is not there
+    # missing packages and programs
     _row(
         r"Because (\S+) was not found in the package registry",
         f"there is no package {{1}} for Python; {_SPELLING}",

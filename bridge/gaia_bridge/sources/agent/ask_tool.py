@@ -175,7 +175,7 @@ class AskTool:
 
         Raises:
             ValueError: The tool is unknown.
-            ModelError: There is no answer; says what to start or set.
+            ModelError: There is no answer; the message says which program to start, or which setting to change.
         """
         if tool_name != self._name:
             raise ValueError(f"Unknown tool: {tool_name}")

@@ -105,7 +105,7 @@ async def read_definitions(
         capabilities.add("prompts")
     if resources or templates or any(isinstance(item, ReadsResources | ListsResourceTemplates) for item in agents):
         capabilities.add("resources")
-    # Clients ask an agent once what it has; its folders may be empty now, and not later.
+    # Clients read the capabilities once; the folders may be empty now, and not later.
     has_skills = bool(skills) or isinstance(agent, ListsSkills) or any(isinstance(part, SkillPart) for part in parts)
     # Skills are resources, and prompts for clients that do not support skills.
     if has_skills:

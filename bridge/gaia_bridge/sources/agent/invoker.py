@@ -166,7 +166,7 @@ class Invocation:
         while True:
             self._has_news = False
             done = self.outcome is not None
-            for _ in range(len(self._notes)):  # no more: an agent can speak faster than this loop listens
+            for _ in range(len(self._notes)):  # no more: an agent can write faster than this loop reads
                 await self._relay(self._notes.popleft(), request)
             if self._cancelled:
                 self.raise_if_cancelled()
@@ -339,7 +339,7 @@ class AgentInvoker:
         if isinstance(error, RequestError | ValueError):
             logger.info("%s: %s failed: %s", name, what, text)
         else:
-            # From where the agent's code begins: what led to it is the same in every call.
+            # From the agent's code on: the frames before it are the same in every call.
             shown = error.__traceback__ if logger.isEnabledFor(logging.DEBUG) else traceback_of_agent(error)
             raised = (type(error), error, shown)
             logger.error("%s: %s failed, reference %s", name, what, reference, exc_info=raised)

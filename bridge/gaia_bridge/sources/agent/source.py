@@ -81,7 +81,7 @@ class AgentSource:
         name: The name it is published under.
         limits: The limits of its use of the process.
         own_files: Returns the files that the process itself loads; the agent can read them by `mcp_own_files`.
-        offer: The wishes about what is published of the agent, where that is not left to the agent.
+        offer: The choice of the published tools, where that is not left to the agent.
         checks: Whether everything that `offer` wants has to be there.
     """
 
@@ -302,7 +302,7 @@ class AgentSource:
         agent = self._agent_of("tool", name)
         try:
             return await self._invoker.perform(
-                # A copy: what the agent does to its arguments must not change what further rounds are called with.
+                # A copy: an agent that changes its arguments must not change those of further rounds.
                 lambda: agent.execute_mcp_tool(name, copied(arguments)),
                 request,
                 f"tool '{name}'",

@@ -186,7 +186,7 @@ class Filtered(Struct, frozen=True):
             return True
         try:
             return bool(self.when(kind, definition))
-        except Exception as error:  # code of whoever embeds the bridge, which may not expect such a definition
+        except Exception as error:  # the predicate is foreign code, which may not expect such a definition
             reason = printable(f"it is not known whether it is wanted: {type(error).__name__}: {error}")
             left_out.append(LeftOut(kind, name, reason))
             return False

@@ -73,7 +73,7 @@ class _Pieces:
         self._request = _current_request()
         self._pieces: list[Any] = []
         self._bytes = 0
-        self._reports = gathering.type is not Any  # a list is told apart by its kind
+        self._reports = gathering.type is not Any  # a list has a kind of its own
 
     def take(self, piece: Any) -> None:
         """Report a piece if it is `Progress`, and keep it otherwise.

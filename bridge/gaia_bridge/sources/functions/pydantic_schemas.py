@@ -85,7 +85,7 @@ class ResultWriter:
         try:
             adapter = TypeAdapter[Any](annotation)
             schema = _without_names(adapter.json_schema(schema_generator=_PlainSchema, mode="serialization"))
-        except SCHEMA_ERRORS:  # a class of the author's own: what its values are, they show
+        except SCHEMA_ERRORS:  # a class of the author's own: its values are converted one by one
             return
         self._adapter = adapter
         if schema.get("title") == getattr(annotation, "__name__", None):

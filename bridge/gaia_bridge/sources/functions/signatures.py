@@ -93,7 +93,7 @@ def _has_no_self(called: FunctionType | MethodType) -> bool:
     kind = get_origin(hint) or hint
     if not isinstance(kind, type) or kind is first.empty:
         return False
-    with suppress(TypeError):  # a type that says nothing of instances, such as `Any` or a protocol
+    with suppress(TypeError):  # a type that has no instance check, such as `Any` or a protocol
         return not isinstance(called.__self__, kind)
     return False
 

@@ -215,7 +215,7 @@ class SkillFolders:
                 try:
                     self._current, self._states = self._compiled(found), states
                     break
-                except (FileChangedError, FileNotFoundError):  # somebody is writing it
+                except (FileChangedError, FileNotFoundError):  # another process is writing the file
                     found = self._found()
                     states = [one.state for _, one in found]
         return self._current

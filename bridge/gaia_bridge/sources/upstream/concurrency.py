@@ -32,7 +32,7 @@ class Turns:
         Raises:
             UpstreamError: The semaphore was not free in time.
         """
-        if self._free > 0:  # then nobody is waiting: a released turn goes to the next in the queue
+        if self._free > 0:  # then the queue is empty: a released turn goes to the next in it
             self._free -= 1
         else:
             await self._wait()

@@ -284,7 +284,7 @@ class DetachedConnection:
         def handshake_ended(_: object) -> None:
             expiry.cancel()
             if not agreed.cancelled():
-                agreed.exception()  # nobody may be left who waits for it
+                agreed.exception()  # retrieved, as perhaps no caller waits for it
 
         expiry = loop.call_later(patience, expire)
         agreed.add_done_callback(handshake_ended)
@@ -459,7 +459,7 @@ class _HeldLink:
     def ended(self, reason: str) -> None:
         """Handle the end of the link by the server."""
         self.ending = reason
-        self._released.set()  # what it holds is of no use any more, and others may soon have its numbers
+        self._released.set()  # its resources are useless now, and others may soon have their numbers
         if self.receiver is not None:
             self.receiver.ended(reason)
 

@@ -1,6 +1,6 @@
 """The eras of one server, and the second connection that serves clients of the other era.
 
-A server of both eras may be able to do in one what it cannot do in the other, such as to ask its client during
+A server of both eras may have features in only one of them, such as to ask its client during
 a call. So a client gets a connection of its own era if the server has it. There is at most one for each; the
 second is opened when the first client needs it, and its failures are its own: the first one serves all the rest.
 """
@@ -213,7 +213,7 @@ class OtherEras(Generic[S]):
         ]
 
     def __iter__(self) -> Iterator[tuple[Era, S]]:
-        return iter(tuple(self._of.items()))  # connections may come while somebody waits for one
+        return iter(tuple(self._of.items()))  # a copy: connections may be added while a caller waits for one
 
     async def of(
         self, request: ClientRequest, shared: Callable[[], Awaitable[ServerHandshake]], tasks: TaskGroup
@@ -256,7 +256,7 @@ class OtherEras(Generic[S]):
 
     async def _turned(self, era: Era, shared: Callable[[], Awaitable[ServerHandshake]]) -> None:
         """Reopen the shared connection in the era of the first client, so that no second one is needed."""
-        self._yielded = True  # what came of it is known from now on, or it failed
+        self._yielded = True  # the result is known from now on, or it failed
         self._turning = anyio.Event()
         self._known.turn_to(era)
         try:

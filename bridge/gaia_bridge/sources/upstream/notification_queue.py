@@ -40,7 +40,7 @@ class NotificationQueue:
         self._request: ClientRequest | None = None
         self._wake: anyio.Event | None = None  # only from when there is something to tell
         self._sending: anyio.CancelScope | None = None  # there is a task as long as there is this
-        self._told: anyio.Event | None = None  # set when something more was told, or nothing more will be
+        self._told: anyio.Event | None = None  # set when a message was sent, or none will be
         self._urgent = False
         self._over = False
 
@@ -122,7 +122,7 @@ class NotificationQueue:
     async def _step(self, request: ClientRequest) -> None:
         """Send the messages that are due, or wait."""
         wake = self._wake = anyio.Event()
-        for _ in range(len(self._others)):  # no more: a server can speak faster than a client listens
+        for _ in range(len(self._others)):  # no more: a server can write faster than a client reads
             if self._request is not request:
                 return
             await self._others.tell_next(request)
@@ -171,7 +171,7 @@ class _Waiting:
             self._drop_oldest()
 
     async def tell_next(self, request: ClientRequest) -> None:
-        if not self._notes:  # dropped while the one before was told
+        if not self._notes:  # dropped while the one before was sent
             return
         try:
             await self._notes.popleft()(request)

@@ -163,13 +163,13 @@ class Relays:
         """The owner and the client of the first call."""
         self._is_shared = False
         """Whether there were calls of another client."""
-        self._news: anyio.Event | None = None  # while somebody waits for other calls
+        self._news: anyio.Event | None = None  # set while a call or a question waits for other calls
         self._queue: deque[Relay] = deque()
-        self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
+        self._unclear: list[object] = []  # one for each question whose client is not clear, oldest first
         self._refusals = 0
         """The number of questions that were refused because their client was not clear."""
         self._wants_roots = False
-        self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
+        self._rooted: ClientRequest | None = None  # the last notification that a client's folders changed
         self._says_when_it_logs = False
         self.askers: set[Hashable] = set()
         """The tools and methods that may have asked something without naming the call."""
@@ -264,7 +264,7 @@ class Relays:
             raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
         self._wants_roots = self._wants_roots or method == _ROOTS
         was_for_a_call = bool(self._in_flight)
-        if during is not None:  # of a call that is over, it is nobody's
+        if during is not None:  # a question of a call that is over has no client
             known = self._in_flight.get(during)
             relay = known if known is not None and known.can_be_asked(method, params) else None
         else:

@@ -413,7 +413,7 @@ class Upstream(AsksServer):
         call = None if request.request_state is None else self._calls.resumed(request)
         if call is None:
             if self._tasks is None:
-                await self._supervisor.connection(0)  # which says why there is none
+                await self._supervisor.connection(0)  # raises with the reason why there is none
                 raise UpstreamError("is not running")
             ready = self._supervisor.ready
             same_era = ready is not None and ready.handshake.modern is request.modern and not self._others.turning
@@ -471,7 +471,7 @@ class Upstream(AsksServer):
         self._supervisor.answered()
         return await self._checker.checked(relay.method, result)
 
-    # What the supervisor wants: see `supervisor.Life`
+    # The methods for the supervisor: see `supervisor.Life`
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
@@ -532,7 +532,7 @@ class Upstream(AsksServer):
             for uri in self._interests:
                 self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
 
-    # What the server says
+    # Messages of the server
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
         """Answer a request of the server.

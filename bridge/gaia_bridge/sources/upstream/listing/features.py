@@ -158,9 +158,7 @@ class FeatureTracker:
         self.published = transformed(self._everything, spec.options)
         """The current offer, and its names."""
         self._learnt = self._everything  # read last
-        self._in_era: dict[
-            bool | None, ServerFeatures
-        ] = {}  # what was read last in each era, by whether it is the modern one
+        self._in_era: dict[bool | None, ServerFeatures] = {}  # the last lists of each era; the modern one is `True`
         self._fetched: ServerFeatures | None = None  # read, but not published yet
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
@@ -171,7 +169,7 @@ class FeatureTracker:
         self._read_at: dict[ChangeKind, float] = {}
         self._looked_at: dict[ChangeKind, float] = {}  # when each was read because it was stale
         self._news_at: dict[ChangeKind, float] = {}  # when a change of each was announced
-        self._other_is_new = False  # the other era told of its lists since those of this one were read
+        self._other_is_new = False  # the other era's lists are newer than those of this one
         self._follows = False
         self._caught_up = anyio.Event()
         self._became_stale = anyio.Event()
@@ -335,7 +333,7 @@ class FeatureTracker:
         """Offer nothing."""
         self._fetched = None
         self._publish(no_features(self._spec.name))
-        self._announced_at = -math.inf  # it only works again if somebody asks for that
+        self._announced_at = -math.inf  # it only works again after a request to retry
 
     def end(self) -> None:
         """Offer nothing, and notify no listener: the caller knows, and the process may be ending."""

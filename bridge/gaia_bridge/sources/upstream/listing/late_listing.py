@@ -72,7 +72,7 @@ def _start(work: _Work) -> None:
         reading, writing = os.pipe()
         try:
             os.set_blocking(writing, False)
-            if os.write(writing, said) == len(said):  # what a pipe does not hold is too much to be worth it
+            if os.write(writing, said) == len(said):  # an entry larger than a pipe is not worth it
                 _spawn(reading, lock)
         finally:
             os.close(reading)
