@@ -80,7 +80,7 @@ class AgentSource:
         agent: The agent.
         name: The name it is published under.
         limits: The limits of its use of the process.
-        own_files: Returns the files that the process itself loads; the agent can read them by `mcp_own_files`.
+        own_files: Returns the files that the process itself loads; the agent is asked not to change them.
         offer: The choice of the published tools, where that is not left to the agent.
         checks: Whether everything that `offer` wants has to be there.
     """
