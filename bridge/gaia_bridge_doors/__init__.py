@@ -1,1 +1,1 @@
-"""Further ways to an agent, and to servers: doors that the bridge opens when somebody uses them."""
+"""Further ways to an agent, and to servers: doors that the bridge opens when they are used."""

@@ -1,4 +1,4 @@
-"""Configuration files: which upstream servers there are, and which of a project's the user has approved."""
+"""Configuration files: the upstream servers in them, and the user's approvals of a project's servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLACES = (
     ".paths", ".problems", ".file_reader", ".fingerprints", ".launching.launch_lines", ".entries", ".servers_file",
     ".trust", ".layers",
 )  # fmt: skip
-"""Who only wants to know where a file lies needs the first alone."""
+"""The submodules of the names above. A program that only needs the place of a file imports the first alone."""
 
 
 def __getattr__(name: str) -> object:

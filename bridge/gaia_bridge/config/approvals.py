@@ -1,7 +1,7 @@
-"""Whether this process starts what a project's file lists only if the user has approved it, whoever reads that file.
+"""The rule that this process starts a project's server only after the user approved it, whoever reads the file.
 
-The bridge asks the approvals of its own accord. An agent that reads the configuration itself does not know who runs it:
-in the user's own program it loads what is there; `gaia-bridge` also runs it in folders whose files a stranger wrote.
+The bridge checks the approvals by itself. An agent that reads the configuration does not know who runs it:
+in the user's own program it loads every server; `gaia-bridge` also runs it in folders whose files a stranger wrote.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 
 class _Rule:
-    """Holds for all threads: an agent may read its configuration in any of them."""
+    """The state of the rule for all threads: an agent may read its configuration in any of them."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -22,7 +22,7 @@ _RULE = _Rule()
 
 @contextmanager
 def approvals_needed() -> Generator[None]:
-    """While this is open, nothing is started that a project's file lists and the user did not approve."""
+    """Start no server that a project's file lists and the user did not approve, while this is open."""
     _RULE.times += 1
     try:
         yield
@@ -31,5 +31,5 @@ def approvals_needed() -> Generator[None]:
 
 
 def approvals_are_needed() -> bool:
-    """Whether `approvals_needed` is open."""
+    """Return whether `approvals_needed` is open."""
     return _RULE.times > 0

@@ -1,4 +1,4 @@
-"""The document that lists servers: `{"mcpServers": {NAME: ENTRY}}`, whatever else is in it. Pure."""
+"""The document that lists servers: `{"mcpServers": {NAME: ENTRY}}`; other keys are kept. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 SERVERS_KEY: Final = "mcpServers"
 LEGACY_SERVERS_KEY: Final = "servers"
-"""Read where `mcpServers` is absent, never written."""
+"""A key that is read where `mcpServers` is absent, and never written."""
 
 _INDENT: Final = re.compile(r"^\s*\{[^\S\n]*\r?\n([ \t]+)\"")
 
 
 def servers_of(document: JSON, path: Path) -> JSON:
-    """The entries of a document, by name.
+    """Return the entries of a document, by name.
 
     Args:
         document: The document.
-        path: Where it came from.
+        path: The file of the document.
 
     Raises:
-        ConfigError: They are not an object.
+        ConfigError: The value of the key is no object.
     """
     key = _key_of(document)
     entries = document.get(key, {})
@@ -36,7 +36,7 @@ def servers_of(document: JSON, path: Path) -> JSON:
 
 
 def with_servers_key(document: JSON) -> JSON:
-    """The document with its servers under `mcpServers`, at the place where they were."""
+    """Return the document with its servers under `mcpServers`, at the place where they were."""
     if SERVERS_KEY in document:
         return dict(document)
     if LEGACY_SERVERS_KEY not in document:
@@ -45,11 +45,11 @@ def with_servers_key(document: JSON) -> JSON:
 
 
 def to_text(document: JSON, old: str = "") -> str:
-    """The document as a file's text, indented as the old one was.
+    """Return the document as a file's text, indented as the old one was.
 
     Args:
         document: The document.
-        old: The file's text until now.
+        old: The old text of the file.
     """
     found = _INDENT.match(old)
     indent = found[1] if found else "  "

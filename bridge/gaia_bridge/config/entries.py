@@ -1,15 +1,15 @@
-"""One entry of `mcp_servers.json` as the facts that a transport needs, and a command line as an entry.
+"""Converts one entry of `mcp_servers.json` to the fields that a transport needs, and a command line to an entry.
 
     {"command": "npx", "args": [...], "env": {...}, "cwd": ..., "inherit_env": [...]}        a child process
     {"url": "https://...", "headers": {...}, "oauth": {...}, "type": "http" or "sse"}        a server over HTTP
     {"agent": "code"}                                                         an agent of the same process
     {"openapi": "https://... or a path", "url": ..., "headers": {...}}        an HTTP API, by its OpenAPI document
 
-Those over HTTP and HTTP APIs may have `proxy`. Each may have `timeout startup_timeout idle_timeout max_concurrency
+Servers over HTTP and HTTP APIs may have `proxy`. Each may have `timeout startup_timeout idle_timeout max_concurrency
 isolation era disabled lazy allowed_tools disabled_tools tools`. A command is never given to a shell; it is split where
 there are no `args`.
 
-What people write in an entry as they would for a shell: one line in place of a list, and `$VAR`.
+People also write in an entry as they would for a shell: one line in place of a list, and `$VAR`.
 
     {"command": "uvx mcp-server-time"}                    is split, as there are no `args` and no program of that name
     {"command": "$HOME/bin/server"}                       is refused: only `${HOME}` is filled in
@@ -58,18 +58,18 @@ _BARE: Final = re.compile(r"(?<![^/\\:;=,])\$([A-Za-z_][A-Za-z0-9_]*)(?![^/\\:;,
 """A variable of a shell as a whole part of a path, of a list of paths, or after `=`; not a `$` inside of a word."""
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "fish", "cmd", "powershell", "pwsh"})
-"""What fills in `$VAR` itself."""
+"""Programs that fill in `$VAR` themselves."""
 
 
 def with_arguments(entry: JSON, expander: Expander) -> JSON:
-    """The entry with `args` of its own, if its command has blanks and no `args` beside it.
+    """Return the entry with `args` of its own, if its command has blanks and no `args` beside it.
 
-    It stays as it is if there is a program of exactly that name or path, or if its first word is the path of a program
-    that is not there: then the blank is more likely a part of the path.
+    The entry is not changed if there is a program of exactly that name or path, or if its first word is the path of a
+    program that does not exist: then the blank is more likely a part of the path.
 
     Args:
-        entry: An entry, its references not filled in.
-        expander: Fills them in.
+        entry: An entry; its references are not filled in.
+        expander: The expander that fills them in.
 
     Raises:
         EntryError: The command cannot be split, or a reference in it leads nowhere.
@@ -97,13 +97,13 @@ def with_arguments(entry: JSON, expander: Expander) -> JSON:
 
 
 def refuse_bare_variables(entry: JSON) -> None:
-    """Refuse `$VAR` where no shell sees it and it can mean nothing else.
+    """Refuse `$VAR` where no shell sees it and it can only be meant as a variable.
 
     Args:
-        entry: An entry, its references not filled in.
+        entry: An entry; its references are not filled in.
 
     Raises:
-        EntryError: `command` or `cwd` has one, and there is no such file; names it.
+        EntryError: `command` or `cwd` has one, and there is no such file; the message names it.
     """
     for key in ("command", "cwd"):
         text = entry.get(key)
@@ -114,11 +114,11 @@ def refuse_bare_variables(entry: JSON) -> None:
 
 
 def bare_variable_warnings(entry: JSON, environ: Mapping[str, str]) -> Iterator[str]:
-    """Where `$VAR` was probably meant to be filled in: it is passed on as it is.
+    """Yield a warning for each `$VAR` that was probably meant to be filled in: it is passed on as it is.
 
     Args:
-        entry: An entry, its references not filled in.
-        environ: Only variables of these are named: what else has a `$` may be a secret.
+        entry: An entry; its references are not filled in.
+        environ: The variables that a warning may name: any other text with a `$` may be a secret.
     """
     args, env, command = entry.get("args"), entry.get("env"), entry.get("command")
     texts: list[tuple[str, Any]] = []
@@ -152,12 +152,12 @@ OPTION_KEYS: Final = frozenset(
         "type",
     }
 )
-"""Keys that go with every way to reach a server."""
+"""Keys that are allowed with every way to reach a server."""
 
 _SELF_TRUST: Final = frozenset({"approved", "trust", "trusted"})
 _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
-"""How editors spell Streamable HTTP."""
+"""The editors' spellings of Streamable HTTP."""
 
 RENAMED: Final = {
     "serverUrl": "url",
@@ -172,7 +172,7 @@ RENAMED: Final = {
     "startup_timeout_sec": "startup_timeout",
     "tool_timeout_sec": "timeout",
 }
-"""What other programs call our keys, with values of the same kind: `import` and `add` rename them."""
+"""Other programs' names of our keys, with values of the same kind: `import` and `add` rename them."""
 
 _NAMED_ELSEWHERE: Final[dict[str, str]] = {
     **dict.fromkeys(("server_url", "http_url", "uri", "endpoint"), "url"),
@@ -182,7 +182,7 @@ _NAMED_ELSEWHERE: Final[dict[str, str]] = {
     "enabled": "disabled",
     **RENAMED,
 }
-"""What other programs call our keys, or something like them."""
+"""Other programs' names of our keys, or of similar ones."""
 
 _LONG_TIMEOUT: Final = 3_600.0
 """Seconds from which on a timeout was probably meant in milliseconds, as some editors count."""
@@ -192,29 +192,29 @@ _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
 
 
 class ParsedEntry(Struct, frozen=True):
-    """What one entry says."""
+    """One entry, parsed."""
 
     spec: ServerSpec
     warnings: tuple[str, ...] = ()
-    """What the user should know although the entry can be used."""
+    """Warnings for the user about an entry that can be used."""
     secrets: frozenset[str] = frozenset()
-    """What its references led to, for redaction."""
+    """The values of its references, for redaction."""
 
     def __repr__(self) -> str:
         return repr_without(self, "secrets")
 
 
 def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, str] | None = None) -> ParsedEntry:
-    """Understand one entry.
+    """Parse one entry.
 
     Args:
         name: Its key.
         entry: Its value, as decoded.
-        folder: Where its file is; relative paths in `${file:...}` begin there.
-        environ: Where `${VAR}` is looked up; the process environment if not given.
+        folder: The folder of its file; relative paths in `${file:...}` begin there.
+        environ: The variables for `${VAR}`; the process environment if not given.
 
     Raises:
-        EntryError: It cannot be used; says why, and shows no value.
+        EntryError: The entry cannot be used; the message says why, and shows no value.
     """
     if not is_server_name(name):
         raise EntryError(SERVER_NAME_RULE)
@@ -239,7 +239,7 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
 
 
 def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> JSON:
-    """The entry for a command that a person typed.
+    """Return the entry for a command that a person typed.
 
     Args:
         command_line: One line, which is split as a shell would unless it is the path of a program with blanks in it;
@@ -248,7 +248,7 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
         cwd: Its folder.
 
     Raises:
-        EntryError: The line is empty, has an open quote, or needs a shell; says which.
+        EntryError: The line is empty, has an open quote, or needs a shell; the message says which.
     """
     try:
         if not isinstance(command_line, str):
@@ -268,10 +268,10 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
 
 
 def _way(entry: JSON) -> str:
-    """The key that says how the server is reached."""
+    """Return the key that decides how the server is reached."""
     given = [way for way in KEYS_OF if entry.get(way) is not None]
     if "openapi" in given:
-        given = [way for way in given if way != "url"]  # there, it says where the API is
+        given = [way for way in given if way != "url"]  # there, it is the address of the API
     if len(given) > 1:
         raise EntryError(f"it has both {given[0]!r} and {given[1]!r}; keep one of them")
     if not given:
@@ -288,7 +288,7 @@ def _way(entry: JSON) -> str:
 
 
 def _meant(entry: JSON) -> str:
-    """What a key of the entry was probably meant to be, that says how the server is reached."""
+    """Suggest the key for reaching a server that was probably meant by another key of the entry."""
     import difflib
 
     for key in entry:
@@ -342,7 +342,7 @@ def _openapi_spec(name: str, values: Values, options: ServerOptions) -> OpenApiS
 
 
 def _place_of_document(text: str, folder: Path) -> str:
-    """Where an OpenAPI document is: a URL, or the absolute path of a file."""
+    """Return the place of an OpenAPI document: a URL, or the absolute path of a file."""
     if "://" in text:
         _split_url(text, "openapi")
         return text
@@ -389,7 +389,7 @@ def _agent_spec(name: str, values: Values, options: ServerOptions) -> AgentServe
 
 
 KEYS_OF: Final = {"command": _STDIO_KEYS, "url": _HTTP_KEYS, "agent": _AGENT_KEYS, "openapi": _OPENAPI_KEYS}
-"""For each way to reach a server, the keys that go with it."""
+"""The keys that are allowed for each way to reach a server."""
 
 _SPECS: Final[Mapping[str, Callable[[str, Values, ServerOptions], ServerSpec]]] = {
     "command": _stdio_spec,

@@ -1,4 +1,4 @@
-"""`${...}` in the values of an entry: variables, files and the keyring; and `~/`. Never a shell, never twice.
+"""Fills in `${...}` in the values of an entry (variables, files and the keyring), and `~/`. No shell, and only once.
 
 Before `{`, `$$` stands for one `$`: `$${HOME}` is the text `${HOME}`, and `$$${HOME}` a `$` with the value behind it.
 """
@@ -28,7 +28,7 @@ HARMLESS: Final = frozenset(
 """Variables whose values are no secrets and are in every other line of a log."""
 
 _AT_HOME: Final = ("~/", "~\\") if os.name == "nt" else ("~/",)
-"""How a path begins that begins in the home folder."""
+"""The beginnings of paths in the home folder."""
 
 _REFERENCE = re.compile(r"(?<!\$)((?:\$\$)*)(?:\$\{([^}]*)\}|(?<=\$)(?=\{))")
 """Pairs of `$`, and a reference behind them; or pairs alone, and `{` behind them."""
@@ -36,21 +36,21 @@ _BEFORE_BRACE = re.compile(r"\$+(?=\{)")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 _PLAIN = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|(?:file|keyring):[^$}]+)\}")
 _FOREIGN = re.compile(r"(?!env:|file:|keyring:)([a-z]{1,20}):[^:$-][^$]*")
-"""A reference of a kind that others have; what it refers to is not shown."""
+"""A reference of a kind that other programs have; its target is not shown."""
 _KNOWN_FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR}, ${file:/path} or ${keyring:SERVICE/NAME}"
 
 
 def is_plain_reference(value: str) -> bool:
-    """Whether a value only says where something is to be found, so that it can be shown."""
+    """Return whether a value is only a reference, so that it can be shown."""
     return _PLAIN.fullmatch(value) is not None
 
 
 def referenced_files(entry: JSON, keys: Iterable[str] | None = None) -> list[str]:
-    """The files whose content is filled in, as the entry names them.
+    """Return the files whose content is filled in, as the entry names them.
 
     Args:
         entry: An entry of a configuration file.
-        keys: Which of its values are looked at; all of them if not given.
+        keys: The keys whose values are searched; all of them if not given.
     """
     texts = (text for key in (entry if keys is None else keys) for text in texts_in(entry.get(key)))
     references = (reference for text in texts for reference in references_in(text))
@@ -58,7 +58,7 @@ def referenced_files(entry: JSON, keys: Iterable[str] | None = None) -> list[str
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """All texts in a value."""
+    """Yield all texts in a value."""
     values = [value]
     while values:
         value = values.pop()
@@ -71,49 +71,49 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def has_reference(value: object) -> bool:
-    """Whether a JSON value holds a reference in one of its texts."""
+    """Return whether a JSON value holds a reference in one of its texts."""
     return any(references_in(text) for text in texts_in(value))
 
 
 def references_in(text: str) -> list[str]:
-    """What stands between the braces of each reference of a text."""
+    """Return the text between the braces of each reference of a text."""
     return [found[2] for found in _REFERENCE.finditer(text) if found[2] is not None]
 
 
 def without_references(text: str) -> str:
-    """What a text says itself."""
+    """Return a text without its references."""
     return _REFERENCE.sub(_halved, text)
 
 
 def as_text(text: str) -> str:
-    """A text as an entry has it that is to be passed on as it is: nothing in it is a reference."""
+    """Return a text escaped for an entry, so that nothing in it is a reference."""
     return _BEFORE_BRACE.sub(lambda found: found[0] * 2, text)
 
 
 def _halved(found: re.Match[str]) -> str:
-    """The `$` that the pairs before a reference stand for."""
+    """Return half of the `$` that stand before a reference: each pair stands for one."""
     dollars: str = found[1]
     return dollars[: len(dollars) // 2]
 
 
 class Expander:
-    """Fills in references and remembers what came of them, because that may be secret.
+    """Fills in references and remembers their values, because those may be secret.
 
     Args:
-        environ: Where variables are looked up.
-        folder: Where relative paths of files begin: the folder of the configuration file.
-        entry: The entry, if what its `env` sets is to be found before that, as programs would that fill in their own
+        environ: The variables.
+        folder: The folder where relative paths of files begin: that of the configuration file.
+        entry: The entry, if the variables of its `env` come first, as for programs that fill in their own
             arguments. In `env` itself, a variable is one of `environ`.
 
     Raises:
-        EntryError: A reference in `env` leads nowhere or is not understood.
+        EntryError: A reference in `env` has no value or a wrong form.
     """
 
     def __init__(self, environ: Mapping[str, str], folder: Path, entry: JSON | None = None) -> None:
         self._environ = environ
         self._folder = folder
         self.secrets: set[str] = set()
-        """What was looked up. Not for any log."""
+        """The values of references. Not for any log."""
         self._env: JSON | None = None
         table = None if entry is None else entry.get("env")
         if is_object(table):
@@ -123,13 +123,13 @@ class Expander:
             self._environ = {**environ, **own}
 
     def entry(self, entry: JSON) -> JSON:
-        """A copy of an entry whose texts have their references filled in; what is no text stays as it is.
+        """Return a copy of an entry with its references filled in; values other than texts stay as they are.
 
         Args:
             entry: The entry that this was made for, perhaps with its arguments in another form.
 
         Raises:
-            EntryError: A reference leads nowhere or is not understood; names the place, the reference, and no value.
+            EntryError: A reference has no value or a wrong form; the message names place and reference, no value.
         """
         found = dict(entry)
         for key, fill in (
@@ -152,16 +152,16 @@ class Expander:
         return found if self._env is None else {**found, "env": self._env}
 
     def path(self, place: str, text: str) -> str:
-        """As `text`, of what may be a path: the home folder takes the place of `~` where it begins with `~/`.
+        """Fill in a text that may be a path, as `text` does; a leading `~/` becomes the home folder.
 
-        What a reference leads to is not looked at: a secret may begin with anything.
+        The values of references are not checked for `~`: a secret may begin with anything.
 
         Args:
-            place: What to call the text in an error.
+            place: The name of the text in an error.
             text: The text.
 
         Raises:
-            EntryError: A reference leads nowhere or is not understood, or there is no home folder.
+            EntryError: A reference has no value or a wrong form, or there is no home folder.
         """
         if not text.startswith(_AT_HOME):
             return self.text(place, text)
@@ -172,14 +172,14 @@ class Expander:
         return home.rstrip(os.sep) + self.text(place, text[1:])
 
     def text(self, place: str, text: str) -> str:
-        """Fill in the references of one text. What is filled in is not read again.
+        """Fill in the references of one text. The filled-in values are not searched again.
 
         Args:
-            place: What to call the text in an error.
+            place: The name of the text in an error.
             text: The text.
 
         Raises:
-            EntryError: A reference leads nowhere or is not understood.
+            EntryError: A reference has no value or a wrong form.
         """
 
         def looked_up(found: re.Match[str]) -> str:
@@ -191,11 +191,11 @@ class Expander:
         """Fill in the references in all texts of a JSON value, however deep they are; keys stay as they are.
 
         Args:
-            place: What to call the value in an error.
+            place: The name of the value in an error.
             value: The value.
 
         Raises:
-            EntryError: A reference leads nowhere or is not understood.
+            EntryError: A reference has no value or a wrong form.
         """
         if is_object(value):
             return {key: self.value(place, item) for key, item in value.items()}
@@ -225,7 +225,7 @@ class Expander:
         raise EntryError(f"{place} has a ${{...}} that is not understood; expected {_KNOWN_FORMS}")
 
     def _from_environment(self, place: str, name: str, default: str | None) -> str:
-        """The value of a variable; a default also replaces an empty one, as in a shell."""
+        """Return the value of a variable; a default also replaces an empty one, as in a shell."""
         value = self._environ.get(name)
         if value:
             return value if name in HARMLESS else self._remembered(value)
@@ -266,7 +266,7 @@ def _from_keyring(place: str, reference: str) -> str:
     try:
         value: object = keyring.get_password(service, name)
     except Exception as error:
-        # A backend of the desktop may fail in any way; its words may repeat what it was asked for, not what it holds.
+        # A backend of the desktop may fail in any way, and its message is foreign text: only the type is shown.
         raise MissingReferenceError(f"{place} needs the keyring, which failed with {type(error).__name__}") from None
     if not isinstance(value, str):
         raise MissingReferenceError(f"{place} needs {name!r} of {service!r} in the keyring, which is not there")

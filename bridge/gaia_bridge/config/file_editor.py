@@ -1,8 +1,8 @@
-"""Changes a file in one step, one process at a time: whoever reads it sees the old or the new content.
+"""Changes a file in one step, one process at a time: readers see the old or the new content.
 
 The new content goes to a temporary file beside the old one, which it replaces when it is safely on the disk. The lock
-is a file beside it as well, because the file itself is another one after each change. The system releases it when its
-holder dies, so that nothing has to be cleaned up.
+is another file beside it, because each change replaces the file itself. The system releases the lock when its
+holder dies, so nothing has to be cleaned up.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def edit_json(path: Path, change: Callable[[JsonFile | None], str | None]) -> bo
     """Change a JSON file of ours, as `edit_file` does. A new file can be read by its owner alone.
 
     Args:
-        path: The file. If it does not exist, it is made, and so are missing folders.
-        change: Given what the file holds, `None` if there is none; returns the new text, or `None` to leave it.
+        path: The file. If it does not exist, it is created, and so are missing folders.
+        change: Gets the file's content, `None` if there is no file; returns the new text, or `None` for no change.
 
     Returns:
         Whether the file was changed.
 
     Raises:
-        ConfigError: It cannot be read or written, is no JSON, or has been locked for too long. It is as it was then.
+        ConfigError: The file cannot be read or written, is no JSON, or was locked for too long. It is then unchanged.
     """
 
     def changed(content: bytes | None, status: os.stat_result | None) -> bytes | None:
@@ -64,17 +64,17 @@ def edit_file(
     shared: bool = False,
     lock: Path | None = None,
 ) -> bool:
-    """Change a file, with every other process of ours kept from it meanwhile.
+    """Change a file, and keep every other process of ours from it meanwhile.
 
-    A symbolic link stays, and what it leads to is changed. An existing file keeps its owner and mode. The file is read
-    again under the lock, so that no change of anybody else is lost.
+    A symbolic link stays, and its target is changed. An existing file keeps its owner and mode. The file is read
+    again under the lock, so that no change by others is lost.
 
     Args:
-        path: The file. If it does not exist, it is made, and so are missing folders.
-        change: Given what the file holds and what the system knows about it, nothing if there is none; returns the new
-            content, or `None` to leave it.
+        path: The file. If it does not exist, it is created, and so are missing folders.
+        change: Gets the file's content and its status, both `None` if there is no file; returns the new
+            content, or `None` for no change.
         limit: Bytes that it may have.
-        shared: Whether others may read a new file, and enter new folders, as far as the user's umask lets them; if
+        shared: Whether others may read a new file, and enter new folders, as far as the user's umask allows; if
             not, they are for their owner alone.
         lock: The file that is locked; one beside the file if not given.
 
@@ -82,7 +82,7 @@ def edit_file(
         Whether the file was changed.
 
     Raises:
-        ConfigError: It cannot be read or written, or has been locked for too long. It is as it was then.
+        ConfigError: The file cannot be read or written, or was locked for too long. It is then unchanged.
     """
     target = _target(path)
     try:
@@ -98,10 +98,10 @@ def edit_file(
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone.
+    """Create a folder, and those above it that are missing, for this user alone.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: A folder cannot be created.
     """
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     for parent in reversed(missing):
@@ -109,10 +109,10 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _target(path: Path) -> Path:
-    """The file that is really meant.
+    """Return the file itself: the target of a link, or the path.
 
     Raises:
-        ConfigError: A link that leads nowhere, or to itself.
+        ConfigError: The link leads nowhere, or to itself.
     """
     if not os.path.islink(path):
         return path
@@ -165,14 +165,14 @@ def _replace(target: Path, data: bytes, old: os.stat_result | None, shared: bool
 
 
 def _umask() -> int:
-    """What the user withholds from others; the system tells it only to those who set it."""
+    """Return the user's umask; the system returns it only when a process sets another."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
 def _keep_access(descriptor: int, old: os.stat_result) -> None:
-    """Give the new file the owner and mode of the old one; where that is not allowed, nobody gains access."""
+    """Give the new file the owner and mode of the old one; where that is not allowed, no one gains access."""
     if not _POSIX:
         return
     mode, new = stat.S_IMODE(old.st_mode) & 0o777, os.fstat(descriptor)
@@ -194,7 +194,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the new name on the disk too. The file has its new content already, so this cannot fail the change."""
+    """Write the new name to the disk too. The file has its new content already, so this cannot fail the change."""
     if not _POSIX:
         return
     with suppress(OSError):
@@ -206,7 +206,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove what a process left that was killed while it wrote. Only called by the holder of the lock."""
+    """Remove the temporary files of processes that were killed while they wrote. Only for the holder of the lock."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.tmp")
     with os.scandir(target.parent) as entries:
         names = [entry.path for entry in entries if pattern.fullmatch(entry.name)]
@@ -217,10 +217,10 @@ def _remove_leftovers(target: Path) -> None:
 
 @contextmanager
 def _locked(target: Path, path: Path) -> Generator[None]:
-    """Keep other processes and threads of ours from a file, by locking another.
+    """Keep other processes and threads of ours from a file, by locking another file.
 
     Raises:
-        ConfigError: Somebody else has had it for too long.
+        ConfigError: Another process has held the lock for too long.
     """
     # Reading a configuration does not need it, and it takes longer to import than a configuration to read.
     from filelock import FileLock, Timeout
@@ -245,7 +245,7 @@ def _locked(target: Path, path: Path) -> Generator[None]:
 
 
 def _sign(path: Path) -> None:
-    """Tell those who wait in vain whom they wait for. Nothing depends on it."""
+    """Write our process id into the lock file, for the error messages of those who wait. Nothing depends on it."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0))
         try:

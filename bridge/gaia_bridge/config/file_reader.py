@@ -1,4 +1,4 @@
-"""Reads a JSON file strictly and without ever blocking, and tells who else could have written it."""
+"""Reads a JSON file strictly, never blocks, and reports who else could have written the file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_object, unique_keys
 
 MAX_BYTES: Final = 1024 * 1024
-"""Bytes of one file. Real ones have a few KiB; whatever is larger was named by mistake."""
+"""Bytes of one file. Real ones have a few KiB; a larger file was named by mistake."""
 
 _POSIX: Final = os.name == "posix"
 _STRICT_JSON: Final = "the file must be strict JSON: no comments, no trailing commas"
 
 
 class JsonFile(NamedTuple):
-    """What a file holds, and what the system knows about it."""
+    """The content of a file, and its status."""
 
     document: JSON
     text: str
@@ -31,33 +31,33 @@ class JsonFile(NamedTuple):
 def read_json_file(path: Path) -> JSON:
     """Read a JSON file strictly: one object, no duplicate keys, no NaN, UTF-8 with or without a byte order mark.
 
-    Never blocks: whatever is not a regular file is refused before it is read.
+    Never blocks: anything but a regular file is refused before it is read.
 
     Raises:
-        ConfigError: It cannot be read or is not such a file; names line and column where they are known.
+        ConfigError: The file cannot be read or is no such file; the message gives line and column if known.
     """
     return read_json(path).document
 
 
 def read_json(path: Path) -> JsonFile:
-    """As `read_json_file`, with the text itself and what the system knows about the file.
+    """Read a file as `read_json_file` does; return also its text and status.
 
     Raises:
-        ConfigError: It cannot be read or is not such a file; names line and column where they are known.
+        ConfigError: The file cannot be read or is no such file; the message gives line and column if known.
     """
     return json_file(path, *read_bytes(path, MAX_BYTES))
 
 
 def json_file(path: Path, content: bytes, status: os.stat_result) -> JsonFile:
-    """As `read_json`, of a file that was read already.
+    """Parse a file that was read already, as `read_json` does.
 
     Args:
         path: The file.
-        content: What it holds.
-        status: What the system knows about it.
+        content: The file's content.
+        status: The file's status.
 
     Raises:
-        ConfigError: It is not such a file; names line and column where they are known.
+        ConfigError: It is no such file; the message gives line and column if known.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -71,10 +71,10 @@ def read_bytes(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
     Args:
         path: The file.
-        limit: Bytes that it may have.
+        limit: The most bytes that the file may have.
 
     Raises:
-        ConfigError: It cannot be read, is larger, or is a directory, a pipe or a device.
+        ConfigError: The file cannot be read, is larger, or is a directory, a pipe or a device.
     """
     try:
         with open(path, "rb", opener=_open_regular) as file:
@@ -89,7 +89,7 @@ def read_bytes(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def writable_by_others(status: os.stat_result) -> str | None:
-    """Who besides this user could have written a file, or `None`: they would decide what is started."""
+    """Describe who besides this user could have written a file, or `None`: they would decide what is started."""
     if not _POSIX:
         return None
     if status.st_uid not in (os.geteuid(), 0):
@@ -101,7 +101,7 @@ def writable_by_others(status: os.stat_result) -> str | None:
 
 
 def readable_by_others(status: os.stat_result) -> bool:
-    """Whether somebody besides this user can read a file."""
+    """Return whether anyone besides this user can read a file."""
     return _POSIX and _open_to_others(status, stat.S_IRGRP, stat.S_IROTH)
 
 
@@ -110,7 +110,7 @@ def _open_to_others(status: os.stat_result, group: int, world: int) -> bool:
 
 
 def _is_own_group(gid: int) -> bool:
-    """Whether a group is the private one of this user, as most systems make one: mode 0664 shares nothing then."""
+    """Return whether a group is this user's private one, as most systems create: mode 0664 shares nothing then."""
     import grp  # neither exists everywhere
     import pwd
 

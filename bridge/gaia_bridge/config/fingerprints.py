@@ -1,4 +1,4 @@
-"""Whether two entries lead to the same server: the SHA-256 of what reaches it, and of nothing else. Pure."""
+"""Identifies servers: equal entries have the same SHA-256, made only of the values that reach the server. Pure."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LAUNCH_KEYS: Final = (
     "openapi",
     "tools",
 )
-"""What an entry says about how its server is reached, and about what it is sent: `tools` can hold references, and tells
-models what tools are for."""
+"""Keys that decide how the server is reached, and what is sent: `tools` can hold references, and describes tools to
+models."""
 
 PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url", "openapi", "proxy")
-"""Those of them whose values are filled in and decide which server that is."""
+"""The launch keys whose values are filled in and decide which server is reached."""
 
 
 def fingerprint(spec: ServerSpec) -> str:
-    """A name for what is reached, whatever it is called and however it is used. The same in every process.
+    """Return an identifier of the server that is reached, independent of its name and use. The same in every process.
 
     Args:
-        spec: A server, its references filled in.
+        spec: A server; its references are filled in.
 
     Returns:
         64 hexadecimal digits, from which no secret can be read.
@@ -52,20 +52,20 @@ def fingerprint(spec: ServerSpec) -> str:
 
 
 def _by(proxy: str | Literal[False] | None) -> list[str | bool]:
-    """Who is on the way, where the entry says so."""
+    """Return the proxy on the way to a server, if the entry decides it."""
     return [] if proxy is None else [proxy]
 
 
 def _identity(oauth: OAuthOptions | None) -> list[str | None]:
-    """Who we are to a server, and what we may do there: it may show others something else."""
+    """Return our identity at a server and our scope there: other identities may see other tools."""
     return [] if oauth is None else [oauth.grant, oauth.client_id, oauth.client_metadata_url, oauth.issuer, oauth.scope]
 
 
 def launch_line(entry: JSON) -> JSON:
-    """The part of an entry that decides what is started or spoken to, and how; its references not filled in."""
+    """Return the part of an entry that decides which server is reached, and how; references are not filled in."""
     return {key: entry[key] for key in LAUNCH_KEYS if entry.get(key) is not None}
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of a JSON value; the order of keys does not matter."""
+    """Return the SHA-256 of a JSON value; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

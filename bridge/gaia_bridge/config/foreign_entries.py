@@ -1,4 +1,4 @@
-"""The one check of what somebody else wrote before it becomes an entry: a registry, a pasted text, a project's file."""
+"""The one check of entries that somebody else wrote: a registry, a pasted text, a project's file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-.*)?", re.
 
 
 def refused_text(text: str) -> str | None:
-    """Why a text must not come from somebody else; `None` if it may.
+    """Return the reason why a text must not come from somebody else; `None` if it may.
 
     Args:
         text: A name, an argument or a value that a stranger wrote.
@@ -47,7 +47,7 @@ def refused_text(text: str) -> str | None:
 
 
 def refused_variable(name: str) -> str | None:
-    """Why the value of a variable must not come from somebody else; `None` if it may.
+    """Return the reason why a variable's value must not come from somebody else; `None` if it may.
 
     Args:
         name: The variable, which the program sees.
@@ -57,7 +57,7 @@ def refused_variable(name: str) -> str | None:
 
 
 def doubts(entry: JSON) -> list[str]:
-    """What to look at twice before an entry of somebody else is taken: what it runs, and what it is handed.
+    """Return the points to check before an entry of somebody else is accepted: its program, and the data it gets.
 
     Args:
         entry: The entry, in our form.
@@ -66,7 +66,7 @@ def doubts(entry: JSON) -> list[str]:
 
 
 def questions(entry: JSON) -> list[str]:
-    """Those doubts for which an entry is not tried unasked: what is not to be seen from its command or address alone.
+    """Return the doubts that need a question before an entry is tried: its command or address does not show them.
 
     Args:
         entry: The entry, in our form.
@@ -77,7 +77,7 @@ def questions(entry: JSON) -> list[str]:
 
 
 def _odd_options(words: Sequence[str]) -> Iterator[str]:
-    """What a program that fetches packages is told before the package, and may have it fetch or run something else."""
+    """Yield the unknown options before a package: they may make a runner fetch or run something else."""
     programs = (os.path.basename(words[0]), *words[1:]) if words else ()
     for runner, known in _OPTIONS.items():
         skip = programs[: len(runner)] != runner
@@ -94,7 +94,7 @@ def _odd_options(words: Sequence[str]) -> Iterator[str]:
 
 
 def _handed_over(entry: JSON) -> Iterator[str]:
-    """What of the user's an entry hands over, and to whom."""
+    """Yield the user's variables and files that an entry hands over, and to whom."""
     to = entry.get("url") or entry.get("openapi") or entry.get("command")
     shown = redacted(str(to).partition("?")[0])
     references = [reference for text in texts_in(entry) for reference in references_in(text)]

@@ -1,7 +1,7 @@
 """The user's servers and the project's, one on top of the other.
 
 `~/.gaia/mcp_servers.json` is the global layer and `./mcp_servers.json` the local one, whose entries replace global ones
-of the same name as a whole; a file that is named explicitly stands alone. Each file stays what it is: an edit changes
+of the same name as a whole; a file that is named explicitly stands alone. The files stay separate: an edit changes
 only the file that has the entry, and nothing is ever copied from one into the other. A layer that cannot be read
 is reported, does not stop the other, and is not written to.
 """
@@ -50,24 +50,24 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 
 class LayerKind(Enum):
-    """Which file it is."""
+    """The kind of a file."""
 
     GLOBAL = "global"
     """The user's own: `~/.gaia/mcp_servers.json`."""
     LOCAL = "local"
-    """The project's: `./mcp_servers.json`, or the one beside an agent's file. Whoever wrote the project wrote it."""
+    """The project's: `./mcp_servers.json`, or the one beside an agent's file. The author of the project wrote it."""
     EXPLICIT = "explicit"
-    """One that the user named."""
+    """A file that the user named."""
 
 
 class LayerState(Enum):
-    """What became of reading it."""
+    """The outcome of reading a file."""
 
     LOADED = "loaded"
     ABSENT = "absent"
-    """There is no such file."""
+    """The file does not exist."""
     FAILED = "failed"
-    """There is one, and it cannot be used."""
+    """The file exists, and cannot be used."""
 
 
 class Layer(Struct, frozen=True):
@@ -77,31 +77,31 @@ class Layer(Struct, frozen=True):
     path: Path
     state: LayerState
     entries: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """As decoded, by name, in the order of the file."""
+    """The decoded entries by name, in the order of the file."""
     error: ConfigError | None = None
-    """Why it failed."""
+    """The error of a failed layer."""
     warnings: tuple[str, ...] = ()
-    """What its permissions give away."""
+    """Warnings about the permissions of the file."""
 
     def __repr__(self) -> str:
         return repr_without(self, "entries")
 
     @property
     def is_in_place(self) -> bool:
-        """Whether its programs are started in the current folder: it came with that folder, or lies in it."""
+        """Whether its programs are started in the current folder: the file came with that folder, or lies in it."""
         return is_local(self) or (self.kind is LayerKind.EXPLICIT and lies_in_workspace(self.path))
 
     def placed(self, name: str, entry: Any) -> Any:
-        """An entry with the folder that its program is started in, if it names none and that is not the current one.
+        """Return an entry with its program's folder as `cwd`, if it names none and that is not the current one.
 
         Args:
-            name: The server.
+            name: The server's name.
             entry: Its entry, in this file.
         """
         return entry if self.is_in_place else in_own_folder(name, entry)
 
     def approved_as(self, entry: Any) -> Path | None:
-        """The file that an entry is approved as a part of, where it needs an approval; `None` if it needs none.
+        """Return the file as a part of which an entry needs an approval; `None` if it needs none.
 
         Args:
             entry: The entry, in this file.
@@ -116,15 +116,15 @@ class Layer(Struct, frozen=True):
             return self.path
 
     def parsed(self, name: str, entry: Any, environ: Mapping[str, str] | None = None) -> ParsedEntry:
-        """Understand an entry of this file, with the folder that its program is started in; see `parse_entry`.
+        """Parse an entry of this file, with the folder that its program is started in; see `parse_entry`.
 
         Args:
-            name: The server.
+            name: The server's name.
             entry: Its entry.
-            environ: Where `${VAR}` is looked up; the process environment if not given.
+            environ: The variables for `${VAR}`; the process environment if not given.
 
         Raises:
-            EntryError: It cannot be used.
+            EntryError: The entry cannot be used.
         """
         placed = self.placed(name, entry)
         parsed = parse_entry(name, placed, self.path.parent, environ)
@@ -133,27 +133,27 @@ class Layer(Struct, frozen=True):
 
 
 class LayerReport(Struct, frozen=True):
-    """What one file contributes."""
+    """The servers of one file, and its problems."""
 
     layer: Layer
     servers: tuple[ServerSpec, ...] = ()
     skipped: tuple[SkippedServer, ...] = ()
     """Entries that are not used, each with its reason."""
     unapproved: frozenset[str] = frozenset()
-    """Those of them that need an approval and have none as they are now."""
+    """The skipped entries that need an approval and have none in their present form."""
     overridden: tuple[str, ...] = ()
     """Names that the layer above has too."""
     warnings: tuple[str, ...] = ()
-    """What the user should know although the file can be used."""
+    """Warnings for the user about a file that can be used."""
 
 
 class LoadReport(Struct, frozen=True):
-    """What all files say together."""
+    """The servers and problems of all files together."""
 
     layers: tuple[LayerReport, ...]
-    """The lowest first."""
+    """The reports, the lowest layer first."""
     secrets: frozenset[str] = frozenset()
-    """What references led to, for redaction."""
+    """The values of references, for redaction."""
 
     def __repr__(self) -> str:
         return repr_without(self, "secrets")
@@ -170,7 +170,7 @@ class LoadReport(Struct, frozen=True):
 
     @property
     def errors(self) -> tuple[ConfigError, ...]:
-        """Why files could not be used."""
+        """The errors of the files that could not be used."""
         return tuple(report.layer.error for report in self.layers if report.layer.error is not None)
 
     @property
@@ -191,21 +191,21 @@ _NOT_APPROVED: Final = {
 
 
 def is_local(layer: Layer) -> bool:
-    """Whether a file came with the project, so that its entries need an approval."""
+    """Return whether a file came with the project, so that its entries need an approval."""
     return layer.kind is LayerKind.LOCAL
 
 
 class ServersConfig:
     """All configured servers, and the one way to change them.
 
-    Reading never raises: what cannot be read is in `layers` and in every report. Where the files are is settled once;
+    Reading never raises: errors are in `layers` and in every report. The places of the files are decided once;
     the current folder may change later. Edits wait for other processes that edit the same file, a few seconds at most.
 
     Args:
         path: One file that stands alone; the global and the local one if not given.
         strict: Whether a file that other users could have written is refused. If not, it is a warning; and so
             it is for the project's file, whose entries need an approval anyway.
-        beside: Folders in which the project's file is looked for, if there is none in the current folder.
+        beside: Folders to search for the project's file, if there is none in the current folder.
     """
 
     def __init__(self, path: Path | None = None, *, strict: bool = False, beside: Iterable[Path] = ()) -> None:
@@ -229,7 +229,7 @@ class ServersConfig:
 
     @property
     def save_target(self) -> Layer:
-        """Where a new entry goes: the local file if there was one when the files were read, else the global."""
+        """The file for a new entry: the local one if it existed when the files were read, else the global one."""
         return next(layer for layer in self._layers if layer.kind is self._target)
 
     def reload(self) -> None:
@@ -239,11 +239,11 @@ class ServersConfig:
         self._target = self._layers[0].kind if top.state is LayerState.ABSENT else top.kind
 
     def owner(self, name: str) -> Layer | None:
-        """The file whose entry of that name counts; `None` if there is no such entry."""
+        """Return the file whose entry of that name counts; `None` if there is no such entry."""
         return next((layer for layer in reversed(self._layers) if name in layer.entries), None)
 
     def counting(self, trust: TrustStore | None = None) -> tuple[dict[str, Layer], dict[str, str]]:
-        """Which file's entry of each name counts.
+        """Return which file's entry of each name counts.
 
         Args:
             trust: As for `resolve`.
@@ -265,14 +265,14 @@ class ServersConfig:
         trust: TrustStore | None = None,
         asks: Callable[[Layer], bool] = is_local,
     ) -> LoadReport:
-        """Understand all entries that count, and fill in their references.
+        """Parse all entries that count, and fill in their references.
 
         Args:
-            environ: Where `${VAR}` is looked up; the process environment if not given.
+            environ: The variables for `${VAR}`; the process environment if not given.
             trust: If given, entries of the local file count only if they are approved there. Of the others not
-                even the references are looked up. Nothing is asked of it where there are no such entries. One
+                even the references are looked up. The store is not read where there are no such entries. An entry
                 that is not approved replaces no global one.
-            asks: Which files' entries need an approval.
+            asks: Returns whether a file's entries need an approval.
         """
         environ = os.environ if environ is None else environ
         secrets: set[str] = set()
@@ -285,14 +285,14 @@ class ServersConfig:
         return LoadReport(tuple(reversed(reports)), frozenset(secrets))
 
     def target(self, name: str, to: LayerKind | None = None) -> Layer:
-        """The file that `add` writes an entry into; what its references name relatively begins in that folder.
+        """Return the file that `add` writes an entry into; relative paths in its references begin in that folder.
 
         Args:
-            name: The server.
+            name: The server's name.
             to: The file; if not given, the one that has the entry already, or else `save_target`.
 
         Raises:
-            ConfigError: That file is not in use.
+            ConfigError: The file is not in use.
         """
         return self._layer_for(to) if to else self.owner(name) or self.save_target
 
@@ -300,8 +300,8 @@ class ServersConfig:
         """Write an entry into one file.
 
         Args:
-            name: The server.
-            entry: What is written, as JSON.
+            name: The server's name.
+            entry: The entry, as JSON.
             to: The file; as `target` chooses it if not given.
             replace: Whether an entry of that name in that file may be replaced.
 
@@ -328,11 +328,11 @@ class ServersConfig:
         """Remove an entry from every file that has it, so that it is gone.
 
         Args:
-            name: The server.
-            of: Remove it from this file only; a global entry may come to light then.
+            name: The server's name.
+            of: The only file to remove it from; a global entry may count then.
 
         Returns:
-            The files that had it.
+            The files that had the entry.
 
         Raises:
             ConfigError: A file cannot be changed.
@@ -341,7 +341,7 @@ class ServersConfig:
         return tuple(layer.path for layer in layers if self._edit(layer, lambda entries: entries.pop(name, None)))
 
     def set_disabled(self, name: str, disabled: bool) -> Path:
-        """Say in the file whose entry counts whether a server is to be used.
+        """Disable or enable a server in the file whose entry counts.
 
         Returns:
             The file.
@@ -365,8 +365,8 @@ class ServersConfig:
         return layer.path
 
     def _judged(self, layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, str], dict[str, str]]:
-        """The entries of a file that need an approval and have none, with the reason and what counts instead; and the
-        approvals of the others."""
+        """Return the entries of a file that need an approval and have none, with the reason and the entry that counts
+        instead; and the approvals of the others."""
         below = {name: other for other in self._layers[: self._layers.index(layer)] for name in other.entries}
         reasons, approved = _approvals(layer, trust, asks)
         refused = {
@@ -401,10 +401,10 @@ class ServersConfig:
         return found
 
     def _edit(self, layer: Layer, change: Callable[[JSON], object]) -> bool:
-        """Change the entries of a file, whatever they are by now; then know what they are.
+        """Change the current entries of a file, and read all files again.
 
         Returns:
-            Whether they are others than before.
+            Whether the entries differ from before.
         """
 
         def edited(file: JsonFile | None) -> str | None:
@@ -443,7 +443,7 @@ def _stacked(beside: tuple[Path, ...]) -> tuple[Layer, ...]:
 
 
 def _place(kind: LayerKind, find: Callable[[], Path], fallback: Path) -> Layer:
-    """Where a file would be, not yet read; an error if there is no such place."""
+    """Return a file's place, not yet read; a failed layer if there is no such place."""
     try:
         return Layer(kind, find().absolute(), LayerState.ABSENT)
     except ConfigError as error:
@@ -486,9 +486,9 @@ def _resolved(
 
 
 def _approvals(layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """The entries of a file that are not approved, or cannot be, with the reason; and the approvals of the others.
+    """Return the entries of a file that are not approved, or cannot be, with the reason; and the others' approvals.
 
-    Where the file as a whole needs none, those need one that are to be started in the current folder.
+    If the file as a whole needs no approval, only the entries that start in the current folder do.
     """
     found: dict[str, str] = {}
     approved: dict[str, str] = {}
@@ -513,7 +513,7 @@ def _approvals(layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, s
 
 
 def _not_approved(layer: Layer, asks: bool) -> str:
-    """Why an entry of that file is not used; the name of the server follows."""
+    """Return the reason why an entry of that file is not used; the name of the server follows."""
     if not asks:
         named = f" --config {shlex.quote(str(layer.path))}" if layer.kind is LayerKind.EXPLICIT else ""
         return f"it is started in the current folder, and was not approved there; run: gaia-bridge trust{named}"
@@ -523,7 +523,7 @@ def _not_approved(layer: Layer, asks: bool) -> str:
 
 
 def _as_json(name: str, entry: Mapping[str, Any]) -> JSON:
-    """A copy that is nothing but JSON."""
+    """Return a copy that has only JSON values."""
     try:
         value: object = json.loads(json.dumps(dict(entry), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,8 +1,8 @@
-"""The `oauth` of an entry: what the user has arranged with the server's authorization server (MCP basic/authorization).
+"""The `oauth` of an entry: the user's arrangement with the server's authorization server (MCP basic/authorization).
 
     {"url": "https://...", "oauth": {"clientId": ..., "clientSecret": "${env:...}", "issuer": "https://..."}}
 
-The keys are spelled as in the files of editors, so that what was written for one of them can be used here.
+The keys are spelled as in the files of editors, so that entries for those can be used here.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ PUBLIC_OAUTH_KEYS: Final = frozenset(
         "tokenEndpointAuthMethod",
     }
 )
-"""Those whose values are no secrets."""
+"""Keys whose values are no secrets."""
 
 OAUTH_KEYS: Final = PUBLIC_OAUTH_KEYS | {"clientSecret"}
-"""All that is heeded."""
+"""All keys that are used."""
 
 
 def oauth_options(values: Values) -> OAuthOptions | None:
-    """How to log in to a server.
+    """Return the options for logging in to a server.
 
     Args:
-        values: Of its entry.
+        values: The values of its entry.
 
     Returns:
-        What was arranged, mostly nothing; `None` if the entry says that there is no logging in.
+        The options, mostly defaults; `None` if the entry turns the login off.
 
     Raises:
-        EntryError: It cannot be used; says why, and shows no value.
+        EntryError: The options cannot be used; the message says why, and shows no value.
     """
     oauth = values.section("oauth")
     if oauth is None:
@@ -63,7 +63,7 @@ def oauth_options(values: Values) -> OAuthOptions | None:
 
 
 def _filled(oauth: Values, key: str) -> str | None:
-    """A text that is not empty, as that of a variable may be."""
+    """Return a text; refuse an empty one, as a variable may have."""
     text = oauth.text(key)
     if text is not None and not text.strip():
         raise EntryError(f"'{key}' in 'oauth' is empty")

@@ -1,4 +1,4 @@
-"""Where configuration files are looked for."""
+"""The places of configuration files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 from gaia_bridge.errors import ConfigError
 
 SERVERS_FILE: Final = "mcp_servers.json"
-"""What the file is called, in the home folder's `.gaia` and in a project."""
+"""The name of the file, in the home folder's `.gaia` and in a project."""
 
 
 def current_folder() -> Path:
-    """Where relative paths begin.
+    """Return the folder where relative paths begin.
 
     Raises:
-        ConfigError: It was deleted, or may not be looked up.
+        ConfigError: The folder was deleted, or may not be looked up.
     """
     try:
         return Path.cwd()
@@ -26,7 +26,7 @@ def current_folder() -> Path:
 
 
 def is_current_folder(folder: Path) -> bool:
-    """Whether relative paths begin there."""
+    """Return whether a folder is the current one."""
     try:
         return os.path.samefile(folder, os.curdir)
     except OSError:
@@ -34,10 +34,10 @@ def is_current_folder(folder: Path) -> bool:
 
 
 def home_folder() -> Path:
-    """The user's home folder. An empty `HOME`, as units, cron and containers have it, says no more than none.
+    """Return the user's home folder. An empty `HOME`, as units, cron and containers have it, counts as none.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no home folder.
     """
     if os.environ.get("HOME") != "":
         return Path.home()
@@ -53,7 +53,7 @@ def home_folder() -> Path:
 
 
 def default_servers_path() -> Path:
-    """Where the user's servers are listed: `~/.gaia/mcp_servers.json`.
+    """Return the file that lists the user's servers: `~/.gaia/mcp_servers.json`.
 
     Raises:
         ConfigError: This user has no home folder.
@@ -62,10 +62,10 @@ def default_servers_path() -> Path:
 
 
 def local_servers_path(beside: Iterable[Path] = ()) -> Path:
-    """Where the servers of a project are listed: `mcp_servers.json` in the current folder.
+    """Return the file that lists the servers of a project: `mcp_servers.json` in the current folder.
 
     Args:
-        beside: Further folders, of which the first counts that has such a file, where the current one has none.
+        beside: Further folders; the first one with such a file counts if the current folder has none.
 
     Raises:
         ConfigError: There is no current folder.
@@ -76,7 +76,7 @@ def local_servers_path(beside: Iterable[Path] = ()) -> Path:
 
 
 def default_trust_path() -> Path:
-    """Where approvals are remembered: `~/.gaia/trust.json`.
+    """Return the file of the approvals: `~/.gaia/trust.json`.
 
     Raises:
         ConfigError: This user has no home folder.
@@ -85,7 +85,7 @@ def default_trust_path() -> Path:
 
 
 def expanded(path: Path) -> Path:
-    """The path with a leading `~` replaced.
+    """Return the path with a leading `~` replaced.
 
     Raises:
         ConfigError: There is no home folder.

@@ -1,4 +1,4 @@
-"""Which HTTP proxy leads to a server: what its entry says, and what variables say for all of them. Pure.
+"""The HTTP proxy for a server: by its entry, or by variables for all servers. Pure.
 
 Variables are read as curl and httpx read them: `https_proxy` or `HTTPS_PROXY` for servers over https, `http_proxy` or
 `HTTP_PROXY` for those over http, else `all_proxy` or `ALL_PROXY`; and `no_proxy` or `NO_PROXY` for those that are
@@ -20,7 +20,7 @@ from msgspec import Struct
 from gaia_bridge.text.web_addresses import is_loopback_host
 
 OF_ENTRY: Final = "'proxy' in its entry"
-"""What names the proxy of one server."""
+"""The source of the proxy of one server, for messages."""
 
 _SCHEMES: Final = ("http", "https", "all")
 _PORTS: Final = {"http": 80, "https": 443}
@@ -28,34 +28,34 @@ _ITEM: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?")
 """A host of `NO_PROXY`, and perhaps its port."""
 
 _IN_USERINFO: Final = "%:!$&'()*+,;=~"
-"""What needs no encoding in user and password; what is encoded there stays as it is."""
+"""Characters that need no encoding in user and password; a part that is encoded there stays as it is."""
 
 _Address = IPv4Address | IPv6Address
 
 
 class ProxyAddressError(ValueError):
-    """What names a proxy holds no address of one. The text does not repeat it: it may hold a password."""
+    """A setting for a proxy holds no valid address. The text does not repeat it: it may hold a password."""
 
 
 class SocksError(ProxyAddressError):
-    """It is a proxy of another kind than the bridge speaks to."""
+    """The proxy is a SOCKS proxy, which the bridge does not support."""
 
 
 class Proxy(Struct, frozen=True):
     """An HTTP proxy."""
 
     scheme: Literal["http", "https"]
-    """How it is spoken to, whatever is asked of it."""
+    """The scheme of the connection to the proxy, whatever the scheme of the request."""
     host: str
     port: int
     named_by: str
-    """The variable or the key that says so, for people."""
+    """The variable or the key that names it, for people."""
     userinfo: str = ""
-    """User and password as they are written: for the proxy alone."""
+    """User and password as they are written; they are sent to the proxy alone."""
 
     @property
     def authorization(self) -> str | None:
-        """The value of `Proxy-Authorization`, which is for the proxy alone (RFC 7617)."""
+        """The value of `Proxy-Authorization`, which is sent to the proxy alone (RFC 7617)."""
         if not self.userinfo:
             return None
         user, _, password = self.userinfo.partition(":")
@@ -63,11 +63,11 @@ class Proxy(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """Its address with who we are to it. For no log."""
+        """The proxy's address with user and password. For no log."""
         return str(self).replace("//", f"//{quote(self.userinfo, safe=_IN_USERINFO)}@") if self.userinfo else str(self)
 
     def __str__(self) -> str:
-        """Its address, without who we are to it."""
+        """Return the proxy's address without user and password."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 
@@ -88,17 +88,17 @@ class NamedProxy(Struct, frozen=True):
 def proxy_for(
     scheme: str, host: str, port: int, named: str | Literal[False] | None, environ: Mapping[str, str]
 ) -> Proxy | None:
-    """The proxy by which a server is reached; `None` if it is reached directly.
+    """Return the proxy for a server; `None` if it is reached directly.
 
     Args:
-        scheme: Of the server's URL.
-        host: The same, in ASCII and without brackets.
-        port: The same.
+        scheme: The scheme of the server's URL.
+        host: The host of that URL, in ASCII and without brackets.
+        port: The port of that URL.
         named: The `proxy` of its entry: an address, or `False` for none; `None` if variables decide.
-        environ: Where the variables are.
+        environ: The variables.
 
     Raises:
-        ProxyAddressError: It is no address of an HTTP proxy.
+        ProxyAddressError: The setting is no address of an HTTP proxy.
     """
     if named is False or _is_this_machine(host):
         return None
@@ -111,14 +111,14 @@ def proxy_for(
 
 
 def proxy_at(text: str, named_by: str) -> Proxy:
-    """Understand the address of a proxy; without a scheme, it is one of http.
+    """Parse the address of a proxy; without a scheme, it is an http one.
 
     Args:
-        text: `http://USER:PASSWORD@HOST:PORT`; what is special in a user or a password is percent-encoded.
+        text: `http://USER:PASSWORD@HOST:PORT`; special characters in a user or a password are percent-encoded.
         named_by: The variable or the key that has it.
 
     Raises:
-        ProxyAddressError: It is none.
+        ProxyAddressError: The text is no address of a proxy.
     """
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
@@ -137,7 +137,7 @@ def proxy_at(text: str, named_by: str) -> Proxy:
 
 
 def named_proxies(environ: Mapping[str, str]) -> Iterator[NamedProxy]:
-    """The variables that name proxies, as far as they count."""
+    """Yield the variables that name proxies, as far as they count."""
     for scheme in _SCHEMES:
         if (found := _named(scheme, environ)) is not None:
             yield found
@@ -146,7 +146,7 @@ def named_proxies(environ: Mapping[str, str]) -> Iterator[NamedProxy]:
 def _named(scheme: str, environ: Mapping[str, str]) -> NamedProxy | None:
     name, value = _value(scheme, environ)
     if name == "HTTP_PROXY" and "REQUEST_METHOD" in environ:
-        return None  # a CGI program is told a header `Proxy` of its clients by this name
+        return None  # a CGI program gets the header `Proxy` of its clients in this variable
     return NamedProxy(name, value) if value else None
 
 
@@ -164,7 +164,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _address(host: str) -> _Address | None:
-    """The address that a host is, however it is spelled; `None` if it is a name."""
+    """Return the address that a host is, however it is spelled; `None` if it is a name."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -179,13 +179,13 @@ def _address(host: str) -> _Address | None:
 
 
 def _goes_round(host: str, port: int, left_out: str) -> bool:
-    """Whether a server is among those that are reached directly."""
+    """Return whether a server is among those that are reached directly."""
     name, address = host.lower().rstrip("."), _address(host)
     return any(_is_meant(item, name, address, port) for item in re.split(r"[\s,]+", left_out.lower()) if item)
 
 
 def _is_meant(item: str, name: str, address: _Address | None, port: int) -> bool:
-    """Whether one item of `NO_PROXY` stands for a server: `*`, a name with all below it, an address, a network."""
+    """Return whether one item of `NO_PROXY` covers a server: `*`, a name with all below it, an address, a network."""
     if item == "*":
         return True
     if (found := _is_within(item, address)) is not None:
@@ -200,7 +200,7 @@ def _is_meant(item: str, name: str, address: _Address | None, port: int) -> bool
 
 
 def _is_within(text: str, address: _Address | None) -> bool | None:
-    """Whether an address is in a network, or is the one that is written; `None` if none is."""
+    """Return whether an address is in a network, or equal to an address; `None` if the text is neither."""
     try:
         network = ip_network(text.strip("[]"), strict=False)
     except ValueError:

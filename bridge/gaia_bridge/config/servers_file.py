@@ -1,4 +1,4 @@
-"""One configuration file by itself, in the format that Claude Desktop made common.
+"""Reads one configuration file by itself, in the format that Claude Desktop made common.
 
     {"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"], "env": {"TOKEN": "${env:MY_TOKEN}"}}}}
 
@@ -27,23 +27,23 @@ from gaia_bridge.text.redaction import redacted
 
 
 class SkippedServer(NamedTuple):
-    """An entry that was left out, and why."""
+    """An entry that was left out, and the reason."""
 
     name: str
     reason: str
 
 
 class ServersFile(Struct, frozen=True):
-    """What one configuration file says."""
+    """The content of one configuration file."""
 
     path: Path
     servers: tuple[ServerSpec, ...] = ()
-    """In the order of the file."""
+    """The servers in the order of the file."""
     skipped: tuple[SkippedServer, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What the user should know although the file can be used."""
+    """Warnings for the user about a file that can be used."""
     secrets: frozenset[str] = frozenset()
-    """What references led to, for redaction."""
+    """The values of references, for redaction."""
 
     def __repr__(self) -> str:
         return repr_without(self, "secrets")
@@ -54,7 +54,7 @@ def load_servers(path: Path, environ: Mapping[str, str] | None = None) -> Server
 
     Args:
         path: The file; a leading `~` is expanded.
-        environ: Where `${...}` is looked up; the process environment if not given.
+        environ: The variables for `${...}`; the process environment if not given.
 
     Raises:
         ConfigError: The file cannot be read or is not a configuration file.
@@ -67,13 +67,13 @@ def load_servers(path: Path, environ: Mapping[str, str] | None = None) -> Server
 def parse_servers(
     document: JSON, path: Path, environ: Mapping[str, str], status: os.stat_result | None = None
 ) -> ServersFile:
-    """Understand the content of a configuration file.
+    """Parse the content of a configuration file.
 
     Args:
         document: The content.
-        path: Where it came from.
-        environ: Where `${...}` is looked up.
-        status: What the system knows about the file, if its permissions are to be judged.
+        path: The file of the content.
+        environ: The variables for `${...}`.
+        status: The file's status, if its permissions are to be checked.
 
     Raises:
         ConfigError: The servers are not an object.
@@ -98,17 +98,17 @@ def parse_servers(
 
 
 def is_disabled(entry: object) -> bool:
-    """Whether an entry says that it is not to be used; what it refers to need not exist then."""
+    """Return whether an entry is disabled; its references need not have values then."""
     return is_object(entry) and entry.get("disabled") is True
 
 
 def access_warnings(entries: JSON, path: Path, status: os.stat_result) -> list[str]:
-    """What the permissions of a file give away.
+    """Return the warnings about the permissions of a file.
 
     Args:
         entries: Its entries.
         path: The file.
-        status: What the system knows about it.
+        status: The file's status.
     """
     warnings: list[str] = []
     if problem := writable_by_others(status):
@@ -121,7 +121,7 @@ def access_warnings(entries: JSON, path: Path, status: os.stat_result) -> list[s
 
 
 def _literal_secrets(name: str, entry: object) -> list[str]:
-    """The places of an entry that hold a secret itself, by its name or its shape."""
+    """Return the places of an entry that hold a secret itself, by its name or its shape."""
     if not is_object(entry):
         return []
     tables: list[tuple[str, object]] = [(key, entry.get(key)) for key in ("env", "headers", "oauth")]

@@ -1,7 +1,7 @@
-"""Whether this process only shows something: then no configuration is changed, whoever wants to change it.
+"""The rule that this process only shows something: then no configuration file is changed, whoever tries to.
 
-An agent that connects to a server remembers that in the configuration. Where it is only made to be looked at, what it
-remembers is forgotten with it.
+An agent that connects to a server stores that in the configuration. If the agent is created only to be shown, its
+changes stay in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 
 class _Rule:
-    """Holds for all threads: an agent may connect in any of them."""
+    """The state of the rule for all threads: an agent may connect in any of them."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -22,7 +22,7 @@ _RULE = _Rule()
 
 @contextmanager
 def only_shown() -> Generator[None]:
-    """While this is open, changes of the configuration are made in memory alone."""
+    """Keep changes of the configuration in memory alone, while this is open."""
     _RULE.times += 1
     try:
         yield
@@ -31,5 +31,5 @@ def only_shown() -> Generator[None]:
 
 
 def is_only_shown() -> bool:
-    """Whether `only_shown` is open."""
+    """Return whether `only_shown` is open."""
     return _RULE.times > 0

@@ -1,9 +1,9 @@
-"""The `tools` of an entry: how a server's tools and their arguments are published under other names, or not at all.
+"""The `tools` of an entry, which publish a server's tools and arguments under other names, or hide them.
 
     {"tools": {"create_issue": {"name": "report", "arguments": {"repo": {"hidden": true, "default": "our/project"}}}}}
 
-Keys are the names at the server. Whether a server has such tools is seen when it is connected; here, only the form
-counts. References are filled in where values are: in `default`.
+Keys are the names at the server. Whether a server has such tools is checked when it is connected; here, only the form
+is. References are filled in where values are: in `default`.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from gaia_bridge.model import ArgumentTransform, ToolTransform
 from gaia_bridge.text.json_types import JSON, is_object
 
 TOOL_KEYS: Final = frozenset({"arguments", "description", "hidden", "name", "title"})
-"""What is heeded of a tool."""
+"""The keys of a tool."""
 
 ARGUMENT_KEYS: Final = frozenset({"default", "description", "hidden", "name"})
-"""What is heeded of an argument."""
+"""The keys of an argument."""
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-"""MCP 2025-11-25, server/tools, "Tool Names"."""
+"""The names that MCP 2025-11-25 allows (server/tools, "Tool Names")."""
 
 _DEEPEST: Final = 32
-"""Levels of a default."""
+"""The most levels of nesting in a default."""
 
 
 def tool_tailorings(values: Values, expander: Expander) -> dict[str, ToolTransform]:
-    """How the tools of a server are published.
+    """Return the transforms of a server's tools.
 
     Args:
-        values: Of its entry.
-        expander: Fills in references; its `secrets` are then what came of those in `tools`.
+        values: The values of its entry.
+        expander: The expander for references; its `secrets` are then the values of those in `tools`.
 
     Raises:
-        EntryError: It cannot be used; says why, and shows no value.
+        EntryError: A transform cannot be used; the message says why, and shows no value.
     """
     return {name: _tool(section, expander) for name, section in values.sections("tools").items()}
 
 
 def tailored_sections(entry: JSON) -> Iterator[tuple[str, JSON, Set[str]]]:
-    """The objects in the `tools` of an entry, for what is to be said of their keys: place, object, what is heeded.
+    """Yield the objects in the `tools` of an entry, to check their keys: place, object, allowed keys.
 
     Args:
-        entry: The entry as decoded; what is of a wrong type is passed over.
+        entry: The entry as decoded; values of a wrong type are skipped.
     """
     for tool, transform in _objects(entry.get("tools")):
         yield f"tools.{tool}", transform, TOOL_KEYS
@@ -57,10 +57,10 @@ def tailored_sections(entry: JSON) -> Iterator[tuple[str, JSON, Set[str]]]:
 
 
 def default_values(entry: JSON) -> Iterator[tuple[str, object]]:
-    """The defaults in the `tools` of an entry, with the names of their arguments.
+    """Yield the defaults in the `tools` of an entry, with the names of their arguments.
 
     Args:
-        entry: The entry as decoded; what is of a wrong type is passed over.
+        entry: The entry as decoded; values of a wrong type are skipped.
     """
     for _, transform in _objects(entry.get("tools")):
         yield from ((argument, about.get("default")) for argument, about in _objects(transform.get("arguments")))

@@ -1,7 +1,7 @@
-"""Which servers of a project the user has approved.
+"""The user's approvals of a project's servers.
 
-A project's configuration comes with the project, so whoever wrote that decides what would be started. An approval holds
-for one launch line of one server in one file, exactly as it is written there, for what files are filled into it, and
+A project's configuration comes with the project, so its author decides what would be started. An approval holds
+for one launch line of one server in one file, exactly as written there, for the content of files filled into it, and
 for the programs of the project that it runs; any change voids it. The file with the approvals lies in the home folder
 and holds hashes only; nothing in a project can add to it.
 """
@@ -32,30 +32,30 @@ _FILLED_IN: Final = "filled_in"
 _PROGRAMS: Final = "programs"
 
 _CHUNK: Final = 1024 * 1024
-"""Bytes of a program that are read at once."""
+"""Bytes of a program that are read at a time."""
 
 _LARGEST_PROGRAM: Final = 256 * 1024 * 1024
-"""Bytes of a program that is read to tell it from others; larger ones are told by their size and time."""
+"""Bytes of a program that is compared by content; larger ones are compared by size and time."""
 
 WHOLE_FILES: Final = 5_000
 """Files of a folder that an approval holds as a whole. It is read before each start, and 5,000 files take half a second
-on a slow disk; of a larger folder, these are held, and whoever approves it is warned."""
+on a slow disk; of a larger folder, only these are held, and the user who approves it is warned."""
 
 _LARGEST_OF_WHOLE: Final = 64 * 1024
-"""Bytes of a file in such a folder that is read; most source files are smaller, and larger ones are told by their size
-and time."""
+"""Bytes of a file in such a folder that is compared by content; most source files are smaller, and larger ones are
+compared by size and time."""
 
 _NOT_RUN: Final = frozenset({".git", ".hg", "__pycache__"})
 """Folders in it that change all the time, and hold no programs that a line could name."""
 
 _MODULE_ENDINGS: Final = (".py", ".pyc", ".pyd", ".so")
-"""Of files that Python imports."""
+"""Endings of files that Python imports."""
 
 _INITIAL: Final = tuple(f"__init__{ending}" for ending in _MODULE_ENDINGS)
 
 
 class TrustStore:
-    """The approvals of this user. They are read when they are asked for: most users have no projects with servers.
+    """The approvals of this user. The file is read on first use: most users have no projects with servers.
 
     Args:
         path: The file; `~/.gaia/trust.json` if not given. It need not exist.
@@ -67,7 +67,7 @@ class TrustStore:
 
     @property
     def path(self) -> Path:
-        """The file.
+        """The path of the file.
 
         Raises:
             ConfigError: This user has no home folder.
@@ -77,19 +77,19 @@ class TrustStore:
         return self._path
 
     def is_approved(self, file: Path, name: str, entry: JSON) -> bool:
-        """Whether the user approved this very launch line; see `approval`."""
+        """Return whether the user approved exactly this launch line; see `approval`."""
         return self.approval(file, name, entry) is not None
 
     def approval(self, file: Path, name: str, entry: JSON) -> str | None:
-        """A name for what the user approved, if that is this very launch line with these very programs.
+        """Return an identifier of the approval, if the user approved exactly this launch line with these programs.
 
         Args:
             file: The configuration file.
-            name: The server.
-            entry: Its entry, as decoded; references not filled in.
+            name: The server's name.
+            entry: Its entry, as decoded; references are not filled in.
 
         Raises:
-            ConfigError: The approvals cannot be read, are none, or other users could have written them.
+            ConfigError: The approvals cannot be read, have a wrong form, or other users could have written them.
         """
         key = approval_key(file, name, entry)
         approval: object = self._approvals.get(key)
@@ -99,12 +99,12 @@ class TrustStore:
         return _named(key, approval) if all(approval.get(part) == value for part, value in now.items()) else None
 
     def holds(self, file: Path, name: str, approval: str) -> bool:
-        """Whether an approval was neither taken back nor replaced, whatever has become of what was approved.
+        """Return whether an approval was neither revoked nor replaced; the programs themselves may have changed.
 
         Args:
             file: The configuration file.
-            name: The server.
-            approval: What `approval` said.
+            name: The server's name.
+            approval: The result of `approval`.
 
         Raises:
             ConfigError: As for `approval`.
@@ -113,15 +113,15 @@ class TrustStore:
         return any(_is_of(place, name, kept) and _named(key, kept) == approval for key, kept in self._approvals.items())
 
     def approve(self, file: Path, name: str, entry: JSON) -> None:
-        """Remember that the user approved a launch line. An earlier one of that server is forgotten.
+        """Store the user's approval of a launch line. An earlier one of that server is removed.
 
         Args:
             file: The configuration file.
-            name: The server.
-            entry: Its entry, as it was shown.
+            name: The server's name.
+            entry: Its entry, as it was shown to the user.
 
         Raises:
-            ConfigError: It cannot be remembered.
+            ConfigError: The approval cannot be stored.
         """
         place = str(_resolved(file))
         when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -137,13 +137,13 @@ class TrustStore:
         self._edit(change)
 
     def revoke(self, file: Path, name: str) -> bool:
-        """Forget an approval.
+        """Remove an approval.
 
         Returns:
             Whether there was one.
 
         Raises:
-            ConfigError: It cannot be forgotten.
+            ConfigError: The approval cannot be removed.
         """
         place = str(_resolved(file))
 
@@ -162,7 +162,7 @@ class TrustStore:
         return self._checked(read_json(self.path)) if os.path.lexists(self.path) else {}
 
     def _checked(self, file: JsonFile) -> JSON:
-        """The approvals, unless somebody else could have put them there."""
+        """Return the approvals; refuse them if other users could have written them."""
         if problem := writable_by_others(file.status):
             raise ConfigError(str(self.path), problem, "remove it, and approve again")
         approved = file.document.get(_APPROVED, {})
@@ -185,22 +185,22 @@ class TrustStore:
 
 
 def approval_key(file: Path, name: str, entry: JSON) -> str:
-    """What an approval is kept under: the launch line of one server in one file."""
+    """Return the key of an approval: a hash of the launch line of one server in one file."""
     return digest([str(_resolved(file)), name, launch_line(entry)])
 
 
 def _filled_in(file: Path, entry: JSON) -> str | None:
-    """What the files hold that decide what is started or reached; `None` if there are none.
+    """Return a hash of the files whose content decides what is started or reached; `None` if there are none.
 
-    What only says who we are, to whom the launch line names, may change: keys are exchanged from time to time.
+    A file that only identifies us to the server in the launch line may change: keys are exchanged from time to time.
     """
     names = referenced_files(entry, PROGRAM_KEYS)
     return digest([[name, _content(file.parent, name)] for name in names]) if names else None
 
 
 def program_names(file: Path, entry: JSON) -> str | None:
-    """Which files of the folder of a configuration file an entry runs, or would run if they were there, whatever is in
-    them; `None` if there are none.
+    """Return a hash of the names of the files that an entry runs, or would run if they existed, whatever their content;
+    `None` if there are none. Only files in the folder of the configuration file count.
 
     Args:
         file: The configuration file.
@@ -214,8 +214,8 @@ def program_names(file: Path, entry: JSON) -> str | None:
 
 
 def _programs(file: Path, entry: JSON) -> str | None:
-    """What the files of the project hold that the launch line runs, and in which folders more would be run if it were
-    there; `None` if there are none."""
+    """Return a hash of the project's files that the launch line runs, and of folders in which further files would run;
+    `None` if there are none."""
     folder = _resolved(file).parent
     found = programs_of(entry, folder)
     held: list[Any] = [[os.path.relpath(path, folder), _program(path, _LARGEST_PROGRAM)] for path in found.files]
@@ -229,7 +229,7 @@ def _programs(file: Path, entry: JSON) -> str | None:
 
 
 def whole_files(folder: Path) -> tuple[list[Path], bool]:
-    """The files of a folder that an approval holds as a whole.
+    """Return the files of a folder that an approval holds as a whole.
 
     Args:
         folder: The folder.
@@ -240,7 +240,7 @@ def whole_files(folder: Path) -> tuple[list[Path], bool]:
     found: list[Path] = []
     own = None
     with suppress(ConfigError):
-        own = default_trust_path().parent  # in the home folder, where each approval changes a file
+        own = default_trust_path().parent  # left out, as each approval changes a file in it
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NOT_RUN and Path(place, name) != own)
         found += (Path(place, name) for name in sorted(names))
@@ -250,14 +250,14 @@ def whole_files(folder: Path) -> tuple[list[Path], bool]:
 
 
 def _modules(folder: Path) -> list[str]:
-    """The names under which Python finds modules in a folder; what is in them is not held."""
+    """Return the names of the modules that Python finds in a folder; their content is not held."""
     with suppress(OSError), os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if entry.name.endswith(_MODULE_ENDINGS) or _is_package(entry))
     return []
 
 
 def _is_package(entry: os.DirEntry[str]) -> bool:
-    """Whether a folder takes the place of a module that Python would find elsewhere: one without this file does not."""
+    """Return whether a folder hides a module that Python would find elsewhere: only a folder with `__init__` does."""
     return entry.name.isidentifier() and any(map(os.path.exists, (os.path.join(entry, n) for n in _INITIAL)))
 
 
@@ -284,8 +284,8 @@ def _content(folder: Path, name: str) -> str | None:
 
 
 def _resolved(file: Path) -> Path:
-    """Where the file is, however its folder was named. A link in another folder is another file: relative paths of its
-    entries begin there, so that they lead to other programs."""
+    """Return the file's path with its folder resolved. A link in another folder is another file: relative paths of
+    its entries begin there, so that they lead to other programs."""
     return file.parent.resolve() / file.name
 
 

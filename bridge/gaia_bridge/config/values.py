@@ -1,4 +1,4 @@
-"""The values of one entry by their types: what is there is what was asked for, or an error names it."""
+"""The values of one entry, checked by type: a value of another type raises an error that names its key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=str)
 
 
 class Values:
-    """One entry. A key with `null` is as good as absent.
+    """The values of an entry by type. A key with `null` counts as absent.
 
     Every method takes the key, and raises `EntryError` if its value is of another type; no error shows a value.
 
@@ -31,11 +31,11 @@ class Values:
         return key in self._entry
 
     def text(self, key: str) -> str | None:
-        """A text."""
+        """Return a text."""
         return self._text(self._place(key), self._entry[key]) if key in self._entry else None
 
     def choice(self, key: str, *choices: T) -> T | None:
-        """One of certain texts."""
+        """Return one of certain texts."""
         value = self.text(key)
         found = next((choice for choice in choices if choice == value), None)
         if value is not None and found is None:
@@ -44,7 +44,7 @@ class Values:
         return found
 
     def texts(self, key: str) -> tuple[str, ...] | None:
-        """A list of texts."""
+        """Return a list of texts."""
         items = self._entry.get(key)
         if items is None:
             return None
@@ -53,13 +53,13 @@ class Values:
         return tuple(self._text(f"item {number} of {self._place(key)}", item) for number, item in enumerate(items, 1))
 
     def words(self, key: str) -> tuple[str, ...] | None:
-        """A list of texts, or one text that has them separated by blanks."""
+        """Return a list of texts, or the words of one text."""
         if not isinstance(self._entry.get(key), str):
             return self.texts(key)
         return tuple((self.text(key) or "").split())
 
     def section(self, key: str) -> Values | None:
-        """An object with values of its own, which may all be absent; `None` where the entry says `false`."""
+        """Return an object with values of its own, empty if absent; `None` where the entry has `false`."""
         section = self._entry.get(key, {})
         if section is False:
             return None
@@ -69,7 +69,7 @@ class Values:
         return Values(section, key)
 
     def sections(self, key: str) -> dict[str, Values]:
-        """An object of objects, each with values of its own."""
+        """Return an object of objects, each with values of its own."""
         table = self._entry.get(key, {})
         if not is_object(table):
             raise EntryError(f"{self._place(key)} is {kind_of(table)}; expected an object of objects")
@@ -84,15 +84,15 @@ class Values:
         return found
 
     def anything(self, key: str) -> Any:
-        """Any JSON value, as it is; `None` if it is not there."""
+        """Return any JSON value, as it is; `None` if it is absent."""
         return self._entry.get(key)
 
     def place(self, key: str) -> str:
-        """What to call a value in an error."""
+        """Return the name of a value for an error."""
         return self._place(key)
 
     def table(self, key: str) -> dict[str, str]:
-        """An object of texts. Numbers and booleans are a common slip, and what is meant is clear."""
+        """Return an object of texts. Numbers and booleans are a common slip and clear enough: they become texts."""
         table = self._entry.get(key, {})
         if not is_object(table):
             raise EntryError(f"{self._place(key)} is {kind_of(table)}; expected an object of texts")
@@ -105,18 +105,18 @@ class Values:
         }
 
     def flag(self, key: str, default: bool) -> bool:
-        """`true` or `false`."""
+        """Return `true` or `false`."""
         value = self._entry.get(key, default)
         if not isinstance(value, bool):
             raise EntryError(f"{self._place(key)} is {kind_of(value)}; expected true or false")
         return value
 
     def seconds(self, key: str) -> float | None:
-        """A length of time."""
+        """Return a number of seconds."""
         return None if key not in self._entry else float(self._number(key, "a number of seconds"))
 
     def count(self, key: str) -> int | None:
-        """A whole number."""
+        """Return a whole number."""
         if key not in self._entry:
             return None
         value = self._number(key, "a whole number")
@@ -125,7 +125,7 @@ class Values:
         return value
 
     def flag_or_texts(self, key: str) -> bool | tuple[str, ...]:
-        """`true`, `false`, or a list of texts; nothing if it is not there."""
+        """Return `true`, `false`, or a list of texts; an empty one if the key is absent."""
         value = self._entry.get(key)
         if value is None or isinstance(value, bool):
             return value or ()

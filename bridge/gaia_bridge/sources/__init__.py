@@ -1,4 +1,4 @@
-"""What an endpoint publishes: agents of this process, and servers elsewhere. Each is a `contract.Source`.
+"""The sources that an endpoint publishes: agents of this process, and servers elsewhere. Each is a `contract.Source`.
 
-What agents are made of is in `functions` and `skills`; `composition` rewrites the offer of any source.
+`functions` and `skills` hold the parts of agents; `composition` rewrites the offer of any source.
 """

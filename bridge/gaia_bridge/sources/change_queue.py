@@ -1,4 +1,4 @@
-"""Changes that wait to be told to one receiver."""
+"""A queue of changes for one receiver."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MAX_WAITING: Final = 1_000
 
 
 class ChangeQueue:
-    """Each change once, however often it happened. Only on the event loop."""
+    """A queue that holds each change once, however often it happened. Only on the event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[Change, None] = {}
         self._news: anyio.Event | None = None
 
     def put(self, change: Change) -> None:
-        """Tell of a change soon. Never blocks; beyond the limit, only changes of lists are still taken."""
+        """Queue a change. Never blocks; beyond the limit, only changes of lists are still accepted."""
         if len(self._waiting) >= _MAX_WAITING and not change.kind.is_list:
             logger.debug("dropped %s: too many wait", change)
             return
@@ -32,7 +32,7 @@ class ChangeQueue:
             self._news.set()
 
     def take(self) -> Change | None:
-        """The next change, if there is one."""
+        """Remove and return the next change; `None` if there is none."""
         if not self._waiting:
             return None
         change = next(iter(self._waiting))

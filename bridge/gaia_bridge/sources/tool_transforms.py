@@ -40,7 +40,7 @@ _SPEAKS_OF_NAMES: Final = (
     "then",
     "unevaluatedProperties",
 )
-"""Keywords of an input schema that may depend on which arguments there are, in ways that are not followed here."""
+"""Keywords of an input schema that may depend on which arguments there are, in ways that are not followed."""
 
 _EXAMPLES: Final = ("default", "example", "examples")
 """Keywords that hold examples of all arguments."""
@@ -50,11 +50,11 @@ _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 
 
 class _Misfit(Exception):
-    """Why a transform cannot be applied to a tool."""
+    """The reason why a transform cannot be applied to a tool."""
 
 
 class ToolCall(Struct, frozen=True):
-    """How to call one transformed tool."""
+    """The way to call one transformed tool."""
 
     name: str
     """The source's name of the tool."""
@@ -67,13 +67,13 @@ class ToolCall(Struct, frozen=True):
         return repr_without(self, "defaults")
 
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The values of arguments that the client does not give, by the source's names."""
+    """The values of arguments that the client omits, by the source's names."""
 
     def arguments(self, name: str, given: Mapping[str, Any]) -> JSON:
         """Map the arguments of a call to the source's names, and add the defaults.
 
         Args:
-            name: What the client calls the tool, for the error.
+            name: The client's name of the tool, for the error.
             given: The arguments of the client.
 
         Raises:
@@ -92,12 +92,12 @@ def tools_transformed(
     """Apply transforms to the tools of a source, as it lists them in one era.
 
     Args:
-        features: What the source offers. Tools without a transform stay as they are.
+        features: The definitions of the source. Tools without a transform stay as they are.
         transforms: By the source's names of the tools.
-        wants: Who wants the transforms, for the reasons of what is left out: `as the configuration wants it`.
+        wants: The party that wants the transforms, for the reasons of tools left out: `as the configuration wants it`.
 
     Returns:
-        What is offered then, and by the new names of the transformed tools, how to call them.
+        The transformed definitions, and for each transformed tool, by its new name, the way to call it.
     """
     left_out: list[LeftOut] = []
     fitting = list(_fitting(features.tools, transforms, left_out, wants))
@@ -128,14 +128,14 @@ def tools_transformed(
 
 
 def left_out_tool(name: str, reason: str, wants: str) -> LeftOut:
-    """That a tool is not published because its transform cannot be applied."""
+    """Return the note that a tool is not published because its transform cannot be applied."""
     return LeftOut("tool", name, f"it cannot be {wants}: {reason}")
 
 
 def _fitting(
     tools: Iterable[Mapping[str, Any]], transforms: Mapping[str, ToolTransform], left_out: list[LeftOut], wants: str
 ) -> Iterator[tuple[Mapping[str, Any], ToolCall | None]]:
-    """The tools that can be published, each with how to call it if it was transformed."""
+    """Yield the tools that can be published, each with the way to call it if it was transformed."""
     for tool in tools:
         transform = transforms.get(tool["name"])
         if transform is None:
@@ -165,7 +165,7 @@ def _tool(tool: Mapping[str, Any], transform: ToolTransform) -> tuple[JSON, Tool
 
 
 def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
-    """What clients call an argument of the server; `None` if they do not see it."""
+    """Return the clients' name of an argument of the server; `None` if they do not see the argument."""
     about = arguments.get(own)
     if about is None:
         return own
@@ -173,7 +173,7 @@ def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
 
 
 def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
-    """The input schema for clients. It accepts exactly what the server's own schema accepts after mapping back.
+    """Return the input schema for clients. It accepts exactly what the server's own schema accepts after mapping back.
 
     Raises:
         _Misfit: There is no such schema, or it cannot be derived.
@@ -207,14 +207,15 @@ def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
 
 
 def _argument(schema: Any, transform: ArgumentTransform | None) -> Any:
-    """The schema of one argument; what it accepts stays as it is."""
+    """Return the schema of one argument for clients; it accepts the same values as before."""
     if transform is None or (transform.description is None and transform.default is None):
         return schema
     about: JSON = dict(schema) if is_object(schema) else {} if schema else {"not": {}}
     if transform.description is not None:
         about["description"] = transform.description
     if transform.default is not None:
-        about.pop("default", None)  # which is not what is sent
+        # The source's own default is not the value that is sent.
+        about.pop("default", None)
         if not transform.secret:
             about["default"] = transform.default
     return about
@@ -245,7 +246,7 @@ def _check_defaults(schema: JSON, properties: JSON, arguments: Mapping[str, Argu
             continue
         try:
             judge = SchemaValidator.tolerant({**kept, "properties": {own: properties[own]}})
-        except SchemaError:  # then nobody can say what fits
+        except SchemaError:  # it cannot be judged: the server decides
             continue
         if judge.errors({own: about.default}) is not None:
             raise _Misfit(f"the default of its argument {own!r} does not fit the schema of that argument")

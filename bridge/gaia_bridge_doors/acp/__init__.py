@@ -1,1 +1,1 @@
-"""The Agent Client Protocol: an agent for editors to converse with. Loads nothing by itself."""
+"""The Agent Client Protocol: it lets editors converse with an agent. Loads nothing by itself."""

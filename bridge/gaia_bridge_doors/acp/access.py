@@ -38,12 +38,12 @@ class _Puts(Protocol):
 
 class _Does(Protocol):
     def __call__(self, work: Callable[[RunningTool | None], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Have a coroutine run on the event loop, until the turn is over."""
+        """Run a coroutine on the event loop, until the turn is over."""
         ...
 
 
 class Workplace(Struct, frozen=True):
-    """What an editor lets agents use in a conversation."""
+    """The files and terminals that an editor lets agents use in a conversation."""
 
     session_id: str
     folder: Path
@@ -51,16 +51,16 @@ class Workplace(Struct, frozen=True):
     """The editor's capabilities, in wire shape."""
     put: _Puts
     start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
-    """Starts what may outlive a turn, and ends with the editor."""
+    """Starts a coroutine that may outlive a turn, and ends with the editor."""
     limits: AcpLimits
 
     @property
     def is_open(self) -> bool:
-        """Whether there is anything."""
+        """Whether the editor lets agents use anything."""
         return any(map(self.has, ("fs.readTextFile", "fs.writeTextFile", "terminal")))
 
     def has(self, name: str) -> bool:
-        """Whether the editor declares a capability.
+        """Return whether the editor declares a capability.
 
         Args:
             name: `fs.readTextFile`, `fs.writeTextFile` or `terminal`.
@@ -71,32 +71,32 @@ class Workplace(Struct, frozen=True):
         return value is True
 
     def path(self, text: str) -> str:
-        """A path as the protocol wants it."""
+        """Return a path as the protocol requires it: absolute."""
         if "\0" in text or not text:
             raise AnswerError(f"{text!r:.120} is no path")
         return str(self.folder / text)
 
     async def ask(self, method: str, patience: float | None = None, **params: Any) -> JSON:
-        """Ask the editor for something in this conversation."""
+        """Send the editor a request in this conversation, and return its result."""
         told = {key: value for key, value in params.items() if value is not None}
         return await self.put(method, {"sessionId": self.session_id, **told}, patience)
 
     def insist(self, name: str, what: str) -> None:
-        """Refuse what the editor does not let agents do.
+        """Refuse an action that the editor does not let agents do.
 
         Raises:
-            AnswerError: It does not.
+            AnswerError: The editor does not declare the capability.
         """
         if not self.has(name):
             raise AnswerError(f"this editor does not let agents {what} (its capability {name} is not declared)")
 
 
 class Access:
-    """What an agent can use of it in one turn.
+    """An agent's access to the editor in one turn.
 
     Args:
-        workplace: Of the conversation.
-        do: Has something done on the event loop.
+        workplace: The workplace of the conversation.
+        do: Runs a coroutine on the event loop.
         show: Shows a terminal at a call, given the ids of both.
     """
 
@@ -112,20 +112,20 @@ class Access:
 
     @property
     def can_write(self) -> bool:
-        """Whether it lets them write files."""
+        """Whether the editor lets agents write files."""
         return self._at.has("fs.writeTextFile")
 
     @property
     def can_run(self) -> bool:
-        """Whether it lets them run commands in terminals."""
+        """Whether the editor lets agents run commands in terminals."""
         return self._at.has("terminal")
 
     def read_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
-        """A file as the person sees it."""
+        """Return a file with the person's unsaved changes."""
         return _waited(self._do(partial(self._read, path, line, limit)))
 
     async def aread_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
-        """`read_text_file` for coroutines."""
+        """Read a file as `read_text_file` does, in a coroutine."""
         return await _awaited(self._do(partial(self._read, path, line, limit)))
 
     def write_text_file(self, path: str, content: str) -> None:
@@ -133,7 +133,7 @@ class Access:
         _waited(self._do(partial(self._write, path, content)))
 
     async def awrite_text_file(self, path: str, content: str) -> None:
-        """`write_text_file` for coroutines."""
+        """Write a file as `write_text_file` does, in a coroutine."""
         await _awaited(self._do(partial(self._write, path, content)))
 
     def run(
@@ -155,7 +155,7 @@ class Access:
         cwd: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it bounds the command, which is killed
     ) -> CommandEnd:
-        """`run` for coroutines."""
+        """Run a command as `run` does, in a coroutine."""
         return await _awaited(self._do(partial(self._run, [command, *args], env or {}, cwd, timeout)))
 
     # On the event loop.
@@ -191,12 +191,12 @@ class Access:
             if running is not None:
                 await self._show(running.call.id, terminal_id)
             return await self._end_of(terminal_id, seconds)
-        finally:  # which ends the command, if that still runs; also where the turn was cancelled
+        finally:  # the release ends a running command; also where the turn was cancelled
             with anyio.CancelScope(shield=True), anyio.move_on_after(limits.release):
                 await self._released(terminal_id)
 
     async def _created(self, **params: Any) -> str:
-        """A new terminal. One that is there only after the turn was cancelled, or too late, is released then."""
+        """Return a new terminal. One that is created only after the turn was cancelled, or too late, is released."""
         opened: list[str] = []
         problems: list[Exception] = []
         answered = anyio.Event()
@@ -250,7 +250,7 @@ class Access:
     async def _released(self, terminal_id: str) -> None:
         try:
             await self._at.ask(_RELEASE, terminalId=terminal_id)
-        except AnswerError:  # what is not to be released is the editor's own
+        except AnswerError:  # a terminal that cannot be released is left to the editor
             pass
 
 

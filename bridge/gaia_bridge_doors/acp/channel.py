@@ -1,4 +1,4 @@
-"""What the code of an agent can do with an editor while it answers: ask, tell how far it is, look whether to stop."""
+"""The channel from an agent's code to an editor during an answer: questions, progress, cancellation."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Answer = Callable[[str, JSON, RunningTool | None], Awaitable[JSON]]
-"""Puts a question of MCP to the person, on behalf of a call."""
+"""Puts a question of MCP to the person, for a call."""
 
 
 Report = Callable[[RunningTool, Progress], None]
-"""Shows how far a call is. Only on the event loop."""
+"""Shows the progress of a call. Only on the event loop."""
 
 
 class TurnChannel:
-    """One turn's way to the editor: implements `calls.request_context.CallChannel`. To be made on the event loop.
+    """One turn's channel to the editor: implements `calls.request_context.CallChannel`. To be made on the event loop.
 
     Args:
         answer: Answers a question.
-        report: Told how far a call is; on the event loop.
+        report: Shows the progress of a call; called on the event loop.
         start: Starts a coroutine that ends with the turn.
     """
 
@@ -55,42 +55,42 @@ class TurnChannel:
         self._cancelled = threading.Event()
         self._open: set[Future[Any]] = set()
         self.editor: EditorAccess | None = None
-        """What the agent can use of the editor."""
+        """The agent's access to the editor."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the person has cancelled the turn."""
+        """Whether the person cancelled the turn."""
         return self._cancelled.is_set()
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question to the person is not answered yet."""
+        """Whether a question to the person is still without its answer."""
         return bool(self._open)
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Block up to `timeout` seconds; whether the turn was cancelled."""
+        """Block up to `timeout` seconds, and return whether the turn was cancelled."""
         return self._cancelled.wait(timeout)
 
     def raise_if_cancelled(self) -> None:
-        """Stop if the turn was cancelled."""
+        """Raise `RequestCancelledError` if the turn was cancelled."""
         if self._cancelled.is_set():
             raise RequestCancelledError
 
     def post_progress(self, report: Progress) -> None:
-        """Show how far the running call is."""
+        """Show the progress of the running call."""
         if (running := running_tool()) is not None:
             self._loop.call_soon(partial(self._told, running, report))
 
     def post_log(self, message: LogMessage) -> None:
-        """Log it: editors have no place for it."""
+        """Log a message: editors have no place for it."""
         number = logging.getLevelNamesMapping().get(message.level.upper(), logging.INFO)
         logger.log(number, "%s%s", f"{message.logger}: " if message.logger else "", message.data)
 
     def do(self, work: Callable[[RunningTool | None], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Have a coroutine run on the event loop; it is cancelled, and fails, once the turn is over. In any thread.
+        """Run a coroutine on the event loop; it is cancelled, and fails, once the turn is over. In any thread.
 
         Args:
-            work: Makes it, given the call on whose behalf.
+            work: Makes the coroutine, given the call that it is for.
         """
         future: Future[T] = Future()
         running = running_tool()
@@ -110,15 +110,15 @@ class TurnChannel:
             return await asyncio.wrap_future(future)
 
     def close_stream(self) -> None:
-        """There is none."""
+        """Do nothing: there is no stream."""
 
     def cancel(self) -> None:
-        """The person has cancelled the turn."""
+        """Cancel the turn for the person."""
         self._cancelled.set()
         self.end()
 
     def end(self) -> None:
-        """The turn is over: whoever still asks is told so."""
+        """End the turn: every open question fails."""
         self._over.set()
         for future in list(self._open):
             _fail(future, RequestCancelledError("the turn is over"))
@@ -158,16 +158,16 @@ class TurnChannel:
 
 
 class EditorRequest(OwnRequest):
-    """Work for the person at an editor: an agent's turn, or one call of a tool of the editor's servers.
+    """A request for the person at an editor: an agent's turn, or one call of a tool of the editor's servers.
 
     Args:
         client: The conversation.
         answer: Answers a question.
-        report: Told how far a call is.
-        capabilities: What can be asked, in MCP's words.
-        client_info: Who the editor is.
-        when_it_leaves: Has something called when the conversation ends.
-        params: Of the call.
+        report: Shows the progress of a call.
+        capabilities: The questions that the editor supports, as MCP capabilities.
+        client_info: The editor's name and version.
+        when_it_leaves: Registers a function that is called when the conversation ends.
+        params: The parameters of the call.
     """
 
     def __init__(
@@ -190,17 +190,17 @@ class EditorRequest(OwnRequest):
         self.params = params
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called when the conversation ends."""
+        """Register `callback` to be called when the conversation ends."""
         self._when_it_leaves(callback)
         return True
 
     async def report_progress(self, report: Progress) -> None:
-        """Show how far the call is."""
+        """Show the progress of the call."""
         if self._running is not None:
             self._report(self._running, report)
 
     async def log(self, message: LogMessage) -> None:
-        """Log it."""
+        """Log the message."""
         logger.info("%s", one_line(str(message.data)))
 
     async def push(self, method: str, params: JSON) -> JSON:
@@ -209,5 +209,5 @@ class EditorRequest(OwnRequest):
 
 
 def _fail(future: Future[Any], error: BaseException) -> None:
-    with suppress(InvalidStateError):  # answered, or nobody waits any more
+    with suppress(InvalidStateError):  # answered, or no caller waits any more
         future.set_exception(error)

@@ -49,24 +49,24 @@ _LISTS: Final = (
     ("additionalDirectories", "additional_directories", "a path each"),
     ("prompt", "prompt", "each a block of content with type, such as text with text"),
 )
-"""Lists in requests: their names, their fields in the models, and what they consist of."""
+"""Lists in requests: their names, their fields in the models, and their items."""
 _USED: Final = ("elicitation", "fs", "terminal")
-"""What editors declare that is made use of."""
+"""Capabilities of editors that the agent uses."""
 _CANCEL: Final = AGENT_METHODS["session_cancel"]
 
 
 class Editor:
-    """One editor, its conversations, and what it asks. Only on the event loop.
+    """One editor, its conversations, and its requests. Only on the event loop.
 
     Args:
         model: The agent.
         bridge: Publishes the agent.
-        images: Whether the agent's model takes pictures.
-        tasks: Where conversations live.
+        images: Whether the agent's model accepts pictures.
+        tasks: The task group of the conversations.
     """
 
     connection: Connection
-    """Set by whoever makes it: it takes `handle`."""
+    """The connection, set by the creator of this object; it passes requests to `handle`."""
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class Editor:
         }
 
     async def handle(self, method: str, params: Any, is_notification: bool) -> Any:
-        """Answer a request; the errors that it raises are those that the editor is told.
+        """Answer a request; the editor receives the errors that this raises.
 
         Raises:
-            RequestError: It cannot be answered.
+            RequestError: The request cannot be answered.
         """
         try:
             return await self._handled(method, params, is_notification)
@@ -122,7 +122,7 @@ class Editor:
         return None
 
     def answered(self, result: Any) -> None:
-        """Told every result, once it is written: the editor knows the name of a conversation from then on."""
+        """Mark the conversation of a written result as announced: the editor knows its name from then on."""
         if is_object(result) and (session := self._sessions.get(str(result.get("sessionId")))) is not None:
             session.announced.set()
 
@@ -219,18 +219,18 @@ class Editor:
     async def _cancel(self, request: CancelNotification) -> None:
         self._session(request.session_id).cancel()
 
-    # What the methods need
+    # Helpers of the methods
 
     async def _ask(self, method: str, params: JSON) -> Any:
         return await self.connection.send_request(method, params)
 
     async def _update(self, session_id: str, update: JSON) -> None:
-        with suppress(ConnectionError):  # there is nobody left to tell
+        with suppress(ConnectionError):  # the editor is gone
             await self.connection.send_notification(_UPDATE, {"sessionId": session_id, "update": update})
 
     @property
     def _keeper(self) -> KeepsChats | None:
-        """The agent, if its conversations outlive it."""
+        """The agent, if its conversations outlive the process."""
         agent = self._model.source.agent
         return agent if isinstance(agent, KeepsChats) and agent.keeps_chats else None
 
@@ -291,7 +291,7 @@ class Editor:
             await self._blocking(partial(agent.end_chat, session.session_id))
 
     async def _blocking(self, function: Callable[[], T]) -> T:
-        """Run code of the agent, which may wait for the disk, in its threads."""
+        """Run code of the agent in its threads; the code may wait for the disk."""
         outcome = await self._model.source.chats.run(function, copy_context())
         if outcome.error is not None:
             raise outcome.error
@@ -300,7 +300,7 @@ class Editor:
 
 
 def _check_lists(request: BaseModel, params: Any) -> None:
-    """Refuse what the package's models leave out without a word."""
+    """Refuse list items that the package's models drop silently."""
     for name, field, expected in _LISTS:
         came, read = params.get(name) if is_object(params) else None, getattr(request, field, None)
         if is_array(came) and is_array(read) and len(came) != len(read):

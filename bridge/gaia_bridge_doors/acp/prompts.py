@@ -1,4 +1,4 @@
-"""What a person says in an editor, as messages for an agent: texts, files, pictures, and commands with a slash."""
+"""A person's prompt in an editor as messages for an agent: texts, files, pictures, and commands with a slash."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _TITLE: Final = 80
 
 
 def user_message(blocks: Sequence[Any], *, images: bool) -> JSON:
-    """One message of the role user, in OpenAI's shape.
+    """Return a prompt as one message of the role user, in OpenAI's shape.
 
     Texts and links stay in one line, as they were typed; files that came with them follow below, each with its URI.
 
     Args:
-        blocks: What the editor sent, read by the package's models.
-        images: Whether the model takes pictures.
+        blocks: The blocks of the editor, read by the package's models.
+        images: Whether the model accepts pictures.
 
     Raises:
-        RequestError: Something is there that the agent cannot take.
+        RequestError: The agent cannot accept one of the blocks, or the prompt is empty.
     """
     said: list[str] = []
     files: list[str] = []
@@ -66,16 +66,16 @@ def user_message(blocks: Sequence[Any], *, images: bool) -> JSON:
 
 
 def title_of(message: JSON) -> str:
-    """What a conversation is called that begins with this message."""
+    """Return the title of a conversation that begins with this message."""
     content = message["content"]
     text = content if isinstance(content, str) else next((it["text"] for it in content if it["type"] == "text"), "")
     return one_line(text.strip().partition("\n")[0], _TITLE)
 
 
 def command_of(blocks: Sequence[Any]) -> tuple[str, str, Sequence[Any]] | None:
-    """The command that a prompt begins with, what follows it in its line, and the blocks after that.
+    """Return the command that a prompt begins with, the rest of its line, and the blocks after the line.
 
-    A link is in the line if a space is before it, as where a person has typed it there. `None` if there is no command.
+    A link belongs to the line if a space is before it, as a person types it. `None` if there is no command.
     """
     first = blocks[0] if blocks else None
     if not isinstance(first, TextContentBlock) or not first.text.startswith("/"):
@@ -89,21 +89,21 @@ def command_of(blocks: Sequence[Any]) -> tuple[str, str, Sequence[Any]] | None:
 
 
 def hint_of(definition: JSON) -> str:
-    """How the arguments of a prompt are written; empty if it takes none."""
+    """Return the form of a prompt's arguments; empty if it takes none."""
     return " ".join(name if is_required else f"[{name}]" for name, is_required in _listed(definition).items())
 
 
 def command_arguments(definition: JSON, text: str) -> dict[str, str]:
-    """The arguments of a prompt, as they follow a command: in their order, or by name.
+    """Return the arguments of a prompt that follow a command: in their order, or by name.
 
-    A prompt with one argument takes all of the text; of several, the last takes what is left.
+    A prompt with one argument takes all of the text; of several, the last takes the rest.
 
     Args:
         definition: The prompt.
-        text: What was typed.
+        text: The typed text.
 
     Raises:
-        RequestError: Too little was typed, or too much.
+        RequestError: The text has too few arguments, or too many.
     """
     listed = _listed(definition)
     at = f"/{definition['name']}"
@@ -118,7 +118,7 @@ def command_arguments(definition: JSON, text: str) -> dict[str, str]:
 
 
 def messages_of_prompt(result: Mapping[str, Any], *, images: bool) -> list[JSON]:
-    """The messages of a filled-in MCP prompt, in OpenAI's shape."""
+    """Return the messages of a filled-in MCP prompt, in OpenAI's shape."""
     found: list[JSON] = []
     for message in result.get("messages") or ():
         content = message.get("content")
@@ -130,7 +130,7 @@ def messages_of_prompt(result: Mapping[str, Any], *, images: bool) -> list[JSON]
 
 
 def _in_line(block: Any) -> str:
-    """What a person sees of a block in the line that they type; empty for files and pictures."""
+    """Return a block's text in the line that a person types; empty for files and pictures."""
     if isinstance(block, TextContentBlock):
         return block.text
     return _link(block) if isinstance(block, ResourceContentBlock) else ""
@@ -157,7 +157,7 @@ def _picture(mime_type: Any, data: Any) -> JSON:
 
 
 def _listed(definition: JSON) -> dict[str, bool]:
-    """The arguments of a prompt, each with whether it is required."""
+    """Return the arguments of a prompt, each with whether it is required."""
     return {str(item["name"]): item.get("required") is True for item in definition.get("arguments") or ()}
 
 

@@ -1,8 +1,8 @@
-"""What an agent, its tools and its servers ask, in the words of an editor.
+"""Converts questions of an agent, its tools and its servers to requests of an editor.
 
-Whether a tool may run, and every other question to be answered with yes or no, is a permission; forms and links are
-what the editor declares of ACP's elicitation. Forms of MCP, of every revision, are put in the narrower shape that
-editors take.
+The question whether a tool may run, and every other one for yes or no, is a permission; forms and links need
+the editor's capability for ACP's elicitation. Forms of MCP, of every revision, are put in the narrower shape that
+editors accept.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.updates import call_running, kind_of, question_over, text_content
 
 _NAMES: Final = "enumNames"
-"""What the options of a choice were called, before they had titles."""
+"""The field for the names of options in a choice, before options had titles."""
 
 
 def form_for_editors(schema: JSON) -> JSON:
-    """The schema of a form: every option has a title, as editors insist on.
+    """Return the schema of a form with a title for every option, as editors require.
 
     Raises:
-        AnswerError: It has something that editors do not show.
+        AnswerError: The form has a field that editors do not show.
     """
     fields: JSON = schema.get("properties") or {}
     form = {**schema, "type": "object", "properties": {name: _field(about) for name, about in fields.items()}}
@@ -82,14 +82,14 @@ _OF_OTHERS: Final = (
 
 
 class Questions:
-    """Those of one conversation. Only on the event loop.
+    """The questions of one conversation. Only on the event loop.
 
     Args:
         ask: Sends a request to the editor, and returns its result.
-        notify: Sends it an update of this conversation.
+        notify: Sends the editor an update of this conversation.
         session_id: The conversation.
         declared: The editor's `elicitation` capability; `None` if it has none.
-        folders: Where the person works: the folder of the conversation, then others.
+        folders: The folders that the person works in: that of the conversation, then others.
         patience: Seconds for one answer.
     """
 
@@ -113,7 +113,7 @@ class Questions:
 
     @property
     def capabilities(self) -> JSON:
-        """What agents and servers can ask, in MCP's words."""
+        """The questions that agents and servers can ask, as MCP capabilities."""
         modes: JSON = {mode: {} for mode in ("form", "url") if mode == "form" or self._has(mode)}
         return {"elicitation": modes, "roots": {}}
 
@@ -122,12 +122,12 @@ class Questions:
 
         Args:
             method: `elicitation/create` or `roots/list`.
-            params: What is asked.
-            running: The call on whose behalf it is asked.
+            params: The parameters of the question.
+            running: The call that asks.
 
         Raises:
-            ClientCapabilityError: Editors have no such question, or this one has not.
-            AnswerError: There is no answer, or none that makes sense.
+            ClientCapabilityError: No editor supports the question, or this one does not.
+            AnswerError: There is no answer, or no valid one.
         """
         if method == "roots/list":
             return {"roots": [{"uri": folder.as_uri(), "name": folder.name} for folder in self._folders]}
@@ -164,7 +164,7 @@ class Questions:
         return {"action": action, **({"content": content} if action == "accept" and is_object(content) else {})}
 
     async def _permitted(self, question: str, field: str, running: RunningTool | None) -> JSON:
-        """Ask for a permission; `field` is what is true then, or empty if nothing is to be filled in."""
+        """Ask for a permission; `field` becomes true if it is given, and is empty if the form has no field."""
         confirmed = running.call if running is not None and running.is_confirming else None
         if confirmed is not None and confirmed.name in self._allowed:
             return {"action": "accept", "content": {field: True}}
@@ -201,12 +201,12 @@ class Questions:
         """Send the editor a request, and return its result.
 
         Args:
-            method: Of ACP.
-            params: In wire shape.
-            patience: Seconds for the answer; those of a question by default.
+            method: The method of ACP.
+            params: The parameters in wire shape.
+            patience: Seconds for the answer; by default those for a question.
 
         Raises:
-            AnswerError: There is no answer, or none that makes sense.
+            AnswerError: There is no answer, or no valid one.
         """
         seconds = self._patience if patience is None else patience
         try:
@@ -224,7 +224,7 @@ class Questions:
 
 
 def _yes_or_no(schema: Any) -> str | None:
-    """The one field of a form, if that is a boolean; empty if it has no field, so that one can only agree."""
+    """Return the one field of a form, if it is a boolean; empty if the form has no field: one can only agree."""
     properties = schema.get("properties") if is_object(schema) else None
     if not is_object(properties) or len(properties) > 1:
         return None
@@ -235,7 +235,7 @@ def _yes_or_no(schema: Any) -> str | None:
 
 
 def _chosen(result: JSON, options: Sequence[str]) -> str | None:
-    """What was chosen; `None` if the question was taken back."""
+    """Return the chosen option; `None` if the question was cancelled."""
     outcome = result.get("outcome")
     if is_object(outcome):
         if outcome.get("outcome") == "cancelled":

@@ -1,7 +1,7 @@
-"""Serves one agent to the editor that has started this process, over the Agent Client Protocol.
+"""Serves one agent over the Agent Client Protocol to the editor that started this process.
 
-Its lines come as JSON-RPC messages, and ours go as lines, by a `Transport` of the package for the protocol. What is no
-message is answered here, so that nothing else sees it: the package would end the connection.
+A `Transport` of the protocol's package turns the editor's lines into JSON-RPC messages, and ours into lines. A line
+that is no message is answered here, so that the package does not see it: it would end the connection.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _CHUNK: Final = 256 * 1024
 
 
 class Wire:
-    """Implements `acp.connection.Transport`.
+    """The connection to the editor. Implements `acp.connection.Transport`.
 
     Args:
-        reader: What the editor writes.
-        write: Writes to the editor, and returns whether it is there.
+        reader: The stream of the editor's lines.
+        write: Writes to the editor, and returns whether it still reads.
         line_bytes: The longest line that is read.
-        grace: Seconds after the end of input in which what was asked is still answered.
-        answered: Told every result, once it is written.
+        grace: Seconds after the end of input in which open requests are still answered.
+        answered: Called with every result, once it is written.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Wire:
         self._none_owed = anyio.Event()
         self._order = anyio.Lock()
         self.gone = anyio.Event()
-        """Set once nobody reads what we write."""
+        """Set once the editor reads no more."""
 
     async def receive(self) -> JSON | None:
-        """The next message; `None` after the end of input, once what was asked is answered, or it takes too long."""
+        """Return the next message; after the end of input `None`, once open requests are answered or take too long."""
         while True:
             while self._lines:
                 if (message := await self._message(self._lines.popleft())) is not None:
@@ -82,10 +82,10 @@ class Wire:
             self._lines.extend(self._framer.feed(chunk) if chunk else self._framer.end())
 
     async def send(self, message: JSON) -> None:
-        """Write a message; waits for an editor that reads slowly. To one that is gone, nothing is said."""
+        """Write a message; wait for an editor that reads slowly. If the editor is gone, write nothing."""
         try:
             line = to_json(message)
-        except ValueError:  # half a character
+        except ValueError:  # a lone surrogate, which UTF-8 cannot encode
             line = to_json(valid_json(message))
         await self._put(line)
         if "method" not in message:
@@ -95,7 +95,7 @@ class Wire:
                 self._answered(message["result"])
 
     async def close(self) -> None:
-        """Nothing: the streams are closed by whoever opened them."""
+        """Do nothing: the opener of the streams closes them."""
 
     async def _all_answered(self) -> None:
         while self._owed:
@@ -103,7 +103,7 @@ class Wire:
             await self._none_owed.wait()
 
     async def _message(self, line: bytes | OversizedLine) -> JSON | None:
-        """What a line says; `None` for what is no message, which is answered."""
+        """Return the message of a line; `None` if the line is none and was answered."""
         content: Any = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
         if is_object(content) and "method" not in content and content.get("result", "") is None:
             content["result"] = {}  # an empty result, which is null in ACP, and an object in MCP
@@ -115,7 +115,7 @@ class Wire:
             return message
         logger.warning("the editor sent what is no message: %s", refusal.message)
         if is_object(content) and "method" not in content and isinstance(content.get("id"), int):
-            # Whoever waits for this answer is told, instead of waiting for ever.
+            # The caller that waits for this answer gets an error, instead of waiting for ever.
             return {"id": content["id"], "error": {"code": refusal.code, "message": refusal.message}}
         await self._put(error_bytes(refusal))
         return None
@@ -127,7 +127,7 @@ class Wire:
 
 
 def _problem(content: Any) -> Refusal | None:
-    """Why a line is no message; `None` if it is one."""
+    """Return the reason why a line is no message; `None` if it is one."""
     if isinstance(content, Refusal):
         return content
     if is_array(content):
@@ -136,18 +136,18 @@ def _problem(content: Any) -> Refusal | None:
 
 
 _MODALITIES: Final = "input_modalities"
-"""What models take, in what an agent says of its model."""
+"""The field of an agent's model info that lists the model's inputs."""
 
 
 def check_agent(agent: object, reference: str) -> None:
-    """Refuse an agent that nobody can converse with.
+    """Refuse an agent that has no method to converse.
 
     Args:
-        agent: It.
-        reference: What the person wrote.
+        agent: The agent.
+        reference: The person's reference to it.
 
     Raises:
-        AgentLoadError: It has no method that answers.
+        AgentLoadError: The agent has no method that answers.
     """
     if not can_answer(agent):
         methods = " nor ".join(f"{name}()" for name in ANSWER_METHODS)
@@ -160,8 +160,8 @@ async def serve_acp(bridge: Bridge, claimed: ClaimedStdio | None = None, *, imag
 
     Args:
         bridge: The bridge, entered.
-        claimed: What `claim_stdio()` returned, where it was called before the agent was loaded.
-        images: Whether its model takes pictures; also if it says so itself (`get_model_info()["input_modalities"]`).
+        claimed: The result of `claim_stdio()`, if it was called before the agent was loaded.
+        images: Whether its model accepts pictures; also if its info states it (`get_model_info()["input_modalities"]`).
     """
     async with stdio_streams(claimed or claim_stdio()) as (reader, write):
         await serve_editor(bridge, reader, write, images=images)
@@ -170,13 +170,13 @@ async def serve_acp(bridge: Bridge, claimed: ClaimedStdio | None = None, *, imag
 async def serve_editor(
     bridge: Bridge, reader: asyncio.StreamReader, write: Callable[[bytes], Awaitable[bool]], *, images: bool = False
 ) -> None:
-    """The same on other streams.
+    """Serve the one agent of a bridge on other streams.
 
     Args:
-        bridge: As `serve_acp`.
-        reader: What the editor writes.
-        write: Writes to the editor, and returns whether it is there.
-        images: As `serve_acp`.
+        bridge: As for `serve_acp`.
+        reader: The stream of the editor's lines.
+        write: Writes to the editor, and returns whether it still reads.
+        images: As for `serve_acp`.
     """
     settings = bridge.settings
     source = next(own for it in bridge.sources if isinstance(own := innermost(it), AgentSource))
@@ -197,7 +197,7 @@ async def serve_editor(
 
 
 async def _until(gone: anyio.Event, listen: Callable[[], Awaitable[None]]) -> None:
-    """Listen until the editor closes our input, or reads no more."""
+    """Listen until the editor closes our input or stops reading."""
     async with anyio.create_task_group() as tasks:
 
         async def stop() -> None:

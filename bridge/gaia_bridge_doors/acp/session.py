@@ -46,15 +46,15 @@ from gaia_bridge_doors.conversation.turn_log import TurnLog
 
 
 def server_specs(servers: Iterable[Any], cwd: str, limit: int) -> list[ServerSpec]:
-    """The entries.
+    """Return the entries of the editor's servers.
 
     Args:
-        servers: What the editor sent, read by the package's models.
+        servers: The servers of the editor, read by the package's models.
         cwd: The folder of the conversation, where servers are launched.
-        limit: How many there may be.
+        limit: The most servers that are allowed.
 
     Raises:
-        RequestError: One of them cannot be used.
+        RequestError: One of the servers cannot be used, or there are too many.
     """
     specs = [_spec(f"mcpServers[{number}]", server, cwd) for number, server in enumerate(servers)]
     if len(specs) > limit:
@@ -98,28 +98,28 @@ def _is_http(url: str) -> bool:
 logger = logging.getLogger(__name__)
 
 _SERVER_OPTIONS: Final = ServerOptions(is_of_one_client=True)
-"""An agent that is configured for the same server uses another process: it works for other conversations, too."""
+"""A server for this conversation alone: an agent configured for the same one has a process of its own for others."""
 
 _ALL_TOOLS = RequestedTools(borrowings=(Borrowing("mcpServers", EVERYTHING, None),))
 
 
 class Served(Struct, frozen=True):
-    """What is the same in all conversations of an editor."""
+    """The common parts of all conversations of an editor."""
 
     model: Model
     endpoint: Dispatcher
-    """The agent's own."""
+    """The endpoint of the agent itself."""
     middleware: Sequence[Middleware]
-    """What is done around requests."""
+    """The middleware around requests."""
     settings: Settings
     images: bool
-    """Whether the agent's model takes pictures."""
+    """Whether the agent's model accepts pictures."""
     on_error_line: Callable[[str, str], None] | None
-    """Told what servers write to their error output."""
+    """Called with each line that servers write to their error output."""
     ask: Callable[[str, JSON], Awaitable[Any]]
     """Sends the editor a request."""
     update: Callable[[str, JSON], Awaitable[None]]
-    """Sends it an update of a conversation."""
+    """Sends the editor an update of a conversation."""
     start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
     """Starts a coroutine that ends with the editor."""
 
@@ -128,12 +128,12 @@ class EditorSession:
     """A conversation. `run` it in a task of its own.
 
     Args:
-        session_id: Its name.
-        served: What it has in common with others.
-        folders: Its folder, and others that the person works in.
-        servers: Those that the editor gives to it.
-        editor: Who the editor is, and what it can, in the words of ACP's `initialize`.
-        noted: Remembers what the conversation is about, given its title; called before the first turn.
+        session_id: The conversation's name.
+        served: The common parts of all conversations.
+        folders: The conversation's folder, and others that the person works in.
+        servers: The servers that the editor gives to the conversation.
+        editor: The editor's name, version and capabilities, as in ACP's `initialize`.
+        noted: Stores the facts about the conversation, given its title; called before the first turn.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class EditorSession:
     ) -> None:
         self.session_id = session_id
         self.announced = anyio.Event()
-        """Set once the editor knows the name."""
+        """Set once the editor knows the conversation's name."""
         self._served = served
         self._folders = folders
         self._servers = servers
@@ -160,7 +160,7 @@ class EditorSession:
         self._turn_over = anyio.Event()
         self._changed = anyio.Event()
         self._endpoint: Dispatcher | None = None
-        """That of the editor's servers."""
+        """The endpoint of the editor's servers."""
         self._turn: EditorTurn | None = None
         self._questions = Questions(
             served.ask,
@@ -175,7 +175,7 @@ class EditorSession:
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Have the servers, and tell of commands, until `end`.
+        """Run the servers, and report the commands, until `end`.
 
         Reports started once servers are being started, or `end` was called before that.
         """
@@ -211,7 +211,7 @@ class EditorSession:
             task_status.started()
 
     async def end(self) -> None:
-        """Cancel its turn, end its servers, and wait until nothing of it remembers or says anything any more."""
+        """Cancel the turn, end the servers, and wait until the conversation stores and sends nothing any more."""
         self.cancel()
         self._scope.cancel()
         await self._ended.wait()
@@ -219,25 +219,25 @@ class EditorSession:
             await self._turn_over.wait()
 
     async def notify(self, update: JSON) -> None:
-        """Tell the editor something of this conversation."""
+        """Send the editor an update of this conversation."""
         await self._served.update(self.session_id, update)
 
     def cancel(self) -> None:
-        """Cancel the turn, if one is being played."""
+        """Cancel the turn, if one is running."""
         if self._turn is not None:
             self._turn.cancel()
 
     async def prompt(self, blocks: Sequence[Any]) -> JSON:
-        """Have the agent answer.
+        """Let the agent answer a prompt.
 
         Args:
-            blocks: What the person says, read by the package's models.
+            blocks: The prompt's blocks, read by the package's models.
 
         Returns:
             The result of `session/prompt`.
 
         Raises:
-            RequestError: The prompt makes no sense, or another is being answered.
+            RequestError: The prompt is invalid, or another is being answered.
         """
         if self._turn is not None:
             raise busy(
@@ -262,7 +262,7 @@ class EditorSession:
     async def _chat(
         self, blocks: Sequence[Any], message: JSON, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel
     ) -> ChatRequest:
-        """What the agent is asked."""
+        """Return the request to the agent."""
         if self._endpoint is not None:
             with anyio.move_on_after(self._served.settings.acp.starting if self._is_new else 0):
                 for source in self._endpoint.catalog.sources:
@@ -282,7 +282,7 @@ class EditorSession:
         )
 
     async def _lent(self, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel) -> Sequence[LentTool]:
-        """The tools of the editor's servers."""
+        """Return the tools of the editor's servers."""
         if self._endpoint is None:
             return ()
         limits, agent = self._served.settings, self._served.model.source.agent
@@ -309,7 +309,7 @@ class EditorSession:
     # Commands
 
     def _prompts(self) -> dict[str, tuple[JSON, Dispatcher]]:
-        """What there is to ask for with a slash: the definition, and where it is published."""
+        """Return the prompts for commands: each one's definition, and the endpoint that publishes it."""
         found: dict[str, tuple[JSON, Dispatcher]] = {}
         for endpoint in (self._served.endpoint, self._endpoint):
             for definition in () if endpoint is None else endpoint.catalog.definitions("prompt", modern=False):
@@ -318,7 +318,7 @@ class EditorSession:
         return found
 
     async def _tell_commands(self) -> None:
-        """Whenever there are others than before."""
+        """Report the commands to the editor whenever they change."""
         await self.announced.wait()
         told: list[JSON] = []
         while True:
@@ -330,7 +330,7 @@ class EditorSession:
             await self._changed.wait()
 
     async def _said(self, blocks: Sequence[Any], message: JSON, channel: TurnChannel) -> list[JSON]:
-        """What the person says, with the prompt filled in that a command asks for."""
+        """Return the person's messages; a command is replaced by the prompt that it names, filled in."""
         command = command_of(blocks)
         found = None if command is None else self._prompts().get(command[0])
         if command is None or found is None:  # perhaps a path, or a command of the agent's own
@@ -351,7 +351,7 @@ class EditorSession:
 
 
 def _typed(name: str) -> str:
-    """A prompt's name, as a command that can be typed."""
+    """Return a prompt's name as a command that can be typed."""
     return "-".join(name.split())
 
 

@@ -1,4 +1,4 @@
-"""One turn of an agent for the person at an editor: what the agent says and does is shown as it comes."""
+"""One turn of an agent for the person at an editor: its texts and calls are shown as they come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gaia_bridge_doors.conversation.turn import Turn
 from gaia_bridge_doors.conversation.turn_log import TurnLog
 
 _STOP_REASONS: Final = {"length": "max_tokens", "content_filter": "refusal"}
-"""ACP's words for how a reply ended; all else is the end of the turn."""
+"""ACP's reasons for the end of a reply; any other reason is the end of the turn."""
 
 _CANCELLED: Final = ChatError(503, "The turn was cancelled.", "cancelled")
 
@@ -36,8 +36,8 @@ class EditorTurn:
         model: The agent.
         notify: Sends an update of the conversation.
         questions: Puts questions to the person.
-        workplace: What the editor lets the agent use.
-        line: Tells of the turn.
+        workplace: The parts of the editor that the agent may use.
+        line: The log line of the turn.
         farewell: Seconds for the agent's code to end, once the turn is cancelled.
     """
 
@@ -63,12 +63,12 @@ class EditorTurn:
         """The calls that the editor knows."""
         self._shown_another = anyio.Event()
         self._terminals: dict[str, list[JSON]] = {}
-        """Those that calls have opened: they stay where they are shown."""
+        """The terminals that calls have opened: they stay where they are shown."""
         self._is_cancelled = False
         self._preparing = anyio.CancelScope()
 
     def cancel(self) -> None:
-        """The person has cancelled it."""
+        """Cancel the turn for the person."""
         self._is_cancelled = True
         self._preparing.cancel()
         if self._turn is not None:
@@ -77,17 +77,17 @@ class EditorTurn:
     async def play(
         self, prepare: Callable[[TurnChannel], Awaitable[ChatRequest]], request: Callable[[TurnChannel], EditorRequest]
     ) -> JSON:
-        """Play the turn; what goes wrong is said in the conversation.
+        """Play the turn; errors are shown in the conversation.
 
         Args:
-            prepare: Makes what the agent is asked, which may take a while: servers start, and prompts are filled in.
+            prepare: Makes the request to the agent, which may take a while: servers start, and prompts are filled in.
             request: Makes the request that the agent's code works for.
 
         Returns:
             The result of the prompt.
 
         Raises:
-            RequestError: The prompt makes no sense.
+            RequestError: The prompt is invalid.
         """
         reply: Reply | None = None
         problem: RequestError | None = None
@@ -104,7 +104,7 @@ class EditorTurn:
                     raise
                 except RequestError as error:
                     problem = error
-                except Exception as error:  # also what an agent put into its reply that is none
+                except Exception as error:  # including errors of a malformed reply of the agent
                     await self._fail(as_chat_error(error, self._model.id))
                 finally:
                     await self._end(channel)
@@ -122,7 +122,7 @@ class EditorTurn:
         prepare: Callable[[TurnChannel], Awaitable[ChatRequest]],
         request: Callable[[TurnChannel], EditorRequest],
     ) -> Reply | None:
-        """The reply; `None` if the turn was cancelled before it began."""
+        """Return the reply; `None` if the turn was cancelled before it began."""
         with self._preparing:
             chat = await prepare(channel)
             scope = request_scope(RequestContext(channel, request(channel), None))
@@ -137,7 +137,7 @@ class EditorTurn:
         return piece
 
     async def _end(self, channel: TurnChannel) -> None:
-        """Tell tools that the turn is over; if it was cancelled, not before: the model shall not hear what they say."""
+        """Notify tools that the turn is over; a cancelled one ends first: the model must not get their results."""
         if not self._is_cancelled:
             channel.end()
             return
@@ -155,7 +155,7 @@ class EditorTurn:
         await self._notify(updates.agent_text(error.message))
 
     async def _answer(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
-        """Put a question to the person; what a call asks, not before the call is shown."""
+        """Put a question to the person; a question of a call waits until the call is shown."""
         if running is not None:
             await self._until_shown(running.call.id)
         return await self._questions.answer(method, params, running)
@@ -221,6 +221,6 @@ class EditorTurn:
 
 
 def _told(progress: Progress) -> str:
-    """How far a call is, for a person."""
+    """Return the progress of a call as text for a person."""
     numbers = f"{progress.progress:g}" + ("" if progress.total is None else f"/{progress.total:g}")
     return numbers if not progress.message else f"{progress.message} ({numbers})"

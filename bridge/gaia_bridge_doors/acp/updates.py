@@ -1,7 +1,7 @@
-"""What an editor is shown while an agent works: the `update` of a `session/update`, in wire shape. Pure.
+"""The updates that an editor shows while an agent works: the `update` of a `session/update`, in wire shape. Pure.
 
-A tool's result may say more than its text. In an object that it returns, or in the `structuredContent` of an MCP
-result, these fields are looked at:
+A tool's result may hold more than text. In an object that it returns, or in the `structuredContent` of an MCP
+result, these fields are read:
 
     {"diffs": [{"path": "src/a.py", "oldText": "x = 1", "newText": "x = 2"}],    # without oldText: a new file
      "locations": [{"path": "src/a.py", "line": 12}],
@@ -33,50 +33,50 @@ _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("think", "plan"), "think"),
     **dict.fromkeys(("read", "get", "list", "show", "view", "open", "cat", "describe", "status"), "read"),
 }
-"""What tools do, by the first word of their names that says it."""
+"""Kinds of tools by the words in their names; the first word that is listed decides."""
 
 _READING: Final = ("read", "search", "fetch", "think")
 """Kinds of tools that change nothing."""
 
 _PATHS: Final = ("path", "file_path", "filepath", "file", "filename")
-"""Arguments that name the file which a call is about."""
+"""Arguments that name the file of a call."""
 
 _MAX_LINE: Final = 2**32 - 1
-"""Editors drop an update with a greater number of a line."""
+"""The largest line number: editors drop an update with a greater one."""
 
 _STATUSES: Final = ("pending", "in_progress", "completed")
 _PRIORITIES: Final = ("high", "medium", "low")
 
 
 def agent_text(text: str) -> JSON:
-    """A piece of the answer."""
+    """Return the update with a piece of the answer."""
     return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
 
 
 def thought(text: str) -> JSON:
-    """A piece of what the model says to itself."""
+    """Return the update with a piece of the model's reasoning."""
     return {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}}
 
 
 def plan(entries: Sequence[JSON]) -> JSON:
-    """What the agent is going to do; entries that are none are left out."""
+    """Return the update with the agent's plan; invalid entries are left out."""
     return {"sessionUpdate": "plan", "entries": [entry for item in entries if (entry := _entry(item)) is not None]}
 
 
 def plan_in(ended: ToolEnded) -> JSON | None:
-    """The plan that the result of a tool holds, if it holds one."""
+    """Return the update with the plan in a tool's result, if it holds one."""
     entries = _said(ended.value).get("plan")
     made = plan(entries) if is_array(entries) and entries else None
     return made if made is not None and made["entries"] else None
 
 
 def commands(available: Sequence[JSON]) -> JSON:
-    """What the person can ask for with a slash."""
+    """Return the update with the commands that the person can type with a slash."""
     return {"sessionUpdate": "available_commands_update", "availableCommands": list(available)}
 
 
 def call_begun(call: ToolBegun, cwd: Path) -> JSON:
-    """A tool is about to be called."""
+    """Return the update for a call that begins."""
     begun: JSON = {
         "sessionUpdate": "tool_call",
         "toolCallId": call.id,
@@ -91,25 +91,25 @@ def call_begun(call: ToolBegun, cwd: Path) -> JSON:
 
 
 def call_running(call_id: str, *content: JSON) -> JSON:
-    """It goes on; `content`, if there is any, replaces what is shown at it."""
+    """Return the update for a call that goes on; `content`, if there is any, replaces the call's content."""
     update: JSON = {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "in_progress"}
     return {**update, "content": list(content)} if content else update
 
 
 def question_over(call_id: str, title: str | None) -> JSON:
-    """A question is over: the call that asked has its title again; where none did, what was shown for it has ended."""
+    """Return the update after a question: a call gets its title back; a call shown only for the question ends."""
     if title is not None:
         return {**call_running(call_id), "title": title}
     return {**call_running(call_id), "status": "completed"}
 
 
 def terminal(terminal_id: str) -> JSON:
-    """A terminal of the editor as the content of a call."""
+    """Return a terminal of the editor as the content of a call."""
     return {"type": "terminal", "terminalId": terminal_id}
 
 
 def call_ended(ended: ToolEnded, cwd: Path) -> JSON:
-    """It has come to its end."""
+    """Return the update for a call that has ended."""
     said = _said(ended.value)
     diffs = list(_diffs(said.get("diffs"), cwd))
     update: JSON = {
@@ -130,18 +130,18 @@ def call_ended(ended: ToolEnded, cwd: Path) -> JSON:
 
 
 def call_cancelled(call_id: str, terminals: Sequence[JSON] = ()) -> JSON:
-    """It was cancelled with its turn; the terminals that it has opened stay at it."""
+    """Return the update for a call that was cancelled with its turn; the terminals that it opened stay in it."""
     content = [*terminals, text_content("cancelled")]
     return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "status": "failed", "content": content}
 
 
 def text_content(text: str) -> JSON:
-    """A text as the content of a call."""
+    """Return a text as the content of a call."""
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
 def kind_of(call: ToolBegun) -> str:
-    """What a tool does, by its name and by what it says of itself."""
+    """Return a tool's kind, by its name and its annotations."""
     words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", call.name).lower())
     kind = next((_WORDS[word] for word in words if word in _WORDS), None)
     if call.annotations.get("readOnlyHint") is True:
@@ -150,10 +150,10 @@ def kind_of(call: ToolBegun) -> str:
 
 
 def replayed(messages: Sequence[JSON], cwd: Path) -> Iterator[JSON]:
-    """What was said before, as an editor shows it again.
+    """Yield the updates that show an earlier conversation again.
 
     Args:
-        messages: In OpenAI's shape.
+        messages: The messages in OpenAI's shape.
         cwd: The folder of the conversation.
     """
     for message in messages:
@@ -209,7 +209,7 @@ def _image(part: JSON) -> JSON | None:
 
 
 def _said(value: Any) -> JSON:
-    """The object that a tool returned, or that its MCP result holds."""
+    """Return the object that a tool returned, or that its MCP result holds."""
     if not is_object(value):
         return {}
     structured = value.get("structuredContent")
@@ -217,7 +217,7 @@ def _said(value: Any) -> JSON:
 
 
 def _content(ended: ToolEnded) -> list[JSON]:
-    """The blocks of an MCP result as they are; everything else as the text that the model is told."""
+    """Return the blocks of an MCP result as they are; for any other result, the text for the model."""
     blocks = ended.value.get("content") if is_object(ended.value) else None
     if is_array(blocks) and blocks and all(map(_is_block, blocks)):
         return [{"type": "content", "content": block} for block in blocks]
@@ -226,7 +226,7 @@ def _content(ended: ToolEnded) -> list[JSON]:
 
 
 def _is_block(value: Any) -> bool:
-    """Whether an editor can read it: it would drop the whole update, and show the call as running for ever."""
+    """Return whether an editor can read a block. Of another, it drops the update: the call shows as running."""
     if not is_object(value) or value.get("type") not in CONTENT_TYPES:
         return False
     try:

@@ -1,1 +1,1 @@
-"""A turn of an agent, whoever talks to it: a client of the OpenAI API, or an editor."""
+"""A turn of an agent, for any client: one of the OpenAI API, or an editor."""

@@ -1,4 +1,4 @@
-"""How a turn fails, as clients of OpenAI's API read it; an editor is told the same message.
+"""The errors of turns, in the form of OpenAI's API; an editor gets the same message.
 
 {"error": {"message": "...", "type": "...", "param": null, "code": "..."}}
 """
@@ -35,10 +35,10 @@ class ChatError(RequestError):
     """A request that is answered with an error.
 
     Args:
-        status: The HTTP status; decides which exception a client library raises.
-        message: What came, what was expected, what to do.
+        status: The HTTP status; it decides which exception a client library raises.
+        message: The value, the expected value, the remedy.
         code: A word for programs.
-        param: The field of the request that it is about, such as `messages[2].role`.
+        param: The field of the request with the error, such as `messages[2].role`.
         headers: Headers of the response.
     """
 
@@ -58,15 +58,15 @@ class ChatError(RequestError):
         self.headers = dict(headers or {})
 
     def payload(self) -> JSON:
-        """The body of the response, or the data of an event."""
+        """Return the body of the response, or the data of an event."""
         return chat_error(self.status, self.message, self.code, self.param)
 
 
 def as_chat_error(error: BaseException, model: str) -> ChatError:
-    """What a client is told about a turn that failed. Never a traceback: that is in the log.
+    """Return the error for the client of a failed turn. Never a traceback: that is in the log.
 
     Args:
-        error: What the agent's code raised.
+        error: The exception of the agent's code.
         model: The model that was asked.
     """
     match error:

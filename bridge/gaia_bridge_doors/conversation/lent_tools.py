@@ -29,7 +29,7 @@ from gaia_bridge_doors.conversation.turn_log import TurnLog
 logger = logging.getLogger(__name__)
 
 _SHOWN: Final = 20
-"""How many names an error lists."""
+"""The most names that an error lists."""
 
 
 class _Offered(Struct, frozen=True):
@@ -37,9 +37,9 @@ class _Offered(Struct, frozen=True):
 
     source: Source
     name: str
-    """What its source calls it."""
+    """The source's name of the tool."""
     definition: JSON
-    """As everybody knows it, under its public name."""
+    """The published definition, under its public name."""
 
     @property
     def public_name(self) -> str:
@@ -48,16 +48,16 @@ class _Offered(Struct, frozen=True):
 
 
 async def offered_tools(catalog: Catalog, asked: RequestedTools, agent: object, limit: int) -> list[_Offered]:
-    """The tools that a request wants an agent to be lent, each once.
+    """Return the tools that a request wants to lend to an agent, each once.
 
     Args:
         catalog: Everything that the bridge publishes.
-        asked: What the request says.
-        agent: The agent. It is never lent its own tools: it has them, and could call itself for ever.
-        limit: How many it may be lent.
+        asked: The tools in the request.
+        agent: The agent. Its own tools are never lent to it: it has them, and could call itself for ever.
+        limit: The most tools that may be lent.
 
     Raises:
-        ChatError: There is no such agent, server or tool, or they are too many.
+        ChatError: There is no such agent, server or tool, or there are too many tools.
     """
     if not asked.borrowings:
         return []
@@ -86,7 +86,7 @@ def _pool(catalog: Catalog, sources: Sequence[Source]) -> Iterator[_Offered]:
 
 
 def _chosen(borrowing: Borrowing, sources: Sequence[Source], pool: Sequence[_Offered]) -> Iterator[_Offered]:
-    """What one entry wants. Tools can be named as everybody knows them, or as their own server does."""
+    """Yield the tools of one entry. The entry may use their public names, or those at their own server."""
     label = borrowing.label
     tools = [tool for tool in pool if label in (EVERYTHING, tool.source.name)]
     if label != EVERYTHING:
@@ -122,13 +122,13 @@ def _listed(names: Any) -> str:
 
 
 class Loan:
-    """Tools that an agent is lent, until the end of a turn. To be made on the bridge's event loop.
+    """Tools that are lent to an agent until the end of a turn. To be made on the bridge's event loop.
 
     Args:
-        endpoint: Where they are published, which answers the calls.
-        tools: Which.
-        request: Makes the request of one call, of the tool's public name and its arguments.
-        line: Tells of the calls.
+        endpoint: The endpoint that publishes them, and answers the calls.
+        tools: The tools.
+        request: Makes the request of one call, given the tool's public name and its arguments.
+        line: The log of the calls.
     """
 
     def __init__(
@@ -147,13 +147,13 @@ class Loan:
         self.tools = tuple(LentTool(tool.definition, _Caller(self, tool)) for tool in tools)
 
     def end(self) -> None:
-        """Take them back. Calls that are running are cancelled."""
+        """Take the tools back. Running calls are cancelled."""
         self._over = True
         for call in list(self._calls):
             call.cancel()
 
     async def call(self, tool: _Offered, arguments: JSON) -> JSON:
-        """Call one of them, from any event loop. Never raises, but when it is cancelled."""
+        """Call a tool, from any event loop. Raises only if it is cancelled."""
         if not self._over:
             with suppress(RuntimeError):  # the bridge itself ended
                 return await self._loop.wait(partial(self._perform, tool, arguments))
@@ -182,7 +182,7 @@ class Loan:
 
 
 class _Caller:
-    """What a lent tool is called with."""
+    """The function that calls a lent tool."""
 
     def __init__(self, loan: Loan, tool: _Offered) -> None:
         self._loan = loan

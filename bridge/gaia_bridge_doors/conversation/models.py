@@ -1,4 +1,4 @@
-"""The models of the API: the agents that are offered as such, each under an id of its own."""
+"""The models of the API: the agents that are offered as models, each under an id of its own."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Model:
     """One agent as a model.
 
     Args:
-        own_id: What the agent calls itself.
-        info: What the agent says about itself.
+        own_id: The agent's own id.
+        info: The agent's own model info.
         source: The agent, as it is published.
-        limits: What its turns may use.
+        limits: The limits of its turns.
     """
 
     def __init__(self, own_id: str, info: JSON, source: AgentSource, limits: ChatEndpointLimits) -> None:
@@ -45,18 +45,18 @@ class Model:
 
     @property
     def turns(self) -> int:
-        """How many run right now."""
+        """The number of turns that run now."""
         return len(self._turns)
 
     def to_json(self) -> JSON:
-        """The `model` object of the API, with what the agent says about itself beside."""
+        """Return the `model` object of the API, with the agent's own info in it."""
         return {**self._info, "id": self.id, "object": "model", "created": self._created, "owned_by": _OWNER}
 
     def turn(self) -> Turn:
-        """Make room for one more turn, which is to be begun, and to be ended.
+        """Make room for one more turn; the caller begins and ends it.
 
         Raises:
-            ChatError: There are as many as there may be.
+            ChatError: As many turns as allowed are running.
         """
         if len(self._turns) >= self._limits.turns:
             message = f"Model '{self.id}' is busy: {len(self._turns)} turns are running. Try again in a moment."
@@ -66,10 +66,10 @@ class Model:
         return turn
 
     def begin(self, turn: Turn, request: ChatRequest) -> None:
-        """Have the agent answer.
+        """Let the agent answer.
 
         Raises:
-            ChatError: It cannot.
+            ChatError: The agent cannot answer.
         """
         agent = self.source.agent
         if not can_answer(agent):
@@ -79,27 +79,27 @@ class Model:
         turn.begin(agent, self.source.chats, request)
 
     def take_turns_of(self, other: Model) -> None:
-        """Count the turns of the model that this one replaces as its own."""
+        """Take over the turns of the model that this one replaces."""
         self._turns = other._turns
 
     def leave(self) -> None:
-        """End its turns: the agent is no longer published."""
+        """End the model's turns: the agent is no longer published."""
         for turn in list(self._turns):
             message = f"Model '{self.id}' is no longer published."
             turn.end(ChatError(503, message, "model_gone", headers=NEVER_AGAIN))
 
     def say_goodbye(self) -> None:
-        """Give its turns some seconds to finish: the server is about to end."""
+        """Give the turns some seconds to finish: the server is about to end."""
         for turn in list(self._turns):
             message = "The server is shutting down, and did not wait for the end of this turn."
             turn.end_later(self._limits.farewell, ChatError(503, message, "shutting_down", headers=NEVER_AGAIN))
 
 
 class Models:
-    """Those that there are, in the order in which their agents were published. Only on the event loop.
+    """The models, in the order in which their agents were published. Only on the event loop.
 
     Args:
-        limits: What the turns of each may use.
+        limits: The limits of the turns of each model.
     """
 
     def __init__(self, limits: ChatEndpointLimits) -> None:
@@ -110,13 +110,13 @@ class Models:
         return iter(list(self._models.values()))
 
     async def read(self, source: AgentSource) -> Model | None:
-        """Ask an agent which model it is. Bounded, and never raises.
+        """Ask an agent for its model. Bounded, and never raises.
 
         Args:
             source: The agent, which runs.
 
         Returns:
-            What to `add`, or `None` if it is not offered as a model, or does not say as which.
+            The model for `add`, or `None` if the agent is not offered as a model, or gives no valid id.
         """
         if not isinstance(source.agent, OfferedAsModel):
             return None
@@ -133,7 +133,7 @@ class Models:
         return Model(own_id, info if is_object(info) else {}, source, self._limits)
 
     def add(self, model: Model) -> None:
-        """Offer a model; under a qualified id where another agent has its id."""
+        """Offer a model, under a qualified id if another agent has the same id."""
         if model.id in self._models:
             own_id, name = model.id, model.source.name
             others = (f"{name}/{own_id}-{number}" for number in range(2, len(self._models) + 3))
@@ -147,7 +147,7 @@ class Models:
         self._models[model.id] = model
 
     def exchange(self, name: str, model: Model | None) -> None:
-        """Offer another model, or none, in the place of that of an agent; its turns come to their end."""
+        """Replace the model of an agent, or remove it with `None`; running turns may finish."""
         for old in self:
             if old.source.name == name:
                 del self._models[old.id]
@@ -157,10 +157,10 @@ class Models:
             self.add(model)
 
     def remove(self, name: str) -> None:
-        """Offer the model of an agent no longer, and end its turns.
+        """Remove the model of an agent, and end its turns.
 
         Args:
-            name: What the agent is published as; if it is no model, there is nothing to do.
+            name: The published name of the agent; if it is no model, nothing happens.
         """
         for model in self:
             if model.source.name == name:
@@ -168,10 +168,10 @@ class Models:
                 model.leave()
 
     def find(self, model_id: str) -> Model:
-        """The model of that id.
+        """Return the model of that id.
 
         Raises:
-            ChatError: There is none; lists those that there are.
+            ChatError: There is no such model; the message lists the existing ones.
         """
         model = self._models.get(model_id)
         if model is None:
@@ -181,6 +181,6 @@ class Models:
         return model
 
     def say_goodbye(self) -> None:
-        """Let all turns come to their end soon."""
+        """Give all turns some seconds to finish."""
         for model in self:
             model.say_goodbye()

@@ -1,6 +1,6 @@
 """The tools that an agent has in one turn beside its own, and the client of their calls.
 
-That client is a chat, which gives arguments and takes a result, and cannot be asked anything.
+That client is a chat, which gives arguments and gets a result, and cannot be asked anything.
 """
 
 from __future__ import annotations
@@ -20,67 +20,67 @@ EVERYTHING: Final = "*"
 
 
 class Borrowing(Struct, frozen=True):
-    """Tools of this bridge that a request wants the agent to have."""
+    """Tools of this bridge that a request wants to lend to the agent."""
 
     param: str
-    """Where the request says so."""
+    """The place in the request."""
     label: str
     """The name of an agent or server, or `EVERYTHING`."""
     names: frozenset[str] | None
-    """Which of its tools; `None` for all."""
+    """The names of the tools; `None` for all."""
 
 
 class RequestedTools(Struct, frozen=True):
     """The tools of a request."""
 
     client: tuple[JSON, ...] = ()
-    """Run by the client, in OpenAI's shape."""
+    """Functions that the client runs, in OpenAI's shape."""
     borrowings: tuple[Borrowing, ...] = ()
-    """Run by the bridge."""
+    """Tools that the bridge runs."""
     names_at: tuple[str, ...] = ()
-    """Where the request has the names of those that the client runs."""
+    """The places in the request of the names of the client's functions."""
     namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """For functions in a namespace, by the names that the agent knows: the namespace, and the name in it."""
+    """Namespace and name of the functions in a namespace, by the names for the agent."""
 
 
 class ChatClient:
-    """Who uses lent tools: one session of an agent, or one turn without a session.
+    """A user of lent tools: one session of an agent, or one turn without a session.
 
     Args:
-        key: Who that is.
-        address: Where it is, if that is all by which its next turn can be known.
+        key: The client's identity.
+        address: The client's address, if only that can identify its next turn.
     """
 
     def __init__(self, key: Hashable, address: str | None = None) -> None:
         self.key = key
         self.address = address
         self.turns = 0
-        """How many use it right now."""
+        """The number of turns that use it now."""
         self.call_off: Callable[[], None] | None = None
-        """Calls off its leaving."""
+        """Cancels its planned departure."""
         self._callbacks: list[Callable[[], None]] = []
 
     @property
     def is_known(self) -> bool:
-        """Whether somebody wants to hear that it leaves."""
+        """Whether a function is to be called when the client leaves."""
         return bool(self._callbacks)
 
     def when_it_leaves(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called once when it leaves."""
+        """Register `callback` to be called once when the client leaves."""
         self._callbacks.append(callback)
 
     def leave(self) -> None:
-        """Tell everybody who wants to know."""
+        """Call all registered functions."""
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
 
 
 class ChatClients:
-    """Those that are here, and sessions for as long as they are not idle. Only on the event loop.
+    """The present clients, and sessions as long as they are not idle. Only on the event loop.
 
     Args:
-        idle: Seconds without a turn after which a session is taken to have ended.
+        idle: Seconds without a turn after which a session counts as ended.
     """
 
     def __init__(self, idle: float) -> None:
@@ -89,12 +89,12 @@ class ChatClients:
 
     @contextmanager
     def using(self, agent: str, session_id: str | None, address: str) -> Generator[ChatClient]:
-        """The client of one turn.
+        """Yield the client of one turn.
 
         Args:
-            agent: Whose turn it is.
+            agent: The agent of the turn.
             session_id: The session, if the turn belongs to one.
-            address: Where the client is.
+            address: The client's address.
         """
         key = ("chat", agent, object() if session_id is None else session_id)
         client = self._sessions.get(key) or ChatClient(key, address if session_id is None else None)
@@ -122,9 +122,9 @@ class ToolRequest(OwnRequest):
     """One call of a lent tool. A chat has no place for progress and log messages, and cannot be asked anything.
 
     Args:
-        client: On whose behalf.
-        name: The tool, as the agent knows it.
-        arguments: What it is called with.
+        client: The client of the call.
+        name: The agent's name of the tool.
+        arguments: The arguments of the call.
     """
 
     def __init__(self, client: ChatClient, name: str, arguments: JSON) -> None:
@@ -134,6 +134,6 @@ class ToolRequest(OwnRequest):
         self.params = {"name": name, "arguments": arguments}
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called when the session was idle for long, or the turn ended."""
+        """Register `callback` to be called when the session was idle for long, or the turn ended."""
         self._client.when_it_leaves(callback)
         return True

@@ -1,8 +1,8 @@
-"""One turn of one agent: its code runs where the agent's code runs, and what it says comes here, piece by piece.
+"""One turn of one agent: the agent's code runs in its own threads, and its answer comes here, piece by piece.
 
 The protocol's event loop never runs agent code: an agent that answers turn by turn runs on the agent's own loop, one
-that answers in one piece in a thread of the agent's. The agent is not asked for its next piece before the last one was
-taken, so that a slow reader holds up the agent and fills no memory.
+that answers in one piece in a thread of the agent's. The agent is not asked for its next piece before the last one
+is taken, so that a slow reader holds up the agent and fills no memory.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
 
 ANSWER_METHODS: Final = ("answer_chat", "process_query")
-"""How an agent answers: turn by turn, or in one piece."""
+"""The methods by which an agent answers: turn by turn, or in one piece."""
 
 _ANSWER_FIELDS: Final = ("result", "answer", "response")
-"""Where the answer is in a dictionary that `process_query` returns, the first that is there."""
+"""The fields of the answer in a dictionary that `process_query` returns; the first one there counts."""
 
 _EVENTS: Final = (Plan, Thought, ToolBegun, ToolEnded)
 """The kinds of `TurnEvent`."""
 
 
 def joined(parts: list[JSON]) -> str:
-    """The texts among the parts of a content, as one."""
+    """Return the texts among the parts of a content, as one."""
     return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
 def can_answer(agent: object) -> bool:
-    """Whether an agent has a method that answers."""
+    """Return whether an agent has a method that answers."""
     return any(callable(getattr(agent, name, None)) for name in ANSWER_METHODS)
 
 
@@ -64,7 +64,7 @@ class Turn:
 
     Args:
         model: The model that was asked, for messages.
-        limits: How long it may take, and how much it may say.
+        limits: The limits of its time and its answer.
         on_end: Called once when it ends.
     """
 
@@ -95,15 +95,15 @@ class Turn:
         self.end(ChatError(503, "The turn is over.", "cancelled"))
 
     def begin(self, agent: Any, runner: AgentRunner, request: ChatRequest) -> None:
-        """Have the agent answer.
+        """Let the agent answer.
 
         Args:
-            agent: It.
+            agent: The agent.
             runner: Its threads and its loop.
-            request: What it is asked.
+            request: The request to it.
 
         Raises:
-            ChatError: It has too much to do, or cannot answer such a request.
+            ChatError: The agent has too much to do, or cannot answer such a request.
         """
         convert: Callable[[Any], Any] = _unchanged
         if isinstance(agent, AnswersChats):
@@ -117,7 +117,7 @@ class Turn:
             raise as_chat_error(error, self._model) from None
 
     async def next(self) -> Piece:
-        """The next piece, and at the end the reply. What is no text is there only if the request asks for it.
+        """Return the next piece, and at the end the reply. Other pieces than text come only if the request wants them.
 
         Raises:
             ChatError: The agent failed, or the turn was ended.
@@ -137,7 +137,7 @@ class Turn:
             await wake.wait()
 
     async def reply(self) -> Reply:
-        """All of the answer.
+        """Return the whole answer.
 
         Raises:
             ChatError: As `next`.
@@ -147,10 +147,10 @@ class Turn:
         return piece
 
     def end(self, error: ChatError) -> None:
-        """End it, whatever it does; nothing to do if it has ended.
+        """End the turn, whatever it does; do nothing if it has ended.
 
         Args:
-            error: What who waits for a piece is told.
+            error: The error for the caller that waits for a piece.
         """
         if self._ended:
             return
@@ -163,23 +163,23 @@ class Turn:
         self._on_end(self)
 
     async def over(self) -> None:
-        """Wait until the agent's code has come to its end, after `end`. What blocks a thread may take for ever."""
+        """Wait until the agent's code has ended, after `end`. A thread that blocks may take for ever."""
         while self._job is not None and self._outcome is None:
             self._wake = wake = anyio.Event()
             await wake.wait()
 
     def end_later(self, seconds: float, error: ChatError) -> None:
-        """End it in `seconds`, unless it ends before."""
+        """End the turn in `seconds`, unless it ends before."""
         self._deadline()
         self._deadline = self._loop.call_later(seconds, partial(self.end, error))
 
     def rest(self, reply: Reply) -> str:
-        """What of a reply's text was not told in pieces."""
+        """Return the part of a reply's text that was not sent in pieces."""
         said = "".join(self._said)
         return reply.text[len(said) :] if reply.text.startswith(said) else ""
 
     async def _give(self, piece: str | TurnEvent) -> None:
-        """Called on the agent's loop: hand over a piece, and wait until it was taken."""
+        """Hand over a piece, and wait until it is taken. Called on the agent's loop."""
         taken: Future[None] = Future()
         self._loop.call_soon(partial(self._receive, piece, taken))
         await asyncio.wrap_future(taken)
@@ -189,7 +189,7 @@ class Turn:
         self._wake.set()
 
     def _finish_soon(self, outcome: Outcome) -> None:
-        """Called in a thread of the agent."""
+        """Pass the outcome to the event loop. Called in a thread of the agent."""
         self._loop.call_soon(partial(self._finish, outcome))
 
     def _finish(self, outcome: Outcome) -> None:
@@ -224,7 +224,7 @@ class Turn:
 async def _pump(
     agent: AnswersChats, request: ChatRequest, give: Callable[[str | TurnEvent], Awaitable[None]]
 ) -> Reply | None:
-    """Runs on the agent's loop: take what the agent says, up to its reply."""
+    """Pass on the pieces of the agent's answer, up to its reply. Runs on the agent's loop."""
     async with aclosing(agent.answer_chat(request)) as pieces:
         async for piece in pieces:
             said: Any = piece
@@ -242,10 +242,10 @@ async def _pump(
 
 
 def _only_question(request: ChatRequest, model: str) -> str:
-    """What an agent is asked that takes nothing but a text.
+    """Return the question for an agent that takes only a text.
 
     Raises:
-        ChatError: The request has more to it than that.
+        ChatError: The request has other contents as well.
     """
     if request.client_tools or request.lent_tools:
         message = f"tools: model '{model}' answers in one piece and cannot be given tools. Leave them out."
@@ -258,7 +258,7 @@ def _only_question(request: ChatRequest, model: str) -> str:
 
 
 def _last_question(messages: list[JSON]) -> str:
-    """The text of what the user said last; empty if that was no text."""
+    """Return the text of the user's last message; empty if it is no text."""
     for message in reversed(messages):
         if message["role"] == "user":
             content = message["content"]
@@ -267,7 +267,7 @@ def _last_question(messages: list[JSON]) -> str:
 
 
 def _text_of(value: Any, limit: int) -> str:
-    """The answer in what `process_query` returned."""
+    """Return the answer in the result of `process_query`."""
     if is_object(value):
         value = next((value[name] for name in _ANSWER_FIELDS if value.get(name) is not None), value)
     plain, text = jsonable("" if value is None else value, limit)

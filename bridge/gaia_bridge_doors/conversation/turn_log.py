@@ -16,7 +16,7 @@ from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.models import Model
 
 _LATE: Final = ("deadline_exceeded",)
-"""Codes of errors that say that there was no time left."""
+"""Codes of errors for a turn that took too long."""
 
 
 class LentToolCall:
@@ -24,16 +24,16 @@ class LentToolCall:
 
     def __init__(self) -> None:
         self.result: JSON | None = None
-        """What came of it; `None` if it was cancelled."""
+        """The result of the call; `None` if it was cancelled."""
 
 
 class TurnLog:
-    """What is told of one turn, once it is over.
+    """The log line of one turn, written once it is over.
 
     Args:
-        method: What was asked for: a path, or a method.
-        client: Who asked.
-        origin: Tells this client from others of that name, until the turn is known to belong to a session.
+        method: The request: a path, or a method.
+        client: The client's name.
+        origin: Distinguishes this client from others of that name, until the session of the turn is known.
     """
 
     def __init__(self, method: str, client: str, origin: str) -> None:
@@ -42,39 +42,39 @@ class TurnLog:
         self._number = _number_of(origin)
         self._began = time.monotonic()
         self._model: Model | None = None
-        self._outcome = "cancelled"  # unless it is said otherwise
+        self._outcome = "cancelled"  # unless `answered` or `failed` is called
         self._called: list[str] = []
         self._used: Sequence[str] = ()
         self.bytes_in = 0
-        """Of the request's body."""
+        """Bytes of the request's body."""
         self.bytes_out = 0
-        """Of its answer."""
+        """Bytes of its answer."""
 
     def of_session(self, session_id: str | None) -> None:
-        """It belongs to a session, which all its turns are told by, whatever connection they come on."""
+        """Identify the turn by its session, if it has one, whatever connection it comes on."""
         if session_id is not None:
             self._number = _number_of(session_id)
 
     def asks(self, model: Model) -> None:
-        """Whom it is for."""
+        """Set the model that is asked."""
         self._model = model
 
     def answered(self, reply: Reply) -> None:
-        """The agent has answered."""
+        """Record that the agent answered."""
         self._outcome, self._used = "ok", reply.tools_run
 
     def failed(self, error: ChatError) -> None:
-        """It has not."""
+        """Record that the turn failed."""
         self._outcome = "timed out" if error.code in _LATE else f"error {error.status} {error.code or ''}".rstrip()
 
     @contextmanager
     def calling(self, name: str, source: str, arguments: JSON) -> Generator[LentToolCall]:
-        """While a lent tool is called; its line is left afterwards.
+        """Log the call of a lent tool, once the block ends.
 
         Args:
-            name: The tool, as the agent knows it.
-            source: Whose it is.
-            arguments: What it is called with.
+            name: The agent's name of the tool.
+            source: The name of its source.
+            arguments: The arguments of the call.
         """
         self._called.append(name)
         called, began, request = LentToolCall(), time.monotonic(), Cancellation()
@@ -104,7 +104,7 @@ class TurnLog:
             )
 
     def tell(self) -> None:
-        """Leave the line."""
+        """Write the line."""
         model = self._model
         tell_of(
             lambda: CallRecord(

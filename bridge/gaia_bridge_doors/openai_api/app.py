@@ -7,8 +7,8 @@
     GET    /v1/responses/{id}         a response that was stored
     DELETE /v1/responses/{id}
 
-The guard stands in front of them, as it does in front of all others; the bridge's token is what clients of this API
-call the API key. A completion is answered in one piece, or in the chunks of a stream.
+The guard stands in front of them, as in front of all others; the bridge's token is the API key for clients of this
+API. A completion is answered in one piece, or in the chunks of a stream.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Completion:
         self._include_usage = asked.include_usage
 
     def whole(self, reply: Reply) -> bytes:
-        """The answer in one piece."""
+        """Return the answer in one piece."""
         message: JSON = {"role": "assistant", "content": reply.text, "refusal": None}
         if reply.tool_calls:
             message |= {"content": reply.text or None, "tool_calls": _calls(reply.tool_calls)}
@@ -64,19 +64,19 @@ class Completion:
         return to_json(answer)
 
     def first(self) -> list[Event]:
-        """The chunk that begins a stream."""
+        """Return the chunk that begins a stream."""
         return [self._chunk({"role": "assistant", "content": ""})]
 
     def piece(self, text: str) -> list[Event]:
-        """A piece of text."""
+        """Return the chunk with a piece of text."""
         return [self._chunk({"content": text})]
 
     def last(self, reply: Reply, rest: str) -> list[Event]:
-        """What ends a stream.
+        """Return the chunks that end a stream.
 
         Args:
-            reply: How the turn ended.
-            rest: What of its text was not sent yet.
+            reply: The end of the turn.
+            rest: The part of its text that was not sent yet.
         """
         chunks = self.piece(rest) if rest else []
         calls = enumerate(_calls(reply.tool_calls))
@@ -89,11 +89,11 @@ class Completion:
         return [*chunks, Event(DONE)]
 
     def broken(self, error: ChatError) -> list[Event]:
-        """What ends a stream that failed."""
+        """Return the event that ends a failed stream."""
         return [Event(to_json(error.payload()).decode())]
 
     def refused(self, error: ChatError) -> ChatError:
-        """The error, whose words are those of this API."""
+        """Return the error itself: its text fits this API already."""
         return error
 
     def _chunk(self, delta: JSON, finish_reason: str | None = None) -> Event:
@@ -136,12 +136,12 @@ _RESPONSES: Final = "/v1/responses"
 
 
 def chat_routes(models: Models, endpoint: Dispatcher, limits: ChatEndpointLimits) -> list[BaseRoute]:
-    """The routes, for the application that has all others too.
+    """Return the routes, for the application that has all others too.
 
     Args:
-        models: What there is to chat with.
-        endpoint: Whose tools agents can be lent.
-        limits: What one request may use.
+        models: The models to chat with.
+        endpoint: The endpoint whose tools agents can be lent.
+        limits: The limits of one request.
     """
     stored, clients = StoredResponses(limits), ChatClients(limits.session_idle)
 
@@ -186,7 +186,7 @@ def chat_routes(models: Models, endpoint: Dispatcher, limits: ChatEndpointLimits
 
 
 def _no_route(request: Request) -> ChatError:
-    """Why there is nothing at a path, or not with that method."""
+    """Return the error for a path that is not served, or not with that method."""
     path: str = request.scope["path"]
     methods = _methods_at(path)
     if methods is not None:

@@ -18,31 +18,31 @@ from gaia_bridge_doors.openai_api.options import invalid, object_at, read_flag, 
 from gaia_bridge_doors.openai_api.tools import read_tools
 
 SESSION_HEADER: Final = "X-Session-Id"
-"""Names the session of the agent that a request continues; the response says the same."""
+"""The header with the session of the agent that a request continues; the response repeats it."""
 
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class CompletionRequest(Struct, frozen=True):
-    """What a client asks for."""
+    """The contents of a request."""
 
     model: str
     messages: list[JSON]
-    """All of them, or with a session those that are new."""
+    """All messages, or with a session only the new ones."""
     session_id: str | None
     tools: RequestedTools
     options: JSON
-    """For the agent's model."""
+    """Options for the agent's model."""
     stream: bool
     include_usage: bool
-    """Whether a stream tells the number of tokens at its end."""
+    """Whether a stream reports the number of tokens at its end."""
 
 
 def session_of(headers: Headers) -> str | None:
-    """The session that the headers of a request name.
+    """Return the session in the headers of a request.
 
     Raises:
-        ChatError: It is no session id, or there is more than one.
+        ChatError: The value is no session id, or there is more than one.
     """
     given = headers.getlist(SESSION_HEADER)
     if not given:
@@ -53,15 +53,15 @@ def session_of(headers: Headers) -> str | None:
 
 
 def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits) -> CompletionRequest:
-    """Read the body of a request. Fields that are not known are ignored.
+    """Read the body of a request. Unknown fields are ignored.
 
     Args:
-        body: As it came.
+        body: The body.
         session_id: The session that it continues.
-        limits: How much it may have.
+        limits: The limits of one request.
 
     Raises:
-        ChatError: Something is wrong with it.
+        ChatError: The body is invalid.
     """
     fields = decoded_body(body, "model and messages")
     model = string_at("model", fields.get("model"), "the id of one of the models that GET /v1/models lists")
@@ -83,14 +83,14 @@ def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits
 
 
 def decoded_body(body: bytes, expected: str) -> JSON:
-    """The object that a body is.
+    """Return the JSON object in a body.
 
     Args:
-        body: As it came.
-        expected: What it has to have, for messages.
+        body: The body.
+        expected: The fields that it must have, for messages.
 
     Raises:
-        ChatError: It is none.
+        ChatError: The body is no JSON object.
     """
     try:
         fields = from_json(body, allow_inf_nan=False)

@@ -1,7 +1,7 @@
-"""The conversation in a request, its contents and its calls: checked, and brought to one shape.
+"""The conversation in a request, its contents and its calls: checked, and converted to one shape.
 
-The words are those of chat completions, whichever API a request came by. Contents that are lists of texts become one
-text; `developer` is today's word for `system`, which every model knows.
+The shape is that of chat completions, whichever API a request came by. Contents that are lists of texts become one
+text; `developer` is today's name for `system`, which every model accepts.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from gaia_bridge_doors.conversation.turn import joined
 from gaia_bridge_doors.openai_api.options import array_at, invalid, object_at, string_at, text_at
 
 ReadPart = Callable[[str, JSON], JSON]
-"""Reads one part of a content, as this API has them: where it is, and its fields."""
+"""Reads one part of a content in the shape of an API, given its place and its fields."""
 
 _MAX_PARTS: Final = 1_000
 
 
 def content_at(at: str, value: Any, read: ReadPart, *, least: int = 0) -> str | list[JSON]:
-    """A content: one text, or parts where there is more than texts among them.
+    """Return a content: one text, or a list of parts if not all of them are texts.
 
     Args:
-        at: Where it is, for messages.
-        value: It.
+        at: The place of the content, for messages.
+        value: The content.
         read: Reads each part.
-        least: How many parts there must be.
+        least: The least number of parts.
 
     Raises:
-        ChatError: Something is wrong with it.
+        ChatError: The content is invalid.
     """
     if isinstance(value, str):
         return value
@@ -46,21 +46,21 @@ def content_at(at: str, value: Any, read: ReadPart, *, least: int = 0) -> str | 
 
 
 def text_part(at: str, fields: JSON, field: str) -> JSON:
-    """A part that is a text, which that field of it has."""
+    """Return a text part, with the text of that field."""
     return {"type": "text", "text": text_at(f"{at}.{field}", fields.get(field))}
 
 
 def call_of(at: str, fields: JSON, name: Callable[[], str], call_id: Callable[[], str]) -> JSON:
-    """A call of a tool.
+    """Return a call of a tool.
 
     Args:
-        at: Where its name and arguments are, for messages.
-        fields: They.
+        at: The place of its name and arguments, for messages.
+        fields: The name and arguments.
         name: Reads the name.
         call_id: Reads its id.
 
     Raises:
-        ChatError: Something is wrong with it.
+        ChatError: The call is invalid.
     """
     arguments = text_at(f"{at}.arguments", fields.get("arguments"), "a text with JSON in it")
     return {"id": call_id(), "type": "function", "function": {"name": name(), "arguments": arguments}}
@@ -72,15 +72,15 @@ _MAX_CALLS: Final = 256
 
 
 def read_messages(value: Any, limit: int, *, whole: bool) -> list[JSON]:
-    """The messages of a request, each with its role, its content and what belongs to its role.
+    """Return the messages of a request, each with its role, its content and the fields of its role.
 
     Args:
         value: The field `messages`.
-        limit: How many there may be.
+        limit: The most messages that are allowed.
         whole: Whether it is a whole conversation, or may continue one that the agent remembers.
 
     Raises:
-        ChatError: Something is wrong with one of them.
+        ChatError: One of the messages is invalid.
     """
     expected = "a list of messages, the last of them what is asked"
     items = array_at("messages", value, limit, expected)
@@ -95,7 +95,7 @@ def read_messages(value: Any, limit: int, *, whole: bool) -> list[JSON]:
 
 
 def since_last_answer(messages: list[JSON]) -> list[JSON]:
-    """What is new to an agent that remembers the conversation."""
+    """Return the messages that are new to an agent that remembers the conversation."""
     answers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
     return messages[answers[-1] + 1 :] if answers else messages
 
@@ -131,7 +131,7 @@ def _call(at: str, item: Any) -> JSON:
 
 
 def _read_part(at: str, fields: JSON, *, images: bool) -> JSON:
-    """One part; an image as it came."""
+    """Return one part; an image as it came."""
     match fields.get("type"):
         case "text" | "refusal" as kind:
             return text_part(at, fields, kind)
@@ -144,7 +144,7 @@ def _read_part(at: str, fields: JSON, *, images: bool) -> JSON:
 
 
 def _check_results(messages: list[JSON]) -> None:
-    """Refuse results of calls that nobody asked for: no model would understand them."""
+    """Refuse results of unknown calls: no model would understand them."""
     known: set[str] = set()
     for number, message in enumerate(messages):
         known.update(call["id"] for call in message.get("tool_calls", ()))

@@ -1,4 +1,4 @@
-"""The settings of a request that go on to the agent's model, and the checks that every field of a request has."""
+"""The options of a request for the agent's model, and the checks that all fields of requests share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaia_bridge_doors.conversation.errors import ChatError
 
 
 def came(value: object) -> str:
-    """What was sent, harmless in a message."""
+    """Describe a value, safely for a message."""
     match value:
         case None:
             return "null"
@@ -30,19 +30,19 @@ def came(value: object) -> str:
 
 
 def invalid(param: str, value: object, expected: str) -> ChatError:
-    """A field that has another value than expected."""
+    """Return the error of a field with another value than expected."""
     return ChatError(400, f"{param}: {came(value)} came; expected {expected}.", "invalid_value", param)
 
 
 def object_at(param: str, value: Any, expected: str = "an object") -> JSON:
-    """An object, or the error that it is none."""
+    """Return an object; raise an error if the value is none."""
     if not is_object(value):
         raise invalid(param, value, expected)
     return value
 
 
 def array_at(param: str, value: Any, limit: int, expected: str) -> list[Any]:
-    """A list of at most so many items, or the error that it is none."""
+    """Return a list of at most so many items; raise an error if the value is none."""
     if not is_array(value):
         raise invalid(param, value, expected)
     if len(value) > limit:
@@ -51,14 +51,14 @@ def array_at(param: str, value: Any, limit: int, expected: str) -> list[Any]:
 
 
 def text_at(param: str, value: Any, expected: str = "a text") -> str:
-    """A text, which may be empty, or the error that it is none."""
+    """Return a text, which may be empty; raise an error if the value is none."""
     if not isinstance(value, str):
         raise invalid(param, value, expected)
     return value
 
 
 def string_at(param: str, value: Any, expected: str = "a text that is not empty") -> str:
-    """A text that is not empty, or the error that it is none."""
+    """Return a text that is not empty; raise an error if the value is none."""
     if not isinstance(value, str) or not value:
         raise invalid(param, value, expected)
     return value
@@ -110,17 +110,17 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "top_p": _number(0, 1),
     "user": _TEXT,
 }
-"""What is passed on, in OpenAI's words. Everything else that a request may say beside is not for the model."""
+"""The options that are passed on, by OpenAI's names. All other fields of a request are not for the model."""
 
 _INSTEAD: Final = {"functions": "tools", "function_call": "tool_choice"}
-"""What OpenAI's API had before, and has instead now."""
+"""Former fields of OpenAI's API, and their replacements."""
 
 
 def read_options(body: JSON) -> JSON:
-    """The options among the fields of a request. `null` is the same as nothing, as in OpenAI's API.
+    """Return the options among the fields of a request. `null` counts as absent, as in OpenAI's API.
 
     Raises:
-        ChatError: One of them has a value that it cannot have, or asks for what is not there.
+        ChatError: An option has an invalid value, or a field is not supported.
     """
     for old, new in _INSTEAD.items():
         if body.get(old) is not None:
@@ -136,10 +136,10 @@ def read_options(body: JSON) -> JSON:
 
 
 def read_flag(fields: JSON, name: str, param: str) -> bool:
-    """A field that is true, false, or not there.
+    """Return a field that is true, false, or absent.
 
     Raises:
-        ChatError: It is something else.
+        ChatError: The field has another value.
     """
     value = fields.get(name)
     if value is None:

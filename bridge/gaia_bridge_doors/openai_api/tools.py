@@ -1,4 +1,4 @@
-"""`tools` in a request: functions that the client runs itself, and tools of this bridge that the agent is lent."""
+"""`tools` in a request: functions that the client runs itself, and tools of this bridge that are lent to the agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOSTED: Final = re.compile(
     r"web_search(_preview)?(_[0-9_]+)?|file_search|code_interpreter|image_generation|computer(_use)?(_preview)?"
     r"|local_shell|shell|apply_patch|custom|tool_search"
 )
-"""Kinds of tools that OpenAI runs, or its own models only can call; clients offer them whomever they talk to."""
+"""Kinds of tools that OpenAI runs, or that only its own models can call; clients offer them to every server."""
 _REFUSED: Final = {
     "server_url": "the bridge connects to no address that a request names. Add the server to its configuration under"
     " a name, and write that name as server_label",
@@ -30,21 +30,21 @@ _REFUSED: Final = {
     "authorization": "the bridge logs in to its servers itself, as its configuration says",
     "headers": "the bridge sends its servers what its configuration says",
 }
-"""What OpenAI's own hosted-MCP tool has and this one has not: a request must not make the bridge call a stranger
+"""Fields of OpenAI's hosted-MCP tool that this one lacks: a request must not make the bridge call a stranger
 (server-side request forgery), or call with other people's credentials."""
 
 
 def read_tools(value: Any, limit: int, *, flat: bool = False) -> RequestedTools:
-    """Understand the field `tools`.
+    """Read the field `tools`.
 
     Args:
         value: The field.
-        limit: How many entries there may be.
+        limit: The most entries that are allowed.
         flat: Whether a function's fields are those of its entry, as in the Responses API. That API has more kinds,
-            which OpenAI runs itself; here nobody does, and they are left out.
+            which OpenAI runs itself; here they are left out.
 
     Raises:
-        ChatError: An entry is not understood, not allowed, or there twice.
+        ChatError: An entry is unknown, not allowed, or there twice.
     """
     if value is None:
         return RequestedTools()
@@ -73,11 +73,11 @@ def read_tools(value: Any, limit: int, *, flat: bool = False) -> RequestedTools:
 
 
 def function_name(namespace: object, name: str) -> str:
-    """What an agent knows a function as: models' servers have no namespaces.
+    """Return an agent's name of a function: models' servers have no namespaces.
 
     Args:
-        namespace: Where it is, if it is in one.
-        name: Its own name.
+        namespace: The function's namespace, if it is in one.
+        name: The name in it.
     """
     if not isinstance(namespace, str) or not namespace:
         return name
@@ -85,7 +85,7 @@ def function_name(namespace: object, name: str) -> str:
 
 
 def _entries(value: Any, limit: int, *, flat: bool) -> Iterator[tuple[str, JSON]]:
-    """The entries and where they are; those in a namespace each for itself, with the namespace beside."""
+    """Yield the entries with their places; those in a namespace one by one, together with the namespace."""
     count = 0
     for number, item in enumerate(array_at("tools", value, limit, "a list of tools")):
         at = f"tools[{number}]"
@@ -102,7 +102,7 @@ def _entries(value: Any, limit: int, *, flat: bool) -> Iterator[tuple[str, JSON]
 
 
 def _nested(fields: JSON) -> JSON:
-    """A function of the Responses API as chat completions have it."""
+    """Return a function of the Responses API in the shape of chat completions."""
     function = {key: fields[key] for key in _FLAT if fields.get(key) is not None}
     if isinstance(name := fields.get("name"), str):
         function["name"] = function_name(fields.get(_IN), name)
@@ -133,7 +133,7 @@ def _borrowing(at: str, fields: JSON) -> Borrowing:
 
 
 def _allowed(at: str, value: Any) -> frozenset[str] | None:
-    """OpenAI's tool takes a list of names, or an object with that list; what else the object says is a limit, too."""
+    """Return the allowed names, of a list or of an object with that list; refuse further limits in the object."""
     if value is None:
         return None
     expected = "a list of names"

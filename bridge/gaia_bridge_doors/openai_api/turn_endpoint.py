@@ -1,6 +1,6 @@
-"""One request that an agent answers, whichever API it came by: begun, cancelled, logged and ended with its request.
+"""One request that an agent answers, of any API: its turn is begun, cancelled, logged and ended with the request.
 
-What differs between APIs is a `TurnExchange`: how the request is read, and the shape of its answer.
+A `TurnExchange` holds the differences between APIs: the request as it was read, and the shape of its answer.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from gaia_bridge_doors.openai_api.completion_request import SESSION_HEADER, Comp
 
 
 class TurnLine(TurnLog):
-    """What is told of a turn that was asked for by one request over HTTP.
+    """The log line of a turn for one request over HTTP.
 
     Args:
         scope: The request.
-        send: Where its answer goes.
+        send: The channel of its answer.
     """
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -46,7 +46,7 @@ class TurnLine(TurnLog):
         self._send = send
 
     async def send(self, message: Message) -> None:
-        """Pass a part of the answer on."""
+        """Send a part of the answer."""
         self.bytes_out += len(message.get("body", b""))
         await self._send(message)
 
@@ -54,7 +54,7 @@ class TurnLine(TurnLog):
 T = TypeVar("T")
 
 _LINE_END: Final = "\n"
-"""What OpenAI's own streams have, and some clients split at."""
+"""The line end of OpenAI's own streams, at which some clients split."""
 
 
 class Event(NamedTuple):
@@ -69,43 +69,43 @@ class TurnExchange(Protocol):
 
     @property
     def asked(self) -> CompletionRequest:
-        """What the client asks for."""
+        """The contents of the request."""
         ...
 
     def whole(self, reply: Reply) -> bytes:
-        """The answer in one piece."""
+        """Return the answer in one piece."""
         ...
 
     def first(self) -> Iterable[Event]:
-        """What begins a stream."""
+        """Return the events that begin a stream."""
         ...
 
     def piece(self, text: str) -> Iterable[Event]:
-        """A piece of text."""
+        """Return the events for a piece of text."""
         ...
 
     def last(self, reply: Reply, rest: str) -> Iterable[Event]:
-        """What ends a stream; `rest` is what of the reply's text was not sent yet."""
+        """Return the events that end a stream; `rest` is the part of the reply's text that was not sent yet."""
         ...
 
     def broken(self, error: ChatError) -> Iterable[Event]:
-        """What ends a stream that failed."""
+        """Return the events that end a failed stream."""
         ...
 
     def refused(self, error: ChatError) -> ChatError:
-        """The error, in the words of this API."""
+        """Return the error in the terms of this API."""
         ...
 
 
 class TurnEndpoint:
-    """An ASGI application, because a turn must end with its request, however that ends.
+    """An endpoint for turns. An ASGI application, because a turn must end with its request, however that ends.
 
     Args:
-        models: What there is to chat with.
-        endpoint: Whose tools agents can be lent.
-        clients: Who uses lent tools.
-        limits: What one request may use.
-        read: Understands the body of a request that names this session, or none.
+        models: The models to chat with.
+        endpoint: The endpoint whose tools agents can be lent.
+        clients: The clients of lent tools.
+        limits: The limits of one request.
+        read: Reads the body of a request, given its session or none.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class TurnEndpoint:
     async def _answer(
         self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine, address: str
     ) -> Response:
-        """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
+        """Begin the turn, and wait for the result that decides the status: the whole answer, or its first piece."""
         asked, source = exchange.asked, model.source
         tools = await offered_tools(self._endpoint.catalog, asked.tools, source.agent, self._limits.lent_tools)
         client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id, address))
@@ -176,14 +176,14 @@ class TurnEndpoint:
 
 
 def failed(error: ChatError) -> Response:
-    """The response that tells an error."""
+    """Return the response for an error."""
     return Response(to_json(error.payload()), error.status, error.headers, "application/json")
 
 
 async def _events(
     turn: Turn, piece: Piece | None, exchange: TurnExchange, model: str, line: TurnLine
 ) -> AsyncGenerator[ServerSentEvent]:
-    """What a stream consists of. A failure is its last event."""
+    """Yield the events of a stream. A failure is its last event."""
     for event in exchange.first():
         yield _sent(event)
     try:
@@ -194,7 +194,7 @@ async def _events(
             piece = await turn.next()
         last = list(exchange.last(piece, turn.rest(piece)))
         line.answered(piece)
-    except Exception as error:  # also what an agent put into its reply that is none
+    except Exception as error:  # including errors of a malformed reply of the agent
         problem = as_chat_error(error, model)
         line.failed(problem)
         last = list(exchange.broken(exchange.refused(problem)))
@@ -203,10 +203,10 @@ async def _events(
 
 
 async def _unless_gone(receive: Receive, call: Callable[[], Awaitable[T]]) -> T | None:
-    """What `call` returns; `None` if the client goes away before, which cancels it.
+    """Return the result of `call`; `None` if the client leaves before, which cancels it.
 
     Raises:
-        Exception: What `call` raises.
+        Exception: The exception of `call`.
     """
     result: T | None = None
     failure: Exception | None = None

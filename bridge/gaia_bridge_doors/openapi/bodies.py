@@ -1,4 +1,4 @@
-"""Request bodies: how a document describes them, and their bytes. Pure."""
+"""Request bodies: their descriptions in a document, and their bytes. Pure."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _MEDIA: Final = re.compile(r"[!#$&^_.+\-0-9A-Za-z]+/[!#$&^_.+\-0-9A-Za-z]+(?:\s*
 """A media type that can be written into a header."""
 
 _DEEPEST: Final = 8
-"""Levels of a form in which its fields and files are looked for."""
+"""Levels of a form in which its fields and files are searched."""
 
 _OF_OBJECTS: Final = frozenset({"additionalProperties", "description", "properties", "required", "title", "type"})
-"""Keywords of a part that can be put together with others."""
+"""Keywords of a part that can be merged with other parts."""
 
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -45,7 +45,7 @@ _SIGNATURES: Final = (
     (b"GIF8", "image/gif"),
     (b"%PDF-", "application/pdf"),
 )
-"""How files begin that are often uploaded. Arguments have no names of files, and Django refuses images without."""
+"""The first bytes of files that are often uploaded. Arguments have no file names, and Django refuses images without."""
 
 _MEDIA_TYPES: Final = MimeTypes()
 _DATA_URL: Final = re.compile(r"\Adata:[^,]{0,200};base64,")
@@ -54,7 +54,7 @@ _BASE64: Final[JSON] = {"type": "string", "contentEncoding": "base64"}
 
 
 class Encoding(Struct, frozen=True):
-    """How one property of a form is sent, where the document says so."""
+    """The way to send one property of a form, where the document states it."""
 
     style: str = ""
     explode: bool = True
@@ -62,27 +62,27 @@ class Encoding(Struct, frozen=True):
 
 
 class Body(Struct, frozen=True):
-    """How the body of an operation is sent."""
+    """The way to send the body of an operation."""
 
     media: str
     kind: Kind
     required: bool
     merged: bool
-    """Whether its properties are arguments of the tool themselves."""
+    """Whether the body's properties are arguments of the tool themselves."""
     argument: str = "body"
-    """The argument that it is if it is not merged."""
+    """The argument that holds the body if it is not merged."""
     binary: frozenset[str] = frozenset()
     """The properties of a form that are files: Base64 in the arguments, bytes in the request."""
     encodings: Mapping[str, Encoding] = field(default_factory=dict[str, Encoding])
 
 
 def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple[Body, JSON]:
-    """How a body is sent, and its schema.
+    """Return the way to send a body, and its schema.
 
     Args:
-        document: Where it is described.
+        document: The document of the body.
         described: The request body object.
-        schemas: Reads its schema.
+        schemas: The reader of its schema.
 
     Raises:
         OperationError: None of its media types can be sent.
@@ -125,8 +125,8 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
 
 
 def _chosen(document: Document, content: JSON, schemas: SchemaReader) -> tuple[str, Kind, JSON]:
-    """The media type that is sent, how, and the media type object: JSON rather than a form, a form rather than what has
-    no structure; but one that carries files, where there are files.
+    """Return the media type to send, its kind, and its media type object. JSON comes before a form, and a form before
+    content without structure; but a type that carries files comes first where there are files.
     """
     kinds: dict[str, Kind] = {media: kind for media in content if (kind := _kind(media)) is not None}
     if not kinds:
@@ -146,7 +146,7 @@ def _chosen(document: Document, content: JSON, schemas: SchemaReader) -> tuple[s
 
 
 def _kind(media: str) -> Kind | None:
-    """How a media type is sent; `None` if it cannot be."""
+    """Return the kind of a media type; `None` if it cannot be sent."""
     if is_json(media):
         return "json"
     if (form := _FORMS.get(essence(media))) is not None:
@@ -160,7 +160,7 @@ def _kind(media: str) -> Kind | None:
 
 
 def _can_be_merged(schema: JSON, required: bool) -> bool:
-    """Whether the properties of an object can stand beside the other arguments without meaning anything else."""
+    """Return whether the properties of an object can stand beside the other arguments with the same meaning."""
     if schema.get("type") != "object" or not is_object(schema.get("properties")) or not schema["properties"]:
         return False
     if schema.keys() & {"allOf", "anyOf", "oneOf", "not", "if", "$ref", "patternProperties", "minProperties"}:
@@ -172,10 +172,10 @@ def _can_be_merged(schema: JSON, required: bool) -> bool:
 
 
 class _Form:
-    """Finds the fields of a form, and which of them are files, wherever they are described.
+    """Finds the fields of a form, and those of them that are files, wherever the document describes them.
 
     Args:
-        schemas: Reads its schemas.
+        schemas: The reader of its schemas.
     """
 
     def __init__(self, schemas: SchemaReader) -> None:
@@ -183,7 +183,7 @@ class _Form:
         self._left = MAX_PARTS
 
     def in_one(self, schema: JSON, depth: int = 0) -> JSON:
-        """The schema of a form whose fields are said in several parts (`allOf`) as one, where nothing else is said."""
+        """Merge the parts of a form's schema (`allOf`) into one, if they only describe fields; return the schema."""
         parts = schema.get("allOf")
         if not is_array(parts) or "$ref" in schema or depth > _DEEPEST:
             return schema
@@ -203,7 +203,7 @@ class _Form:
         return {**kept, "type": "object", "properties": fields, "required": names}
 
     def is_file(self, schema: object, depth: int = 0) -> bool:
-        """Whether a field is a file, or a list of files."""
+        """Return whether a field is a file, or a list of files."""
         self._spend(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
@@ -216,7 +216,7 @@ class _Form:
         return _is_file(schema)
 
     def is_list(self, schema: object, depth: int = 0) -> bool:
-        """Whether a field is a list, or may be one: `anyOf` is how a list is described that may be missing."""
+        """Return whether a field is a list, or may be one: a list that may be missing is described with `anyOf`."""
         self._spend(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
@@ -225,14 +225,14 @@ class _Form:
         return is_object(schema.get("items")) or any(self.is_list(part, depth + 1) for part in parts)
 
     def _spend(self, steps: int) -> None:
-        """Parts that refer to one another could be visited without an end."""
+        """Count parts, and refuse too many: parts that refer to each other have no end."""
         self._left -= steps
         if self._left < 0:
             raise OperationError(f"the fields of its form have more than {MAX_PARTS:,} parts")
 
 
 def _is_file(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema describes bytes that JSON cannot carry."""
+    """Return whether a schema describes bytes that JSON cannot carry."""
     media = schema.get("contentMediaType")
     if isinstance(media, str) and "contentEncoding" not in schema and not essence(media).endswith("json"):
         return True
@@ -240,13 +240,13 @@ def _is_file(schema: Mapping[str, Any]) -> bool:
 
 
 def _is_said_to_be_file(schema: JSON, encoding: Encoding | None) -> bool:
-    """Whether a field without a type is sent as what has no text, as version 3.1 describes files."""
+    """Return whether a field without a type has a binary media type, as version 3.1 describes files."""
     media = encoding.media if encoding is not None else ""
     return bool(media) and not is_json(media) and not is_text(media) and schema.keys() <= {"title", "description"}
 
 
 def _as_base64(schema: JSON, *, is_list: bool) -> JSON:
-    """The schema of a file, or of a list of files, as arguments have it."""
+    """Return the schema of a file, or of a list of files, for arguments."""
     kept: JSON = {key: schema[key] for key in ("title", "description") if key in schema}
     if is_list:
         return {**kept, "type": "array", "items": dict(_BASE64)}
@@ -268,14 +268,14 @@ def _encodings(described: object) -> dict[str, Encoding]:
 
 
 def encoded_body(body: Body, value: Any) -> tuple[str, bytes]:
-    """The content type and the bytes of a body.
+    """Return the content type and the bytes of a body.
 
     Args:
-        body: How it is sent.
-        value: What is sent.
+        body: The way to send it.
+        value: The value to send.
 
     Raises:
-        ToolError: It cannot be sent like that.
+        ToolError: The value cannot be sent in this way.
     """
     if body.kind == "json":
         try:

@@ -1,7 +1,7 @@
-"""An OpenAPI document: read from JSON or YAML, of a version that is understood, its references followed. Pure.
+"""An OpenAPI document: read from JSON or YAML, of a supported version, its references followed. Pure.
 
-Documents in use break the specification in places that matter to nobody, so no document is refused as a whole for what
-one operation says: that operation is left out, with the reason.
+Documents in use break the specification in places that do not matter, so a fault in one operation does not refuse
+the whole document: that operation is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gaia_bridge.text.json_text import from_json, to_json
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, at_pointer, is_array, is_object
 
 _HOPS: Final = 16
-"""References that lead to references, in a row."""
+"""The most references that lead to references in a row."""
 
 _VERSION: Final = re.compile(r"3\.[012](?:\.\d+)?(?:-.*)?")
 
 
 class OperationError(Exception):
-    """An operation cannot be a tool; says why."""
+    """An operation cannot be a tool; the message says why."""
 
 
 class Document(Struct, frozen=True):
@@ -35,13 +35,13 @@ class Document(Struct, frozen=True):
 
     content: JSON
     early: bool
-    """Whether it is of version 3.0, whose schemas are not quite JSON Schema."""
+    """Whether the document is of version 3.0, whose schemas are not quite JSON Schema."""
 
     def resolved(self, part: object) -> JSON:
-        """The object that a part of the document is, or refers to.
+        """Return a part of the document as an object, its reference followed.
 
         Raises:
-            OperationError: It is none, or the reference leads nowhere or out of the document.
+            OperationError: The part is no object, or its reference leads nowhere or out of the document.
         """
         for _ in range(_HOPS):
             if not is_object(part):
@@ -53,10 +53,10 @@ class Document(Struct, frozen=True):
         raise OperationError("it has references that lead to references without an end")
 
     def target(self, reference: str) -> Any:
-        """What a reference leads to.
+        """Return the part that a reference leads to.
 
         Raises:
-            OperationError: Nothing, or it leads out of the document.
+            OperationError: The reference leads nowhere, or out of the document.
         """
         shown = one_line(reference, 100)
         if not reference.startswith("#"):
@@ -66,7 +66,7 @@ class Document(Struct, frozen=True):
         return found
 
     def has(self, reference: str) -> bool:
-        """Whether a reference leads to something in the document."""
+        """Return whether a reference leads to something in the document."""
         return self._at(reference) is not None
 
     def _at(self, reference: str) -> Any:
@@ -76,10 +76,10 @@ class Document(Struct, frozen=True):
 
 
 def document_of(content: Mapping[str, Any]) -> Document:
-    """The document that somebody decoded already.
+    """Return a document from decoded content.
 
     Raises:
-        UpstreamError: It is not JSON, or no OpenAPI document.
+        UpstreamError: The content is not JSON, or no OpenAPI document.
     """
     try:
         return _checked(from_json(to_json(dict(content))))
@@ -96,7 +96,7 @@ def document_from(text: bytes, limits: OpenApiLimits) -> Document:
 
     Raises:
         LaunchError: It is YAML, and the package that reads it is missing.
-        UpstreamError: It is no OpenAPI document; says what it is instead.
+        UpstreamError: The text is no OpenAPI document; the message says which kind it is.
     """
     start = text.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
@@ -107,7 +107,7 @@ def document_from(text: bytes, limits: OpenApiLimits) -> Document:
         try:
             return _checked(from_json(start, allow_inf_nan=False))
         except ValueError as error:
-            problem = one_line(str(error), 200)  # YAML may begin like this as well, and nobody writes it
+            problem = one_line(str(error), 200)  # YAML may begin like this as well, but does not in practice
             raise UpstreamError(f"has an OpenAPI document that is not JSON: {problem}") from None
     return _checked(_from_yaml(text, limits))
 
@@ -146,7 +146,7 @@ def _from_yaml(text: bytes, limits: OpenApiLimits) -> Any:
 
 
 def _refuse_deep(yaml: Any, text: bytes) -> None:
-    """Look at the nesting before anything is built: what builds it calls itself for each level, in C."""
+    """Refuse deep nesting before anything is built: PyYAML recurses for each level, in C."""
     depth = 0
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -158,11 +158,11 @@ def _refuse_deep(yaml: Any, text: bytes) -> None:
 
 
 def _loader(yaml: Any, parts: int) -> Any:
-    """What reads YAML as OpenAPI wants it: with the values of JSON, and without dates, `no` and `12:30` of YAML 1.1.
+    """Return a YAML loader for OpenAPI: with the values of JSON, and without dates, `no` and `12:30` of YAML 1.1.
 
     Args:
         yaml: The package.
-        parts: How many pairs may be merged (`<<`) into others: PyYAML copies them each time, also those of merged ones.
+        parts: The most pairs that may be merged (`<<`) into others: PyYAML copies them each time, also merged ones.
     """
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -172,7 +172,7 @@ def _loader(yaml: Any, parts: int) -> Any:
         room = parts
 
         def flatten_mapping(self, node: Any) -> None:
-            """Merge what a mapping names, while there is room."""
+            """Merge the mappings that a mapping refers to, while there is room."""
             for key, value in node.value:
                 if key.tag == "tag:yaml.org,2002:merge":
                     for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
@@ -195,7 +195,7 @@ def _loader(yaml: Any, parts: int) -> Any:
 
 
 class _Copy:
-    """Makes plain JSON of what a reader of YAML built, where one part may stand in many places.
+    """Copies the result of a YAML loader to plain JSON; in the result, one part may stand in many places.
 
     Args:
         parts: How many parts there may be with all aliases written out.
@@ -205,10 +205,10 @@ class _Copy:
         self._left = parts
 
     def of(self, value: Any, depth: int = 0) -> Any:
-        """The copy.
+        """Return the copy of a value.
 
         Raises:
-            ValueError: There is too much of it, or it has what JSON has not.
+            ValueError: The copy is too large, or has a value that JSON does not have.
         """
         self._left -= 1
         if self._left < 0:
@@ -227,7 +227,7 @@ class _Copy:
 
 
 def _key(key: object) -> str:
-    """A key as JSON has it: the statuses of responses are often written as numbers."""
+    """Return a key as JSON has it: the statuses of responses are often written as numbers."""
     if isinstance(key, str):
         return valid_text(key)
     if isinstance(key, bool):

@@ -11,23 +11,23 @@ _TEXTS: Final = frozenset({"application/javascript", "application/xml", "applica
 
 
 def essence(media: str) -> str:
-    """The type itself, in lower case and without parameters."""
+    """Return the type itself, in lower case and without parameters."""
     return media.partition(";")[0].strip().lower()
 
 
 def is_json(media: str) -> bool:
-    """Whether it is JSON, or anything, which JSON is too."""
+    """Return whether a media type is JSON, or a wildcard that includes JSON."""
     kind = essence(media)
     return kind in ("application/json", "text/json", "*/*", "application/*") or kind.endswith("+json")
 
 
 def is_text(media: str) -> bool:
-    """Whether it is text that a model can read."""
+    """Return whether a media type is text that a model can read."""
     kind = essence(media)
     return kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+xml", "+yaml"))
 
 
 def charset_of(media: str) -> str:
-    """The character encoding that a `Content-Type` names; UTF-8 if none."""
+    """Return the character encoding of a `Content-Type`; UTF-8 if it names none."""
     found = _CHARSET.search(media)
     return found[1] if found else "utf-8"

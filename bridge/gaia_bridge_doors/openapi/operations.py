@@ -32,7 +32,7 @@ _HINTS: Final[Mapping[str, JSON]] = {
     "put": {"idempotentHint": True},
     "delete": {"destructiveHint": True, "idempotentHint": True},
 }
-"""What the methods promise (RFC 9110, section 9.2)."""
+"""The promises of the methods (RFC 9110, section 9.2)."""
 
 _STYLES: Final[Mapping[str, tuple[str, ...]]] = {
     "path": ("simple", "label", "matrix"),
@@ -40,7 +40,7 @@ _STYLES: Final[Mapping[str, tuple[str, ...]]] = {
     "header": ("simple",),
     "cookie": ("form",),
 }
-"""Where parameters are, and how they may be written there; the first is what is meant where nothing is said."""
+"""The places of parameters, and the styles allowed there; the first is the default."""
 
 _NEVER_ARGUMENTS: Final = frozenset(
     {
@@ -52,13 +52,13 @@ _NEVER_ARGUMENTS: Final = frozenset(
         *("accept-encoding", "connection", "content-length", "cookie", "host", "transfer-encoding"),
     }
 )
-"""Headers that are not for a model to choose: they say what a request is, or who makes it."""
+"""Headers that a model must not choose: they describe the request, or its sender."""
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAME_LENGTH: Final = 64
-"""Characters of the name of a tool or of an argument, as every client takes them."""
+"""Characters in the name of a tool or an argument that every client accepts."""
 
 
 class Parameter(Struct, frozen=True):
@@ -68,22 +68,22 @@ class Parameter(Struct, frozen=True):
     place: str
     """`path`, `query`, `header` or `cookie`."""
     argument: str
-    """The argument of the tool that it is."""
+    """The argument of the tool for this parameter."""
     style: str
     explode: bool
     reserved: bool = False
-    """Whether reserved characters are sent as they are."""
+    """Whether reserved characters are sent unencoded."""
     is_json: bool = False
-    """Whether its value is sent as JSON text."""
+    """Whether the value is sent as JSON text."""
 
 
 class Operation(Struct, frozen=True):
-    """One operation, and the tool that it is."""
+    """One operation, and its tool."""
 
     method: str
-    """In upper case."""
+    """The HTTP method in upper case."""
     path: str
-    """Its path with `{...}` for the parameters in it."""
+    """The path with `{...}` for its parameters."""
     parameters: tuple[Parameter, ...]
     body: Body | None
     definition: JSON = field(default_factory=dict[str, Any])
@@ -98,12 +98,12 @@ class Operation(Struct, frozen=True):
 def read_operations(
     document: Document, limits: OpenApiLimits, fixed: Set[str] = frozenset()
 ) -> tuple[list[Operation], list[LeftOut]]:
-    """The operations of a document, and those that are left out with the reasons.
+    """Return the operations of a document, and those that are left out with the reasons.
 
     Args:
         document: The document.
-        limits: How many there may be, and how large.
-        fixed: The headers that the configuration sets, in lower case: no arguments.
+        limits: The limits of their number and sizes.
+        fixed: The headers that the configuration sets, in lower case: they are no arguments.
     """
     found: dict[str, Operation] = {}
     left_out: list[LeftOut] = []
@@ -135,7 +135,7 @@ def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
             try:
                 item = {**document.resolved(item), **{key: item[key] for key in item.keys() - {"$ref"}}}
             except OperationError:
-                yield path, "any", item, {}  # nobody knows which; the reader says why
+                yield path, "any", item, {}  # its operations are unknown; the reader raises with the reason
                 continue
         more = item.get("additionalOperations")  # of 3.2, as `query` is
         operations = {**item, **more} if is_object(more) else item
@@ -145,7 +145,7 @@ def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
 
 
 def _tool_name(operation: JSON, method: str, path: str, taken: Set[str]) -> str:
-    """A valid name that no other has: that of the operation, or what it does to what."""
+    """Return a valid name that is not taken: the operation's id, or its method and path."""
     own = operation.get("operationId")
     words = own if isinstance(own, str) else re.sub(r"[^A-Za-z0-9.-]+", "_", f"{method} {path}")
     wanted = _NAME.sub("_", words).strip("_")[:_NAME_LENGTH] or method
@@ -153,7 +153,7 @@ def _tool_name(operation: JSON, method: str, path: str, taken: Set[str]) -> str:
 
 
 def _free(wanted: str, taken: Set[str]) -> str:
-    """A name that is not taken."""
+    """Return a name that is not taken, with a number if needed."""
     found, number = wanted, 1
     while found in taken:
         number += 1
@@ -167,7 +167,7 @@ class _Reader:
     Args:
         document: Its document.
         fixed: The headers that are no arguments, beside those that never are.
-        schemas: Reads the schemas.
+        schemas: The reader of the schemas.
     """
 
     def __init__(self, document: Document, fixed: Set[str], schemas: SchemaReader) -> None:
@@ -177,16 +177,16 @@ class _Reader:
         self._properties: JSON = {}
         self._required: list[str] = []
         self._is_closed = True
-        """Whether there are no other arguments; a body that is merged may have properties that nobody names."""
+        """Whether there are no other arguments; a merged body may have properties that the document does not list."""
 
     def operation(self, name: str, method: str, path: str, item: JSON, operation: JSON) -> Operation:
-        """The operation as a tool.
+        """Return the operation as a tool.
 
         Raises:
-            OperationError: It cannot be one.
+            OperationError: The operation cannot be a tool.
         """
         if "$ref" in item:
-            self._document.resolved(item)  # which says why it leads nowhere
+            self._document.resolved(item)  # raises with the reason if it leads nowhere
         if method not in _METHODS:
             raise OperationError("its method is not supported")
         if method == "trace":
@@ -225,7 +225,7 @@ class _Reader:
             raise OperationError("it has servers of its own, which is not supported; the other operations are used")
 
     def _parameters(self, item: JSON, operation: JSON) -> Iterator[Parameter]:
-        """The parameters of the path, with those of the operation over them."""
+        """Yield the parameters of the path, overridden by those of the operation."""
         listed: dict[tuple[str, str], JSON] = {}
         for owner in (item, operation):
             parts: Any = owner.get("parameters")
@@ -307,10 +307,10 @@ def _description(method: str, path: str, operation: JSON) -> str:
 
 
 def arguments_of_body(body: Body, operation: Operation, arguments: JSON) -> Any:
-    """What of the arguments is the body; `None` where there is none.
+    """Return the body's part of the arguments; `None` if there is no body.
 
     Args:
-        body: How it is sent.
+        body: The way to send the body.
         operation: Its operation.
         arguments: The arguments of the tool.
     """

@@ -1,4 +1,4 @@
-"""Parameters of operations as URLs, headers and cookies have them: OpenAPI's styles, after RFC 6570. Pure."""
+"""Parameters of operations in URLs, headers and cookies: OpenAPI's styles, after RFC 6570. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _RESERVED: Final = "!$'()*,/:;?@[]"
 
 _DELIMITERS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _EXACT: Final = 2**53
-"""From which on not every integer is a float."""
+"""The first integer whose neighbours are not all floats."""
 _HEADER: Final = re.compile(r"[\x20-\x7e\t]*")
 
 
 def text_of_value(value: Any) -> str:
-    """A value as text: what is no text as JSON has it."""
+    """Return a value as text; a value that is no text as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
@@ -32,16 +32,16 @@ def text_of_value(value: Any) -> str:
 
 
 def path_segment(name: str, value: Any, style: str, *, explode: bool) -> str:
-    """What stands in a path for a parameter.
+    """Return a parameter's part of a path.
 
     Args:
         name: The parameter.
         value: Its value.
         style: `simple`, `label` or `matrix`.
-        explode: Whether the parts of a value stand each for itself.
+        explode: Whether the parts of a value are written separately.
 
     Raises:
-        ToolError: The path would be another one: the value is empty, or steps up.
+        ToolError: The value would change the path: it is empty, or has a step upwards.
     """
     for part in _leaves(value):
         if any(step in (".", "..") for step in re.split(r"[/\\]", part)):
@@ -51,7 +51,7 @@ def path_segment(name: str, value: Any, style: str, *, explode: bool) -> str:
     elif style == "label":
         found = "." + ("." if explode else ",").join(_simple(value, explode, _quoted))
     else:
-        # What is empty has no `=` there (RFC 6570, section 3.2.7).
+        # An empty value has no `=` there (RFC 6570, section 3.2.7).
         found = "".join(f";{pair.removesuffix('=')}" for pair in expanded(name, value, "form", explode, _quoted))
     if not found.strip(".,"):
         raise ToolError(f"the argument {name!r} is empty, and stands in the path; expected a value")
@@ -59,23 +59,23 @@ def path_segment(name: str, value: Any, style: str, *, explode: bool) -> str:
 
 
 def query_pairs(name: str, value: Any, style: str, *, explode: bool, reserved: bool) -> list[str]:
-    """What stands in a query for a parameter: `name=value` pairs.
+    """Return a parameter's part of a query: `name=value` pairs.
 
     Args:
         name: The parameter.
         value: Its value.
         style: `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`.
-        explode: Whether the parts of a value stand each for itself.
-        reserved: Whether reserved characters are sent as they are.
+        explode: Whether the parts of a value are written separately.
+        reserved: Whether reserved characters are sent unencoded.
     """
     return list(expanded(name, value, style, explode, _quoted_less if reserved else _quoted))
 
 
 def header_value(name: str, value: Any, *, explode: bool) -> str:
-    """The value of a header.
+    """Return the value of a header.
 
     Raises:
-        ToolError: No header can carry it.
+        ToolError: No header can carry the value.
     """
     found = ",".join(_simple(value, explode, str))
     if not _HEADER.fullmatch(found):
@@ -84,19 +84,19 @@ def header_value(name: str, value: Any, *, explode: bool) -> str:
 
 
 def cookie_pairs(name: str, value: Any, *, explode: bool) -> list[str]:
-    """What stands in the `Cookie` header for a parameter."""
+    """Return a parameter's part of the `Cookie` header."""
     return list(expanded(name, value, "form", explode, _quoted))
 
 
 def expanded(name: str, value: Any, style: str, explode: bool, quoted: Quote) -> Iterator[str]:
-    """`name=value` pairs for a value in one of the styles of queries and forms; none for what is empty.
+    """Yield `name=value` pairs for a value in a style of queries and forms; none for an empty one.
 
     Args:
         name: The parameter.
         value: Its value.
-        style: One of them; what is none is taken for `form`.
-        explode: Whether the parts of a value stand each for itself.
-        quoted: Writes a name or a part of a value.
+        style: The style; an unknown one is treated as `form`.
+        explode: Whether the parts of a value are written separately.
+        quoted: Encodes a name or a part of a value.
     """
     key = quoted(name)
     if (is_object(value) or is_array(value)) and style == "deepObject":
@@ -114,7 +114,7 @@ def expanded(name: str, value: Any, style: str, explode: bool, quoted: Quote) ->
 
 
 def _deep(name: str, value: Any, quoted: Quote) -> Iterator[str]:
-    """`name[key]=value`. What is deeper than OpenAPI defines is written as most servers read it."""
+    """Yield `name[key]=value`. Deeper values, which OpenAPI does not define, are written as most servers read them."""
     waiting: list[tuple[str, Any]] = [(name, value)]
     while waiting:
         path, item = waiting.pop()
@@ -128,7 +128,7 @@ def _deep(name: str, value: Any, quoted: Quote) -> Iterator[str]:
 
 
 def _simple(value: Any, explode: bool, quoted: Quote) -> list[str]:
-    """The parts of a value, in style `simple`."""
+    """Return the parts of a value, in style `simple`."""
     if is_object(value) and explode:
         return [f"{quoted(key)}={quoted(text_of_value(item))}" for key, item in value.items()]
     if is_object(value) or is_array(value):
@@ -137,7 +137,7 @@ def _simple(value: Any, explode: bool, quoted: Quote) -> list[str]:
 
 
 def _flat(value: Any) -> list[str]:
-    """The texts in a list, or in an object the keys and values in turn."""
+    """Return the texts in a list; for an object, its keys and values in turn."""
     parts: list[Any] = [part for pair in value.items() for part in pair] if is_object(value) else value
     return [text_of_value(part) for part in parts]
 

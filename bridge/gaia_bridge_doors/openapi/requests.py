@@ -1,4 +1,4 @@
-"""Calls of tools as HTTP requests, and responses of an HTTP API as their results. Pure."""
+"""HTTP requests for calls of tools, and results for the responses of an HTTP API. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gaia_bridge_doors.openapi.parameters import cookie_pairs, header_value, pat
 
 _ACCEPT: Final = "application/json, text/*;q=0.8, */*;q=0.5"
 _IN_PATHS: Final = "/%:@!$&'()*+,;="
-"""What can stand in a path as it is (RFC 3986, section 3.3)."""
+"""Characters that can stand in a path unencoded (RFC 3986, section 3.3)."""
 
 
 class ApiRequest(Struct, frozen=True):
@@ -39,13 +39,13 @@ class ApiRequest(Struct, frozen=True):
 
 
 def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers: Mapping[str, str]) -> ApiRequest:
-    """The request that a call of a tool stands for.
+    """Return the HTTP request for a call of a tool.
 
     Args:
-        operation: What is called.
+        operation: The operation of the tool.
         arguments: Its arguments, which fit its schema.
-        base: Where the API is.
-        headers: The configured headers, in lower case: they win over those of the call.
+        base: The address of the API.
+        headers: The configured headers, in lower case: they override those of the call.
 
     Raises:
         ToolError: An argument cannot be sent.
@@ -81,7 +81,7 @@ def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers
 
 
 def _path(template: str, segments: Mapping[str, str]) -> str:
-    """A path with its parameters in their places, the rest percent-encoded where it is not yet."""
+    """Return a path with its parameters filled in, and the rest percent-encoded where it is not yet."""
 
     def written(part: re.Match[str]) -> str:
         return quote(part[0], safe=_IN_PATHS) if part[1] is None else segments[part[1]]
@@ -116,13 +116,13 @@ _HEADER: Final = 1_000
 
 
 def success_result(status: int, media: str, body: bytes, url: str) -> JSON:
-    """The result of a call that succeeded.
+    """Return the result of a call that succeeded.
 
     Args:
         status: The status of the response.
         media: Its content type, with parameters; may be empty.
         body: Its body.
-        url: Where it came from, without what may be secret.
+        url: The address of the response, without secrets.
     """
     if not body:
         return _with_content(_text(f"HTTP {named_status(status)}, without content"))
@@ -130,7 +130,7 @@ def success_result(status: int, media: str, body: bytes, url: str) -> JSON:
         text = _decoded(body, media)
         try:
             value = from_json(text, allow_inf_nan=False)
-        except ValueError:  # whatever it says it is
+        except ValueError:  # whatever its type is
             return _with_content(_text(text) if media or _is_readable(text) else _blob(body, media, url))
         result = _with_content(_text(text))
         return {**result, "structuredContent": value} if is_object(value) else result
@@ -144,20 +144,20 @@ def success_result(status: int, media: str, body: bytes, url: str) -> JSON:
 
 
 def head_result(status: int, headers: Mapping[str, str]) -> JSON:
-    """The result of a call that asks for headers only."""
+    """Return the result of a call that asks for headers only."""
     lines = [f"{name}: {one_line(value, _HEADER)}" for name, value in headers.items() if name != "set-cookie"]
     return _with_content(_text("\n".join([f"HTTP {named_status(status)}", *lines])))
 
 
 def failure_result(status: int, media: str, body: bytes, asked: str, limit: int) -> JSON:
-    """The result of a call that failed.
+    """Return the result of a call that failed.
 
     Args:
         status: The status of the response.
         media: Its content type.
-        body: As much of its body as was read; of a page for browsers, only the title is shown.
-        asked: The request, without what may be secret.
-        limit: Bytes of the body that are shown.
+        body: The part of its body that was read; of a page for browsers, only the title is shown.
+        asked: The request, without secrets.
+        limit: The most bytes of the body that are shown.
     """
     shown, more = "", ""
     if media.partition(";")[0].strip().lower() == "text/html":

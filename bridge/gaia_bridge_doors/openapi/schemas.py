@@ -1,9 +1,9 @@
-"""Schemas of an OpenAPI document as JSON Schema 2020-12, each with all that it refers to. Pure.
+"""Schemas of an OpenAPI document as JSON Schema 2020-12, each with every schema that it refers to. Pure.
 
-Version 3.1 is JSON Schema already; what 3.0 says in words of its own (`nullable`, `exclusiveMinimum: true`) is
-translated. Only the API knows what it takes, so nothing is refused here that it may take: `oneOf` becomes `anyOf`, and
-parts of `allOf` are not closed against each other. A child refers to its parent (`allOf`); that there are children,
-for which the parent stands too, the parent says with `discriminator` alone.
+Version 3.1 is JSON Schema already; keywords of 3.0 alone (`nullable`, `exclusiveMinimum: true`) are
+translated. Only the API knows which values it accepts, so no value is refused here that it may accept: `oneOf` becomes
+`anyOf`, and parts of `allOf` are not closed against each other. A child refers to its parent (`allOf`); the parent
+states only by `discriminator` that it also stands for its children.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Inheritance:
 
     @cached_property
     def _children(self) -> dict[str, list[str]]:
-        """The definitions that are built on another one, by its reference."""
+        """The references to the definitions that are built on another one, by the reference to that one."""
         found: dict[str, list[str]] = {}
         components = self._document.content.get("components")
         schemas = components.get("schemas") if is_object(components) else None
@@ -48,20 +48,20 @@ class Inheritance:
         return found
 
     def has_kinds(self, reference: str, schema: JSON) -> bool:
-        """Whether a definition stands for others too: its children, or alternatives that are built on it.
+        """Return whether a definition stands for others too: its children, or alternatives that are built on it.
 
         Args:
-            reference: Where it is.
+            reference: The reference to it.
             schema: The definition.
         """
         children = self._children.get(reference, ())
         return "discriminator" in schema or any(item.get("$ref") in children for item in alternatives(schema))
 
     def kinds(self, reference: str, schema: JSON) -> dict[str, str]:
-        """References to all that may stand in the place of a definition, with when each does, where that is said.
+        """Return references to all definitions that may replace a definition, each with its condition if one is stated.
 
         Args:
-            reference: Where it is.
+            reference: The reference to it.
             schema: The definition.
         """
         about: Any = schema.get("discriminator")
@@ -92,18 +92,18 @@ class Inheritance:
 
 
 def items_of(schema: object, keyword: str) -> Iterator[JSON]:
-    """The schemas in a list of schemas."""
+    """Yield the schemas in a list of schemas."""
     items = schema.get(keyword) if is_object(schema) else None
     yield from filter(is_object, items if is_array(items) else ())
 
 
 def alternatives(schema: JSON) -> Iterator[JSON]:
-    """The schemas of which one is to be chosen."""
+    """Yield the schemas of which one is to be chosen."""
     yield from (item for keyword in UNIONS for item in items_of(schema, keyword))
 
 
 def _reference(name: str) -> str:
-    """The reference to a definition by its name."""
+    """Return the reference to a definition by its name."""
     return "#/components/schemas/" + name.replace("~", "~0").replace("/", "~1")
 
 
@@ -116,7 +116,7 @@ _DROPPED: Final = frozenset(
         *("discriminator", "example", "externalDocs", "nullable", "xml"),
     }
 )
-"""Keywords that are no JSON Schema, mean something in the whole document only, or are said once for the whole tool."""
+"""Keywords that are no JSON Schema, apply to the whole document, or are stated once for the whole tool."""
 
 _TUPLE: Final = "items"
 """The keyword that was a list of schemas before it was one schema."""
@@ -124,10 +124,10 @@ _TUPLE: Final = "items"
 _BOUNDS: Final = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 _LITERAL: Final = re.compile(r"/\^|(?s:.*)[^\\]\$/[a-z]*\Z")
-"""A regular expression with the slashes of JavaScript around it, which no text matches."""
+"""A regular expression between slashes as in JavaScript, which no text matches."""
 
 _HOPS: Final = 16
-"""References that lead to references, in a row."""
+"""The most references that lead to references in a row."""
 
 _NULL: Final[JSON] = {"type": "null"}
 
@@ -136,7 +136,7 @@ class _Target(Struct, frozen=True):
     """A schema that others refer to."""
 
     reference: str
-    """As the document says it."""
+    """The reference as the document has it."""
     is_base: bool = False
     """Whether others are built on it (`allOf`): then it is open, and stands for itself, not for its children too."""
 
@@ -146,16 +146,16 @@ class _Translated(Struct, frozen=True):
 
     schema: JSON
     parts: int
-    """How many schemas are in it."""
+    """The number of schemas in it."""
     targets: frozenset[_Target]
-    """What it refers to."""
+    """The targets of its references."""
 
 
 class SchemaReader:
-    """Reads the schemas of what is sent. What many operations refer to is translated once.
+    """Reads the schemas of requests. A schema that many operations refer to is translated once.
 
     Args:
-        document: Where they are.
+        document: The document of the schemas.
     """
 
     def __init__(self, document: Document) -> None:
@@ -169,23 +169,23 @@ class SchemaReader:
         self._is_definition = False
 
     def read(self, schema: object) -> JSON:
-        """A schema, whose references lead to `#/$defs/...`.
+        """Return a schema, whose references lead to `#/$defs/...`.
 
         Args:
-            schema: As the document has it.
+            schema: The schema as the document has it.
 
         Raises:
-            OperationError: It is none, refers to nothing, or is too large.
+            OperationError: It is no schema, refers to nothing, or is too large.
         """
         return self._one(schema).schema
 
     def opened(self, schema: object) -> JSON:
-        """The same for a schema whose own keywords are needed: the definition itself where it only refers to one."""
+        """Return a schema as `read` does; if it is only a reference, return the definition itself, for its keywords."""
         found = self.read(schema)
         return self.followed(found) if found.keys() == {"$ref"} else found
 
     def followed(self, schema: JSON) -> JSON:
-        """What a schema that was read here refers to; itself where it refers to nothing."""
+        """Return the target of a schema that was read here; the schema itself if it has no reference."""
         for _ in range(_HOPS):
             reference = schema.get("$ref")
             if not isinstance(reference, str):
@@ -194,18 +194,18 @@ class SchemaReader:
         return schema
 
     def complete(self, schema: JSON) -> JSON:
-        """A schema with the definitions that it needs in `$defs`.
+        """Return a schema with the definitions that it needs in `$defs`.
 
         Args:
-            schema: Made of schemas that were read here.
+            schema: A schema made of schemas that were read here.
 
         Raises:
-            OperationError: One of them is none, refers to nothing, or they are too large together.
+            OperationError: One of them is no schema, refers to nothing, or they are too large together.
         """
         needed: dict[str, JSON] = {}
         parts = 0
         named = (_name_in(reference) for reference in references(schema))
-        # Those in keywords that nobody knows were not read, and mean nothing.
+        # References in unknown keywords were not read, and mean nothing.
         waiting = [self._targets[name] for name in named if name in self._targets]
         while waiting:
             target = waiting.pop()
@@ -256,7 +256,7 @@ class SchemaReader:
         return _or_null(found) if _is_nullable(schema) else found
 
     def _own(self, schema: JSON, depth: int, is_base: bool) -> JSON:
-        """What a schema says itself."""
+        """Return the translation of a schema's own keywords."""
         found = {
             key: self._value(key, value, depth, schema)
             for key, value in schema.items()
@@ -267,7 +267,7 @@ class SchemaReader:
             del found["pattern"]
         if found.get("type") == "array" and not found.keys() & {"items", "prefixItems"}:
             found["items"] = {}  # OpenAI refuses a list of tools for one that is missing
-        if is_base or schema.keys() & {"allOf", *UNIONS}:  # their properties are no others
+        if is_base or schema.keys() & {"allOf", *UNIONS}:  # else it would exclude the properties of the other parts
             if found.get("additionalProperties") is False:
                 del found["additionalProperties"]
         if is_array(found.get("oneOf")):  # the API takes one of them where several fit
@@ -291,7 +291,7 @@ class SchemaReader:
             self._targets[name] = target
         self._found.add(target)
         found: JSON = {"$ref": f"#/$defs/{name}"}
-        if self._document.early:  # where nothing beside a reference counts
+        if self._document.early:  # in 3.0, keywords beside a reference are ignored
             return found
         beside = {key: value for key, value in schema.items() if key not in ("$ref", "nullable")}
         return {**self._translated(beside, depth + 1), **found} if beside else found
@@ -300,7 +300,7 @@ class SchemaReader:
         if key in SINGLE and (is_object(value) or isinstance(value, bool)):
             return value if isinstance(value, bool) else self._translated(value, depth + 1)
         if (key in LISTS or key == _TUPLE) and is_array(value):
-            # One that stands alone is only described here: `allOf` was needed for that beside a reference.
+            # A single item only gets a description here: beside a reference, 3.0 needs `allOf` for that.
             inherits = key == "allOf" and (len(value) > 1 or "properties" in schema or self._is_definition_at(depth))
             return [self._translated(item, depth + 1, is_base=inherits) for item in value]
         if key in NAMED and is_object(value):
@@ -314,7 +314,7 @@ class SchemaReader:
         return depth == 0 and self._is_definition
 
     def _any_kind(self, reference: str, schema: JSON) -> JSON:
-        """A definition with all that may stand in its place."""
+        """Return a definition together with all definitions that may replace it."""
         found = [self._translated(item, 1) for item in alternatives(schema) if "$ref" not in item]
         for kind, condition in self._inheritance.kinds(reference, schema).items():
             is_base = "discriminator" in self._document.resolved({"$ref": kind})
@@ -326,7 +326,7 @@ class SchemaReader:
         return _or_null(whole) if _is_nullable(schema) else whole
 
     def _leave_out_read_only(self, found: JSON, schema: JSON) -> None:
-        """Take away the properties that only answers have; another part (`allOf`) may say that one is required."""
+        """Remove the properties that only responses have; another part (`allOf`) may require one of them."""
         parts = (schema, *map(self._document.resolved, items_of(schema, "allOf")))
         described = [properties for part in parts if is_object(properties := part.get("properties"))]
         hidden = {name for properties in described for name, item in properties.items() if self._is_read_only(item)}
@@ -346,7 +346,7 @@ class SchemaReader:
         return is_object(schema) and schema.get("readOnly") is True
 
     def _free_name(self, reference: str) -> str:
-        """A name for what a reference leads to: its last word, where no other has it."""
+        """Return a free name for the target of a reference: its last word, with a number if needed."""
         last = unquote(reference.rpartition("/")[2])
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "schema"
         found, number = wanted, 1
@@ -361,10 +361,10 @@ def _name_in(reference: str) -> str:
 
 
 def _mend_earlier_drafts(found: JSON) -> None:
-    """Say as the draft of today does what earlier ones said otherwise: 3.0 is made of them, and many a 3.1 as well."""
+    """Replace keywords of earlier drafts by today's: 3.0 uses them, and so do many documents of 3.1."""
     if is_array(found.get(_TUPLE)):
         found["prefixItems"] = found.pop(_TUPLE)
-    if not is_array(found.get("required", [])):  # it was said of the single property
+    if not is_array(found.get("required", [])):  # in earlier drafts, a flag of a single property
         del found["required"]
     for exclusive, bound in _BOUNDS.items():
         if isinstance(flag := found.get(exclusive), bool):
@@ -374,7 +374,7 @@ def _mend_earlier_drafts(found: JSON) -> None:
 
 
 def _is_nullable(schema: JSON) -> bool:
-    """Whether null is meant to be allowed, by a schema itself or by what it adds to another one (`allOf`)."""
+    """Return whether null is allowed, by a schema itself or by one of its parts (`allOf`)."""
     return _says_null(schema) or any(map(_says_null, items_of(schema, "allOf")))
 
 
@@ -387,7 +387,7 @@ def _says_null(schema: JSON) -> bool:
 
 
 def _or_null(found: JSON) -> JSON:
-    """The schema that also allows null, where something is said at all."""
+    """Return the schema that also allows null; a schema that allows everything stays as it is."""
     if found.keys() & _IN_PLACE:
         return {"anyOf": [found, _NULL]}
     kinds, values = found.get("type"), found.get("enum")

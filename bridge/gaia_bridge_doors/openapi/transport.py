@@ -1,6 +1,6 @@
 """Reaches an HTTP API by its OpenAPI document, as any server is reached: a small MCP server in this process.
 
-So an API has all that servers have: deadlines, restarts, transforms, permissions, a state and a reason.
+So an API has the features of any server: deadlines, restarts, transforms, permissions, a state and a reason.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class OpenApiTransport:
         headers = checked_headers(spec.headers)
         document, place = await self._document()
         base = _base(document, place, spec.url, has_headers=bool(headers))
-        # The reading costs the largest documents seconds, and nobody waits for it who gave up.
+        # Reading takes seconds for the largest documents, and must not go on for a caller that gave up.
         operations, left_out = await anyio.to_thread.run_sync(
             partial(read_operations, document, limits.openapi, headers.keys()), abandon_on_cancel=True
         )
@@ -76,7 +76,7 @@ class OpenApiTransport:
             await client.close()
 
     async def _document(self) -> tuple[Document, httpx2.URL | None]:
-        """The document, and where it was fetched from."""
+        """Return the document, and the URL that it was fetched from."""
         place = self._spec.document
         if not isinstance(place, str):
             return document_of(place), None
@@ -94,7 +94,7 @@ class OpenApiTransport:
 
     async def _fetched(self, url: httpx2.URL) -> bytes:
         limits = self._limits.openapi
-        # What goes to the API goes to where its document is only if that is the same server.
+        # Headers for the API are sent to the document's server only if that is the same one.
         own = self._spec.url is None or origin(usable_url(self._spec.url)) == origin(url)
         spec = HttpServerSpec(self._spec.name, str(url), self._spec.headers if own else {}, proxy=self._spec.proxy)
         bounds = replace(self._limits, message_bytes=limits.document_bytes)
@@ -118,19 +118,19 @@ class OpenApiTransport:
 
 
 def _base(document: Document, place: httpx2.URL | None, configured: str | None, *, has_headers: bool) -> httpx2.URL:
-    """Where the API is.
+    """Return the address of the API.
 
-    A document names the server itself. It must not decide who is sent the configured headers, nor lead a bridge that
-    fetched it to servers beside it: then the entry has to say where the API is.
+    A document names the server itself. It must not decide which server gets the configured headers, nor lead a bridge
+    that fetched it to servers beside its own: then the entry has to state the address.
 
     Args:
         document: The document.
-        place: Where it was fetched from.
-        configured: What the entry says.
+        place: The URL that it was fetched from.
+        configured: The URL in the entry.
         has_headers: Whether headers are configured.
 
     Raises:
-        UpstreamError: It is not known; says what to add.
+        UpstreamError: The address is not known; the message says which key to add.
     """
     if configured is not None:
         return usable_url(configured).copy_with(fragment=None)
@@ -158,7 +158,7 @@ def _base(document: Document, place: httpx2.URL | None, configured: str | None, 
 
 
 def _named_server(document: Document) -> str:
-    """The first server of a document, its variables filled in with their defaults."""
+    """Return the first server of a document, its variables filled in with their defaults."""
     servers = document.content.get("servers")
     first: Any = servers[0] if is_array(servers) and servers else {}
     url = first.get("url") if is_object(first) else None
@@ -172,7 +172,7 @@ def _named_server(document: Document) -> str:
         value = variable.get("default") if is_object(variable) else None
         return str(value)[:_LONGEST_URL] if isinstance(value, str | int | float) else found[0]
 
-    # In one go: defaults that name other variables could make any amount of text.
+    # In one pass: defaults that refer to other variables could make any amount of text.
     return re.sub(r"\{([^{}]*)\}", default, url[:_LONGEST_URL])[:_LONGEST_URL]
 
 
@@ -182,9 +182,9 @@ class _ApiLink:
     Args:
         document: Its document.
         operations: Its operations.
-        left_out: Those that are no tools.
-        client: Reaches it.
-        base: Where it is.
+        left_out: The operations that are no tools.
+        client: The client that reaches it.
+        base: Its address.
         headers: The configured headers, in lower case.
         limits: Bounds.
     """
@@ -214,7 +214,7 @@ class _ApiLink:
         self._redacted = Redactor({secret for secret in (*secrets, *bare) if len(secret) >= _SECRET})
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Answer one request. It is given up with its caller."""
+        """Answer one request. It is cancelled together with its caller."""
         params: JSON = message.get("params") or {}
         response: JSON = {"jsonrpc": "2.0", "id": message["id"]}
         result: JSON
@@ -245,10 +245,10 @@ class _ApiLink:
         return {**response, "result": result}
 
     async def notify(self, message: JSON) -> None:
-        """Nothing to do: whoever cancels a request gives it up."""
+        """Do nothing: the caller that cancels a request stops waiting for it."""
 
     def agree(self, revision: str) -> None:
-        """Nothing to do: an API does the same in all revisions."""
+        """Do nothing: an API does the same in all revisions."""
 
     def _definitions(self) -> list[JSON]:
         tools = [operation.definition for operation in self._operations.values()]
@@ -256,7 +256,7 @@ class _ApiLink:
 
     async def _call(self, operation: Operation, arguments: JSON) -> JSON:
         outside = {parameter.argument for parameter in operation.parameters if not parameter.is_json}
-        # Models and frameworks write null for what they leave out, and no parameter can say null.
+        # Models and frameworks send null for an omitted argument, and no parameter can carry null.
         arguments = {name: value for name, value in arguments.items() if value is not None or name not in outside}
         if problems := self._validator(operation).errors(arguments):
             return error_result(f"The arguments do not fit the input schema of tool '{operation.name}':\n{problems}")
@@ -285,23 +285,23 @@ class _ApiLink:
         if request.method == "HEAD":  # which has no body, whatever its headers say
             return cast("JSON", self._redacted.without_known_in(head_result(reply.status, reply.headers)))
         body = await reply.body()
-        if len(body) > SMALL_BYTES:  # to read it would hold up everybody
+        if len(body) > SMALL_BYTES:  # parsing it would block the event loop
             return await anyio.to_thread.run_sync(success_result, reply.status, media, body, shown)
         return success_result(reply.status, media, body, shown)
 
     def _validator(self, operation: Operation) -> SchemaValidator:
-        """What judges the arguments of a tool, compiled with its first call."""
+        """Return the validator of a tool's arguments, compiled with its first call."""
         if operation.name not in self._validators:
             self._validators[operation.name] = SchemaValidator(operation.definition["inputSchema"])
         return self._validators[operation.name]
 
 
 _SECRET: Final = 8
-"""Characters from which on a value may be a secret; shorter ones are in every text."""
+"""Characters of the shortest value that may be a secret; shorter ones occur in every text."""
 
 
 async def _beginning(reply: Reply, limit: int) -> bytes:
-    """The first bytes of a body."""
+    """Return the first bytes of a body."""
     found = bytearray()
     while len(found) < limit and (piece := await reply.read()):
         found += piece
@@ -309,7 +309,7 @@ async def _beginning(reply: Reply, limit: int) -> bytes:
 
 
 def _implementation(document: Document) -> JSON:
-    """Who the API says it is."""
+    """Return the API's name and version, as MCP's `serverInfo`."""
     info = document.content.get("info")
     told: JSON = info if is_object(info) else {}
     title, version = told.get("title"), told.get("version")

@@ -1,1 +1,1 @@
-"""How a configured program is launched: which one, where, in what environment, and why it does not start."""
+"""The launch of a configured program: its files, its folder, its environment, and the cause when it does not start."""

@@ -1,4 +1,4 @@
-"""What a program of the configuration sees of our environment, and where the usual ones come from."""
+"""The part of our environment that a program of the configuration sees, and the sources of the usual programs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ HARMLESS_ENVIRONMENT: Final = (
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
     *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
 )
-"""Variables that every child sees, beside those that begin with `LC_`: who runs it, where, in which language, and whose
-certificates are believed there. Not those that hold the credentials of other programs."""
+"""Variables that every child sees, beside those that begin with `LC_`: user, folders, language, and the certificates
+that are trusted there. Not those that hold the credentials of other programs."""
 
 PROXY_ENVIRONMENT: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 """Variables that every child sees as well, in upper and lower case, without the user and password in them: those are
-for whoever runs the bridge, and go to the children that are to have them, by `inherit_env`."""
+for the user of the bridge, and go only to children whose entry lists them in `inherit_env`."""
 
 _USER_OF_PROXY: Final = re.compile(r"(?<=://)[^/]*@|^[^/:]+:[^/]*@")
 
 OWN_PREFIX: Final = "GAIA_BRIDGE_"
-"""How the names of our own variables begin; no child sees those of ours."""
+"""The prefix of our own variables; no child sees ours."""
 
 PARTS_OF: Final = {
     **dict.fromkeys(("uv", "uvx"), "uv: https://docs.astral.sh/uv/"),
     **dict.fromkeys(("node", "npm", "npx"), "Node.js: https://nodejs.org/"),
     "docker": "Docker: https://docs.docker.com/",
 }
-"""Where the programs come from that most servers are started with."""
+"""The download pages of the programs that start most servers."""
 
 
 def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a child sees: the harmless variables, those that its entry asks for, and those that its entry sets.
+    """Return a child's environment: the harmless variables, those that its entry inherits, and those that it sets.
 
     Args:
         spec: The entry.
@@ -47,7 +47,7 @@ def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict
 
 
 def proxies_without_users(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables for proxies that are set, in upper and lower case, without user and password.
+    """Return the variables for proxies that are set, in upper and lower case, without user and password.
 
     Args:
         environ: Our own environment.

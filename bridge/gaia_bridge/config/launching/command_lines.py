@@ -10,10 +10,10 @@ from typing import Any, Final
 from gaia_bridge.text.json_types import JSON, is_array
 
 _OPERATORS = ";|&<>`"
-"""What only a shell can do something about, outside of quotes."""
+"""Characters that have a meaning for shells alone, outside of quotes."""
 
 _REFERENCE: Final = re.compile(r"\$\{[^}'\"]*\}")
-"""What stays in one word, whatever is in it; with a quote in it, it is split like all else."""
+"""A reference, which stays in one word whatever is in it; with a quote in it, it is split like all other text."""
 
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
@@ -26,14 +26,15 @@ def split_command(command: str, *, windows: bool = _WINDOWS) -> list[str]:
     Args:
         command: The program and its arguments, quoted as for a POSIX shell. `$` and `~` stand for themselves, and
             `${...}` stays in one word.
-        windows: Whether `\\` is what stands between folders, and `'` a letter; only `"` quotes then.
+        windows: Whether `\\` separates folders, and `'` is a letter; only `"` quotes then.
 
     Returns:
-        At least the program.
+        At least one word: the program.
 
     Raises:
-        ValueError: It is empty, a quote is not closed, or it needs a shell; says which.
+        ValueError: The command is empty, a quote is not closed, or it needs a shell; the message says which.
     """
+    # The mark stands for a reference while the rest is split; no character of the command may be taken for it.
     mark = next(character for character in map(chr, _PRIVATE_USE) if character not in command)
     references: list[str] = _REFERENCE.findall(command)
     numbers = iter(range(len(references)))
@@ -59,9 +60,9 @@ def split_command(command: str, *, windows: bool = _WINDOWS) -> list[str]:
 
 
 def launch_words(entry: JSON) -> list[str]:
-    """The program of an entry and its arguments, as far as they are texts; its references not filled in.
+    """Return the program of an entry and its arguments, as far as they are texts; references are not filled in.
 
-    A command without `args` is split here even if there is a program of that name; what cannot be split is one word.
+    A command without `args` is split even if there is a program of that name; if it cannot be split, it is one word.
     """
     command: Any = entry.get("command")
     if not isinstance(command, str):
@@ -76,12 +77,12 @@ def launch_words(entry: JSON) -> list[str]:
 
 
 def is_program(name: str, search: str | None = None, folder: str | None = None) -> bool:
-    """Whether there is a program of exactly that name, or a file at exactly that path.
+    """Return whether there is a program of exactly that name, or a file at exactly that path.
 
     Args:
-        name: As it would be launched.
-        search: Where programs are looked for; on our own `PATH` if not given.
-        folder: Where relative paths begin; the current folder if not given.
+        name: The name or path as it would be launched.
+        search: The `PATH` to search; our own if not given.
+        folder: The folder of relative paths; the current folder if not given.
     """
     import shutil
 
@@ -93,7 +94,7 @@ def is_program(name: str, search: str | None = None, folder: str | None = None) 
 
 
 def _shell_operator(command: str, *, windows: bool) -> str | None:
-    """The first operator of a shell that is not quoted; a backquote means something in double quotes too."""
+    """Return the first operator of a shell that is not quoted; a backquote is one in double quotes too."""
     quote, quotes = "", '"' if windows else "'\""
     characters = iter(zip(command, f"{command[1:]} ", strict=False))
     for character, following in characters:

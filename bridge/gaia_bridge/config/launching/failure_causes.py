@@ -1,6 +1,6 @@
-"""Why a server does not start, as the tools that start it say it: the line that says it, and what to do. Pure.
+"""The causes why a server does not start, by the messages of common tools: the decisive line, and a remedy. Pure.
 
-The last line of an error output is seldom the one that tells: npm ends with the place of its log, uv with a hint, a
+The last line of an error output is seldom the decisive one: npm ends with the place of its log, uv with a hint, a
 traceback of Node.js with its version. Loaded only when a server has failed.
 """
 
@@ -19,17 +19,17 @@ from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.text.escaping import one_line
 
 _SHOWN: Final = 300
-"""Characters of a line that are repeated; pip names all versions of a package in one."""
+"""Characters of a line that are repeated; pip lists all versions of a package in one line."""
 
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
-"""What in an error message may be the name of a variable."""
+"""A word in an error message that may be the name of a variable."""
 
 _MISSING_VARIABLE: Final = re.compile(
     r"KeyError: ['\"](?P<a>[A-Z][A-Z0-9]*_[A-Z0-9_]+)['\"]"
     r"|(?i:missing|required?|set|provide|define|needs?|expected)\b[^.]{0,60}?\b(?P<b>[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
     r"|\b(?P<c>[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b[^.]{0,40}?\b(?i:required|missing|not set|must be set|undefined|not found)"
 )
-"""A message that a variable is missing, whether we have it or not."""
+"""A message that a variable is missing, whether our environment has the variable or not."""
 
 _OF_REGISTRIES: Final = (
     *("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"),
@@ -47,17 +47,17 @@ _SERVER_OF_MCP_1: Final = (
 """Decorators and properties of `mcp.server.Server` that version 2 does not have."""
 _NOT_FOUND: Final = re.compile(r"Cannot find (?:package|module) ")
 _CACHE_OF_NPX: Final = re.compile(r"(?:file://)?([^\s'\"(]*[/\\]_npx[/\\][0-9a-f]{8,})(?=[/\\])")
-"""Where npx keeps what it downloaded for one launch line."""
+"""The folder in which npx keeps the download of one launch line."""
 
 _SPELLING: Final = "is its name, or its version, misspelled?"
 
 
 class Cause(Struct, frozen=True):
-    """Why a server does not start.
+    """The cause why a server does not start.
 
     Args:
-        line: What it said itself; empty where it said nothing of it.
-        remedy: What to do.
+        line: The server's own message about the cause; empty if it wrote none.
+        remedy: The remedy for the user.
     """
 
     line: str
@@ -68,14 +68,14 @@ class Cause(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """What is known of a start that failed.
+    """The facts about a start that failed.
 
     Args:
         lines: The last lines of the error output, redacted.
-        program: What was started.
-        timed_out: Whether it was still running when the time for a start was over.
-        ours: The names of the variables of our own environment.
-        seen: The names of those that it saw.
+        program: The program that was started.
+        timed_out: Whether the program was still running when the time for a start was over.
+        ours: The names of the variables in our own environment.
+        seen: The names of the variables that the program saw.
     """
 
     lines: Sequence[str]
@@ -85,7 +85,7 @@ class Failure(Struct, frozen=True):
     seen: Set[str] = frozenset()
 
     def withheld(self, names: Iterable[str]) -> str | None:
-        """The first of some variables that we have and it did not see."""
+        """Return the first of some variables that we have and the program did not see."""
         found = (name for name in names if name in self.ours and name not in self.seen)
         return next((name for name in found if not name.startswith(OWN_PREFIX)), None)
 
@@ -94,8 +94,8 @@ class _Row(Struct, frozen=True):
     """One kind of failure.
 
     Args:
-        pattern: What a line of it looks like.
-        remedy: What to do; `{1}` and so on is what was matched, `{program}` what was started.
+        pattern: The pattern of its line.
+        remedy: The remedy; `{1}` and so on is a matched group, `{program}` the started program.
         settings: Variables that would explain it, if we have them and the server does not see them.
     """
 
@@ -150,7 +150,7 @@ _ROWS: Final = (
         r"No such built-in module: (\S+)|requires Node(?:\.js)? (?:version )?[v>^]",
         "it needs a newer Node.js: https://nodejs.org/",
     ),
-    # what is not there
+    # missing packages and programs
     _row(
         r"Because (\S+) was not found in the package registry",
         f"there is no package {{1}} for Python; {_SPELLING}",
@@ -223,19 +223,19 @@ _ROWS: Final = (
         r"^(?:\w*Error: )?(?:SyntaxError|IndentationError): ", "is it written for another version of Python or Node.js?"
     ),
 )
-"""In the order in which they are looked for: what explains other lines comes before them."""
+"""The kinds in the order of the search: one whose line explains other lines comes before them."""
 
 
 def cause_for(
     spec: ServerSpec, lines: Iterable[str], environ: Mapping[str, str], *, timed_out: bool = False
 ) -> Cause | None:
-    """Why a server of the configuration does not start.
+    """Return the cause why a server of the configuration does not start.
 
     Args:
         spec: Its entry.
         lines: The last lines of its error output, redacted.
         environ: Our own environment.
-        timed_out: Whether it was still running when the time for a start was over.
+        timed_out: Whether the server was still running when the time for a start was over.
 
     Returns:
         The cause; `None` if it is none of the usual ones.
@@ -248,10 +248,10 @@ def cause_for(
 
 
 def cause_of(failure: Failure) -> Cause | None:
-    """Why a server does not start.
+    """Return the cause why a server does not start.
 
     Args:
-        failure: What is known.
+        failure: The facts about the start.
 
     Returns:
         The cause; `None` if it is none of the usual ones.
@@ -279,7 +279,7 @@ def _causes(failure: Failure) -> Iterator[Cause]:
 
 
 def _incomplete(lines: Sequence[str]) -> Iterator[Cause]:
-    """A copy of npx that lacks files. npx trusts its folder, so that it fails the same way ever after."""
+    """Yield the cause if a copy of npx lacks files. npx trusts its folder, so it fails the same way ever after."""
     line = next(filter(_NOT_FOUND.search, lines), None)
     folder = next(filter(None, map(_CACHE_OF_NPX.search, lines)), None)
     if line is not None and folder is not None:
@@ -288,7 +288,7 @@ def _incomplete(lines: Sequence[str]) -> Iterator[Cause]:
 
 
 def _unset(lines: Sequence[str], seen: Set[str]) -> Iterator[Cause]:
-    """Variables that are asked for, and that nobody set."""
+    """Yield a cause for each variable that a message requires, and that the server does not see."""
     for line in lines:
         for match in _MISSING_VARIABLE.finditer(line):
             name = match["a"] or match["b"] or match["c"]

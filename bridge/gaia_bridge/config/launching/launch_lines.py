@@ -1,4 +1,4 @@
-"""A launch line as it is shown to the one who approves it: whole, exact, harmless to the terminal."""
+"""A launch line as it is shown for approval: whole, exact, harmless to the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import MASK, redacted
 
 _TABLES: Final = (("env", "variable"), ("headers", "header"), ("oauth", "login"))
-"""The objects of an entry, and what one of their values is called."""
+"""The objects of an entry, and the word for one of their values."""
 
 _SECRET_NAME: Final = re.compile(
     r"(?i)auth|cookie|credential|passw|passphrase|secret|session|token|(?:^|[_-])(?:key|pass|pat|pw|pwd|sig)s?(?:$|[_-])|key$"
@@ -26,10 +26,10 @@ _SECRET_NAME: Final = re.compile(
 """Names of values that are secrets."""
 
 _SECRET_SHAPE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=-]{20,}")
-"""What nobody types, and what names no file: letters and digits without a dot, a blank or a colon."""
+"""A text that nobody types and that names no file: letters and digits without a dot, a blank or a colon."""
 
 _SCHEMES: Final = frozenset({"", "basic", "bearer", "token"})
-"""What may stand before a reference to a secret."""
+"""Words that may stand before a reference to a secret."""
 
 _PROGRAMS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "pkexec", "runas"), "runs as another user"),
@@ -54,7 +54,7 @@ _PINNED: Final = {
     "npm": re.compile(r"@?[^@]+@v?\d+\.\d+\.\d+[\w.+-]*"),
     "python": re.compile(r"[^=@]+(?:===?|@)v?\d+(?:\.\d+)*[\w.+!-]*|.+@[0-9a-f]{40}"),
 }
-"""One version of a package, and no other."""
+"""Exactly one version of a package."""
 
 _RUNNERS: Final = {
     ("npx",): ("npm", ("-p", "--package")),
@@ -68,34 +68,34 @@ _RUNNERS: Final = {
     ("uv", "tool", "run"): ("python", ("--from",)),
     ("pipx", "run"): ("python", ("--spec",)),
 }
-"""Programs that fetch a package and run it: what kind, and the options that name the package."""
+"""Programs that fetch a package and run it: the kind of package, and the options that name it."""
 
 
 def launch_line_text(entry: JSON) -> str:
-    """What an entry would start or speak to: nothing is cut, and every character can be told.
+    """Show the program that an entry would start, or the address it would use: uncut, every character recognizable.
 
     Args:
         entry: The entry as decoded; references not filled in, wrong types shown as JSON.
 
     Returns:
-        One line or more. Values are masked where they are secrets by their name or shape; never those of variables that
-        decide what is run.
+        One line or more. Values that are secrets by their name or shape are masked; never those of variables
+        that decide what is run.
     """
     return "\n".join(_lines(entry))
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Whether a value of an entry is a secret, by its name or its shape, and written there itself.
+    """Return whether a value of an entry is a secret by its name or shape, and is itself in the entry.
 
     Args:
-        name: Its name: of a variable, a header, or an option.
+        name: The value's name: of a variable, a header, or an option.
         value: The value; a reference is no secret.
     """
     return not changes_programs(name) and _masked(name, value) == MASK
 
 
 def launch_warnings(entry: JSON) -> list[str]:
-    """What to look at twice before approving an entry."""
+    """Return the warnings to read before approving an entry."""
     found = [
         f"{_exact(name)} is a file that is filled in; look at it as well: it is approved as it is now"
         for name in referenced_files(entry, ("command", "args", "cwd", "url", "openapi", "proxy"))
@@ -118,7 +118,7 @@ def launch_warnings(entry: JSON) -> list[str]:
 
 
 def _without_password(value: object) -> object:
-    """An address as it is, but for a password that is written there itself."""
+    """Return an address without a password that is written in it; anything else is returned as it is."""
     if not isinstance(value, str):
         return value
     before, at, host = value.rpartition("@")
@@ -153,7 +153,7 @@ def _lines(entry: JSON) -> Iterator[str]:
 
 
 def _table_lines(entry: JSON) -> Iterator[str]:
-    """The objects of an entry, a line for each value."""
+    """Yield the lines of the objects of an entry, one for each value."""
     for key, label in _TABLES:
         table = entry.get(key)
         if is_object(table):
@@ -165,7 +165,7 @@ def _table_lines(entry: JSON) -> Iterator[str]:
 
 
 def _tool_lines(part: object, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """What is made of tools and, four words down, of their arguments."""
+    """Yield a line for each value in `tools`: of tools and, four keys deep, of their arguments."""
     if is_object(part) and len(path) < 4:
         for key, inner in part.items():
             yield from _tool_lines(inner, (*path, key))
@@ -175,7 +175,7 @@ def _tool_lines(part: object, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def _masked_json(name: str, value: object) -> str:
-    """A JSON value without the texts in it that are secrets."""
+    """Return a JSON value with its secret texts masked."""
 
     def masked(part: object) -> Any:
         if is_object(part):
@@ -188,7 +188,7 @@ def _masked_json(name: str, value: object) -> str:
 
 
 def _exact(value: object) -> str:
-    """A word as a POSIX shell would read it; a character that is not printable is spelled out."""
+    """Quote a word as for a POSIX shell; escape the whole word if it has a character that is not printable."""
     text = value if isinstance(value, str) else json.dumps(value)
     if text.isprintable():
         return shlex.quote(text)
@@ -196,7 +196,7 @@ def _exact(value: object) -> str:
 
 
 def _masked(name: str, value: object) -> str:
-    """A value as it is, unless it is a secret by its name or shape. A reference is none: it only says where one is."""
+    """Return a value as it is, or the mask if it is a secret by name or shape; a reference is only a place."""
     if not isinstance(value, str) or is_plain_reference(value):
         return _exact(value)
     rest = without_references(value).strip()
@@ -229,7 +229,7 @@ def _runner_warnings(words: Sequence[str]) -> Iterator[str]:
 
 
 def _packages(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The packages that a runner is told to fetch: those its options name, or else its first argument."""
+    """Return the packages that a runner fetches: those that its options name, or else its first argument."""
     named = [value for option, value in pairwise(words) if option in options]
     named += [word.partition("=")[2] for word in words if word.startswith(tuple(f"{option}=" for option in options))]
     if named:

@@ -1,4 +1,4 @@
-"""Programs that start a server, and download it first where it is not there. Pure."""
+"""Programs that start a server, and download it first if it is missing. Pure."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Final
 _LAUNCHERS: Final = frozenset(
     {"bun", "bunx", "deno", "dnx", "docker", "npm", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx", "yarn"}
 )
-"""Programs that download what they start."""
+"""Programs that download the program that they start."""
 
 _BEFORE: Final = frozenset({"cmd", "env", "nice", "sudo"})
-"""Programs that start the one that follows their options."""
+"""Programs that start the program that follows their options."""
 
 DOWNLOADING: Final = re.compile(
     r"(?i)\b(?:build|download|fetch|install|prepar|pull|resolv)(?:ed|ing|e)?\b|Unable to find image"
 )
-"""What launchers say while they download. npx says nothing, and complains when it is ended."""
+"""Words of launchers while they download. npx writes none, and complains when it is ended."""
 
 _OF_LAUNCHERS: Final = re.compile(
     r"(?i)^(?:(?:npm|pnpm|yarn|bun) |warn(?:ing)?\b|Progress: |Packages: |[0-9a-f]{12}: |Digest: |Status: )"
 )
-"""How other lines of theirs begin: warnings, tables of progress, layers of images."""
+"""Beginnings of other lines of launchers: warnings, tables of progress, layers of images."""
 
 
 def program_name(command: str) -> str:
-    """The name of a program in lower case, without its folder, and without the ending that it has on Windows."""
+    """Return a program's name in lower case, without its folder, and without its ending on Windows."""
     return re.split(r"[/\\]", command)[-1].lower().removesuffix(".exe").removesuffix(".cmd")
 
 
 def launcher_in(words: Sequence[str]) -> str:
-    """The launcher that a launch line begins with; empty if it is none.
+    """Return the launcher that a launch line begins with; empty if it begins with none.
 
     Args:
         words: The program and its arguments; before a launcher, there may be `env NAME=VALUE` or `cmd /c`.
@@ -46,5 +46,5 @@ def launcher_in(words: Sequence[str]) -> str:
 
 
 def is_of_launcher(line: str) -> bool:
-    """Whether a line of error output comes from a launcher, and not from the server that it starts."""
+    """Return whether a line of error output comes from a launcher, and not from the server that it starts."""
     return _OF_LAUNCHERS.match(line.strip()) is not None or DOWNLOADING.search(line) is not None

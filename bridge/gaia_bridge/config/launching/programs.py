@@ -1,12 +1,12 @@
-"""Which files of a project a launch line runs: the program, what is run by it, and what tells a runner what to run.
+"""The files of a project that a launch line runs: the program, its scripts, and the files that direct a runner.
 
-Every word of the line is taken for a name, and every folder of the project that a word names for one that the program
+Every word of the line counts as a name, and every folder of the project that a word names as one that the program
 may change to: so `uv --directory sub run server.py`, `env -C sub ...` and `sh -c "cd sub && ..."` need no rule of their
-own. Where a line can run what none of its words names (`sh -c "$X"`, `python -c CODE`), nothing less than the whole
-folder is what was approved. What programs load in turn is beyond any look at a line, but for the modules that Python
+own. Where a line can run a program that none of its words names (`sh -c "$X"`, `python -c CODE`), an approval holds
+the whole folder. The files that programs load in turn cannot be seen in the line, except the modules that Python
 would find beside a script before all others.
 
-Whether a launch line can run a program that none of its words names: then no look at the words is enough.
+Also the check whether a launch line can run a program that none of its words names.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "
 _LINE: Final = re.compile(r"-[A-Za-z]*c.*|--call(?:=.*)?|--command(?:=.*)?", re.DOTALL)
 
 _OTHER_SHELLS: Final = frozenset({"cmd", "powershell", "pwsh"})
-"""Shells whose lines are not looked into."""
+"""Shells whose lines are not parsed."""
 
 _FILLED_IN: Final = re.compile(r"[$`*?\[{~!]")
-"""What a shell makes other words of."""
+"""Characters that a shell replaces by other words."""
 
 _SEEKERS: Final = frozenset({"eval", "find", "fd", "xargs", "parallel", "entr", "watchexec"})
-"""Programs that run what they find."""
+"""Programs that run the files that they find."""
 
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*")
 _OTHER: Final = re.compile(r"(?:node|nodejs|deno|bun|perl|ruby|php|lua|rscript|osascript)[\d.]*")
@@ -47,14 +47,14 @@ _OTHER_CODE: Final = re.compile(r"-(?!r\W)[A-Za-z0-9]?[eErRp].*|--(?:eval|print|
 """Options that are followed by code, or have it glued to them; `-r ./x.js` names a file."""
 
 _WITH_VALUE: Final = re.compile(r"-[XWCIr]|--[a-z-]+")
-"""Options after which a word may be their value."""
+"""Options whose next word may be their value."""
 
 
 def reason_for_whole_folder(words: Sequence[str]) -> str:
-    """Why a line can run more than its words name; empty if it cannot.
+    """Return the reason why a line can run more than its words name; empty if it cannot.
 
     Args:
-        words: The program and its arguments; a line for a shell is one of them.
+        words: The program and its arguments; a line for a shell is one word.
     """
     for number, word in enumerate(words):
         if reason := _reason(word, words[number + 1 :]) or _of_line(word):
@@ -63,7 +63,7 @@ def reason_for_whole_folder(words: Sequence[str]) -> str:
 
 
 def _reason(word: str, rest: Sequence[str]) -> str:
-    """Why a program can run more than the words after it name."""
+    """Return the reason why a program can run more than the words after it name."""
     program = program_name(word)
     if program in _SEEKERS:
         return f"{program} runs what it finds"
@@ -78,7 +78,7 @@ def _reason(word: str, rest: Sequence[str]) -> str:
 
 
 def _of_line(word: str) -> str:
-    """The same of a line that is one word, for a shell or for a program that splits it."""
+    """Return the reason for a line inside of one word, for a shell or for a program that splits it."""
     if not re.search(r"[\s;|&()<>]", word):
         return ""
     try:
@@ -89,7 +89,7 @@ def _of_line(word: str) -> str:
 
 
 def _options(words: Sequence[str]) -> list[str]:
-    """The words before the first that is neither an option nor its value: `eval` of `deno eval` counts as one."""
+    """Return the words before the first that is neither an option nor its value; `eval` counts as an option."""
     found: list[str] = []
     before = ""
     for word in words:
@@ -110,25 +110,25 @@ _MANIFESTS: Final = {
     "docker": ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"),
     "go": ("go.mod",),
 }
-"""Where runners look up what to run."""
+"""The files in which runners look up the program to run."""
 
 _FETCHERS: Final = frozenset({"bunx", "node", "npx", "pipx", "pnpx", "uvx"})
-"""Of these, those that run packages of a registry, or files that are named, wherever they are started."""
+"""The runners that run packages of a registry, or named files, independently of the folder they start in."""
 
 _IN_FOLDERS: Final = ("__main__.py", "package.json", "index.js")
-"""What is run of a folder that is named."""
+"""The files that are run when a folder is named."""
 
 _CHOOSING: Final = frozenset({"--directory", "--project", "--prefix", "--cwd", "-C", "--manifest-path", "--dir"})
 """Options that name the folder that a runner works in."""
 
 _BETWEEN: Final = re.compile(r"[\s;|&=,:'\"()<>`]+")
-"""What stands between the names of files in one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
+"""The separators of file names inside one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
 
 _GLUED: Final = range(2, 6)
-"""How many characters an option of one dash may have before its value: `-Csub`, `-m` in `-Bmsub.server`."""
+"""The lengths of a one-dash option with its value attached: `-Csub`, `-m` in `-Bmsub.server`."""
 
 _ENDINGS: Final = ("", ".py", ".js", ".mjs", ".cjs", ".ts")
-"""What programs add to a name."""
+"""The endings that programs add to a name."""
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 """A Python module: `sub.server`."""
@@ -136,17 +136,17 @@ _MODULE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
 
 _MOST_FOLDERS: Final = 32
-"""Folders that the words of one line may name; a line that names more is not looked into."""
+"""Folders that the words of one line may name; a line that names more is not examined further."""
 
 
 class Programs(Struct, frozen=True):
-    """What of a project an approval holds, beside the launch line.
+    """The parts of a project that an approval holds, beside the launch line.
 
     Args:
         files: The files that the line runs.
         module_folders: Folders in which Python looks for modules first, so that a new one there would be run.
-        whole: The folder of which everything is held, if the line can run what it does not name.
-        reason: Why.
+        whole: The folder whose every file is held, if the line can run a program that it does not name.
+        reason: The reason for `whole`.
     """
 
     files: tuple[Path, ...] = ()
@@ -156,14 +156,14 @@ class Programs(Struct, frozen=True):
 
 
 def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = None) -> Programs:
-    """What of a folder an entry's launch line runs: what lies in it or below, and links there.
+    """Return the files of a folder that an entry's launch line runs: those in it or below, and links there.
 
-    The document of an API counts: it says what is sent where.
+    The document of an API counts: it decides which requests are sent where.
 
     Args:
         entry: An entry of a configuration file; its references are not filled in.
         folder: The folder, in which relative paths of the line begin.
-        environ: Where variables that the line refers to are looked up; the process environment if not given.
+        environ: The variables that the line refers to; the process environment if not given.
     """
     if isinstance(document := entry.get("openapi"), str) and "://" not in document:
         path = Path(os.path.normpath(folder / os.path.expanduser(document)))
@@ -191,12 +191,12 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
 
 
 def program_files(entry: JSON, folder: Path) -> list[Path]:
-    """The files that an entry's launch line runs and that lie in a folder or below; see `programs_of`."""
+    """Return the files that an entry's launch line runs and that lie in a folder or below; see `programs_of`."""
     return list(programs_of(entry, folder).files)
 
 
 def works_in_folder(entry: JSON, folder: Path) -> bool:
-    """Whether what an entry runs depends on the folder that it is started in, beside the paths that it names.
+    """Return whether an entry's program depends on the folder it is started in, beside the paths that it names.
 
     Args:
         entry: An entry of a configuration file.
@@ -217,12 +217,12 @@ def works_in_folder(entry: JSON, folder: Path) -> bool:
 
 
 def _filled(text: str, known: Mapping[str, str]) -> str:
-    """A text with the variables in it filled in; other references stay, and so do those that lead nowhere."""
+    """Fill in the variables of a text; other references stay, and so do those to variables that are not set."""
     return _REFERENCE.sub(lambda found: known.get(found["name"]) or found["default"] or found[0], text)
 
 
 def _names(words: Sequence[str]) -> Iterator[str]:
-    """All that may be the name of a file, of a folder or of a module."""
+    """Yield every text that may be the name of a file, of a folder or of a module."""
     for word in words:
         pieces = [word, *_BETWEEN.split(word), *_shell_words(word)]
         for piece in pieces:
@@ -232,7 +232,7 @@ def _names(words: Sequence[str]) -> Iterator[str]:
 
 
 def _shell_words(word: str) -> Sequence[str]:
-    """The words of a line inside of a word: a name in quotes may have blanks."""
+    """Return the words of a line inside of a word: a quoted name may have blanks."""
     try:
         return shlex.split(word) if re.search(r"\s", word) else ()
     except ValueError:
@@ -240,7 +240,7 @@ def _shell_words(word: str) -> Sequence[str]:
 
 
 def _bases(names: Mapping[str, object], base: Path, folder: Path) -> tuple[list[Path], bool]:
-    """The folders in which a program may look for what it is given, and whether these are all."""
+    """Return the folders in which a program may look for the names in its line, and whether these are all."""
     bases = [base]
     for inner in bases:  # which grows meanwhile: `cd a && cd b`
         for name in names:
@@ -257,7 +257,7 @@ def _path(base: Path, name: str) -> Path | None:
 
 
 def _candidates(names: Mapping[str, object], base: Path, words: Sequence[str]) -> Iterator[Path]:
-    """What may be run below a folder."""
+    """Yield the files below a folder that may be run."""
     for program in set(map(program_name, words)) & _MANIFESTS.keys():
         yield from (base / manifest for manifest in _MANIFESTS[program])
     for name in names:
@@ -272,7 +272,7 @@ def _candidates(names: Mapping[str, object], base: Path, words: Sequence[str]) -
 
 
 def _of_module(base: Path, name: str) -> Iterator[Path]:
-    """What runs when a Python module is imported, or run: its packages, too."""
+    """Yield the files that run when a Python module is imported or run, including its packages."""
     place = base
     for part in name.split("."):
         place /= part
@@ -281,13 +281,13 @@ def _of_module(base: Path, name: str) -> Iterator[Path]:
 
 
 def _installed(base: Path, name: str) -> Iterator[Path]:
-    """What `npx NAME` and its like run of a project before they fetch anything."""
+    """Yield the files of a project that `npx NAME` and the like run before they fetch anything."""
     package = name[:1] + name[1:].partition("@")[0]
     yield from (base / "node_modules" / ".bin" / package, base / "node_modules" / package / "package.json")
 
 
 def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:
-    """What a bare name leads to where the entry says itself where programs are looked for."""
+    """Yield the file that a bare name leads to, if the entry sets the `PATH` itself."""
     import shutil
 
     if search is None or os.sep in command:

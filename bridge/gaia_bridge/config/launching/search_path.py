@@ -1,7 +1,7 @@
-"""Where the programs of servers are looked for: an editor that the desktop starts hands on a short `PATH`.
+"""The search for the programs of servers: an editor that the desktop starts hands on a short `PATH`.
 
-What a terminal finds is remembered whenever one puts something into a configuration (`install`, `add`, `import`,
-`up`), and found wherever the bridge is started later. Beside that, programs are found where their installers put them.
+The `PATH` of a terminal is stored whenever one puts something into a configuration (`install`, `add`, `import`,
+`up`), and used wherever the bridge is started later. Beside that, programs are found in the folders of installers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REMEMBERED: Final = "~/.gaia/path"
 """The file with the `PATH` of the latest terminal."""
 
 _MAX_BYTES: Final = 64 * 1024
-"""Of that file; the system takes about as much."""
+"""Bytes of that file; the system allows about as much."""
 
 _USUAL: Final = (
     *("~/.local/bin", "~/bin", "~/.cargo/bin", "~/.volta/bin", "~/.bun/bin", "~/.deno/bin", "~/.npm-global/bin"),
@@ -31,17 +31,17 @@ _USUAL: Final = (
     *("/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/local/bin", "/opt/local/bin", "/snap/bin"),
     *("/usr/bin", "/bin", "/Applications/Docker.app/Contents/Resources/bin"),
 )
-"""Where uv, Node.js, Docker and their version managers put programs, in the home folder first."""
+"""The folders of uv, Node.js, Docker and their version managers, those in the home folder first."""
 
 _NVM: Final = "~/.nvm/versions/node"
-"""A folder for each version, none of which has a fixed name."""
+"""The parent of one folder for each version; their names are not fixed."""
 
 
 def search_path(environ: Mapping[str, str]) -> str:
-    """The folders in which the programs of servers are looked for, as `PATH` has them.
+    """Return the folders in which programs of servers are searched, in the form of `PATH`.
 
-    What this process has comes first, unless a terminal had all of that and more: then it is as it was there. Of what
-    installers use, only what is there comes last.
+    The `PATH` of this process comes first, unless the stored one has all of its folders and more: then that one does.
+    Existing folders of installers come last.
 
     Args:
         environ: Our own environment.
@@ -53,15 +53,15 @@ def search_path(environ: Mapping[str, str]) -> str:
 
 
 def remember_search_path(environ: Mapping[str, str]) -> bool:
-    """Keep the `PATH` of a terminal for bridges that are started without one.
+    """Store the `PATH` of a terminal for bridges that are started without one.
 
-    The folder of an active virtual environment is left out: its programs are for whoever activated it.
+    The folder of an active virtual environment is left out: its programs are for the one who activated it.
 
     Args:
         environ: The environment of a command that somebody typed.
 
     Returns:
-        Whether it was another one before.
+        Whether the stored `PATH` changed.
     """
     active = active_folders(environ)
     folders = [folder for folder in _folders(environ.get("PATH", "")) if folder not in active]
@@ -73,7 +73,7 @@ def remember_search_path(environ: Mapping[str, str]) -> bool:
 
 
 def active_folders(environ: Mapping[str, str]) -> set[str]:
-    """The folders of programs that only an active virtual environment has on the `PATH`.
+    """Return the folders of programs that only an active virtual environment puts on the `PATH`.
 
     Args:
         environ: The environment of a command that somebody typed.
@@ -82,13 +82,13 @@ def active_folders(environ: Mapping[str, str]) -> set[str]:
 
 
 def _says_as_much(before: bytes | None, folders: list[str]) -> bool:
-    """Whether what is remembered has all of these folders: then it is the same, or of a terminal that has more."""
+    """Return whether the stored `PATH` has all of these folders: the same, or that of a terminal with more."""
     known = [] if before is None else _folders(before.decode(errors="surrogateescape").rstrip("\n"))
     return known == folders or set(folders) < set(known)
 
 
 def usual_folders() -> Iterator[str]:
-    """The folders of installers that are there."""
+    """Yield the folders of installers that exist."""
     for name in _USUAL:
         with suppress(ConfigError):
             if (folder := expanded(Path(name))).is_dir():
@@ -111,5 +111,5 @@ def _remembered() -> list[str]:
 
 
 def _folders(path: str) -> list[str]:
-    """The folders of a `PATH`; one that depends on the current folder is none."""
+    """Return the absolute folders of a `PATH`; relative ones depend on the current folder, and are left out."""
     return [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]

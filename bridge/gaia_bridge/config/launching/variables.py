@@ -1,6 +1,6 @@
-"""Environment variables that decide what a program runs: whoever sets one runs code of their own in it.
+"""Environment variables that decide what a program runs: the one who sets them can run other code in it.
 
-None of them is ever a secret, so that they can be shown to whoever approves a launch line.
+None of them is ever a secret, so that they can be shown to the person who approves a launch line.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ CHANGING: Final[dict[str, tuple[str, ...]]] = {
         *("HOSTALIASES", "RES_OPTIONS", "LOCALDOMAIN", "RESOLV_HOST_CONF"),
     ),
 }
-"""By reason, the names and patterns of names; upper and lower case are the same."""
+"""Names and patterns of names, by reason; upper and lower case are the same."""
 
 
 def reason_of(name: str) -> str | None:
-    """Why a variable is to be looked at twice; `None` if it is not.
+    """Return the reason why a variable deserves a second look; `None` if it does not.
 
     Args:
-        name: Its name, in any spelling.
+        name: The variable's name, in any spelling.
     """
     for reason, patterns in CHANGING.items():
         if any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns):
@@ -96,5 +96,5 @@ def reason_of(name: str) -> str | None:
 
 
 def changes_programs(name: str) -> bool:
-    """Whether a variable decides what a program runs."""
+    """Return whether a variable decides what a program runs."""
     return reason_of(name) is not None

@@ -1,9 +1,9 @@
 """The folder that a configured program is started in, where its entry names none.
 
-What a program loads from the folder that it is started in (`python -m`, `npx`, `uv`, a relative path) is the work of
-whoever wrote that folder. A project's own file speaks for its folder, and is approved together with it. A server of the
-user is started wherever the user happens to be, also in a folder that a stranger wrote, or that a client of an agent
-writes in: so each such server has an empty folder of its own, `~/.gaia/servers/NAME`, which keeps what it writes there.
+The files that a program loads from the folder that it is started in (`python -m`, `npx`, `uv`, a relative path)
+come from the author of that folder. A project's own file configures its folder, and is approved together with it.
+A server of the user starts wherever the user happens to be, also in a folder that a stranger wrote, or that a client
+of an agent writes in: so each such server has an empty folder of its own, `~/.gaia/servers/NAME`, for its own files.
 A relative `cwd` in the user's file asks for the current folder, and needs an approval in each of them.
 """
 
@@ -27,22 +27,22 @@ logger = logging.getLogger(__name__)
 
 _OWN_FOLDERS: Final = Path("~/.gaia/servers")
 _NOWHERE: Final = os.path.abspath(os.sep)
-"""Where nobody but the administrator writes; for who has no home folder."""
+"""A folder in which only the administrator writes; for a user without a home folder."""
 
 RELATIVE: Final = re.compile(r"\.{1,2}(/.*)?")
-"""A word that can be nothing but a path that begins in the current folder."""
+"""A word that can only be a path that begins in the current folder."""
 
 _SCRIPT: Final = re.compile(r"[\w.-][\w./ -]*\.(?:py|pyz|[cm]?js|[cm]?ts|sh|jar|rb|php|pl|lua)")
-"""A word that is the path of a script; it begins in the current folder as well."""
+"""A word that is the path of a script; such a path begins in the current folder as well."""
 
 _CURRENT: Final = re.compile(r"\$\{(?:env:)?(?:PWD|INIT_CWD)\b")
 
 
 def own_folder(name: str) -> str:
-    """The folder of its own that a server of the user is started in. It need not be there.
+    """Return the folder in which a server of the user is started. It need not exist.
 
     Args:
-        name: The server.
+        name: The server's name.
     """
     try:
         return str(expanded(_OWN_FOLDERS) / file_name(name))
@@ -51,13 +51,13 @@ def own_folder(name: str) -> str:
 
 
 def made_folder(folder: str | None) -> str | None:
-    """A folder to start a program in; if it is one of ours, it is made, private.
+    """Return a folder to start a program in; if it is one of ours, create it, private.
 
     Args:
-        folder: What the entry says.
+        folder: The folder in the entry.
 
     Returns:
-        The same, or one that surely is there.
+        The same, or one that surely exists.
     """
     if folder is None or not os.path.isabs(folder) or os.path.isdir(folder):
         return folder
@@ -71,11 +71,11 @@ def made_folder(folder: str | None) -> str | None:
 
 
 def in_own_folder(name: str, entry: Any) -> Any:
-    """An entry of the user's own file, started in a folder of its own if it names none.
+    """Return an entry of the user's own file, with a folder of its own as `cwd` if it names none.
 
     Args:
-        name: The server.
-        entry: Its entry; what is no object is returned as it is.
+        name: The server's name.
+        entry: Its entry; if it is no object, it is returned as it is.
     """
     if not is_object(entry) or entry.get("command") is None or entry.get("cwd"):
         return entry
@@ -83,7 +83,7 @@ def in_own_folder(name: str, entry: Any) -> Any:
 
 
 def needs_current_folder(entry: object) -> bool:
-    """Whether an entry says that its program is started in the folder where we are, or from there.
+    """Return whether an entry asks for a program started in the current folder, or in one relative to it.
 
     Args:
         entry: An entry of the user's own file.
@@ -94,7 +94,7 @@ def needs_current_folder(entry: object) -> bool:
 
 
 def relative_words(entry: object) -> Iterator[str]:
-    """The words of a launch line that are paths which begin in the folder that it is started in.
+    """Yield the words of a launch line that are paths relative to the folder that it is started in.
 
     Args:
         entry: An entry of a configuration file.
@@ -109,10 +109,10 @@ def relative_words(entry: object) -> Iterator[str]:
 
 
 def folder_warning(placed: JSON) -> str:
-    """What to know of an entry that was given a folder of its own; empty if it names nothing there.
+    """Return the warning for an entry with a folder of its own; empty if no word of its line begins there.
 
     Args:
-        placed: What `in_own_folder` returned.
+        placed: The result of `in_own_folder`.
     """
     word = next(relative_words(placed), None)
     if word is None:
@@ -121,8 +121,8 @@ def folder_warning(placed: JSON) -> str:
 
 
 def lies_in_workspace(file: Path) -> bool:
-    """Whether a configuration file lies, or is linked, below the current folder, and not among our own files: then its
-    entries speak of the current folder, and agents that work there may be able to write it.
+    """Return whether a configuration file lies, or is linked, below the current folder, and not among our own files:
+    then its entries are about the current folder, and agents that work there may be able to write it.
 
     Args:
         file: The file.

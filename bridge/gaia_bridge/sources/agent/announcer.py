@@ -1,4 +1,4 @@
-"""How an agent announces that something about it changed, whatever class it derives from."""
+"""A mixin by which an agent announces that something about it changed, whatever class it derives from."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from gaia_bridge.contract import Publisher
 
 
 class AnnouncesChanges:
-    """Mixin: remembers the publishers of this agent and passes announcements on to all of them.
+    """Mixin that remembers the publishers of this agent and passes announcements on to all of them.
 
     Needs no `super().__init__()` call, works with any base class, and every method may be called from any thread;
     while the agent is not published, announcements go nowhere.
     """
 
     def on_mcp_published(self, publisher: Publisher) -> None:
-        """Called by the bridge when it starts to publish this agent."""
+        """Remember a publisher. The bridge calls this when it starts to publish this agent."""
         self._mcp_publishers = (*self._publishers(), publisher)
 
     def on_mcp_unpublished(self, publisher: Publisher) -> None:
-        """Called by the bridge when it stops publishing this agent."""
+        """Forget a publisher. The bridge calls this when it stops publishing this agent."""
         self._mcp_publishers = tuple(known for known in self._publishers() if known is not publisher)
 
     def notify_mcp_tools_changed(self) -> None:
@@ -43,7 +43,7 @@ class AnnouncesChanges:
             publisher.resource_updated(uri)
 
     def mcp_own_files(self) -> frozenset[Path]:
-        """The files that decide which programs the publishing bridges start. Never write them for a client."""
+        """Return the files that decide which programs the publishing bridges start. Never write them for a client."""
         return frozenset(file for publisher in self._publishers() for file in publisher.own_files())
 
     def _publishers(self) -> tuple[Publisher, ...]:

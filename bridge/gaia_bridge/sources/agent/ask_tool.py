@@ -1,10 +1,10 @@
 """A tool that asks an agent: its loop of model and tools, published to MCP clients.
 
-The conversations that MCP clients have with one agent by its tool `ask`: whose they are, and who has the word.
+Also the conversations that MCP clients have with one agent by its tool `ask`: their owners, and their turns.
 
 A conversation is continued by its id, which the bridge makes up, and which nobody can guess. A name that a client
-makes up means a conversation of the client's own session, and nobody else's: two clients that both say "main" do not
-hear of each other. Where each request stands alone (2026-07-28 over HTTP), a name can only begin one.
+makes up stands for a conversation of the client's own session, and of no other: two clients that both send "main"
+have two conversations. Where each request stands alone (2026-07-28 over HTTP), a name can only begin one.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _GAVE_WAY: Final = (
 
 
 class Conversation(Struct, frozen=True):
-    """What a client means by what it calls a conversation."""
+    """The conversation that a client's `session` argument stands for."""
 
     id: str
     is_known: bool
-    """Whether it says that the conversation is there already."""
+    """Whether the client sent an id, so that the conversation must exist already."""
     is_named: bool
-    """Whether the name that it gave will do the next time as well."""
+    """Whether the value that the client sent continues the conversation the next time as well."""
 
 
 def conversation_of(said: str, session_key: str | None) -> Conversation:
-    """The conversation that a client means.
+    """Return the conversation that a client refers to.
 
     Args:
-        said: What the client says: an id, or a name of its own.
+        said: The client's value: an id, or a name of its own.
         session_key: The secret of the client's session, if it has one.
     """
     if _ID.fullmatch(said):
@@ -71,24 +71,24 @@ class _Turn(Struct, eq=False):
 
 
 class Conversations:
-    """The questions that are being answered. Only on the agent's own event loop."""
+    """The questions of clients that are being answered now. Only on the agent's own event loop."""
 
     def __init__(self) -> None:
         self._turns: dict[str, list[_Turn]] = {}
 
     @contextmanager
     def turn(self, conversation: Conversation, request: RequestContext) -> Generator[None]:
-        """Answer a question.
+        """Hold the turn of one question while it is answered.
 
         Questions of one conversation are answered one after the other. One that waits for its client gives way to the
         next: a client that could not answer, or did not want to, never comes back, and asks something else.
 
         Args:
-            conversation: Where it was asked.
-            request: Of whom.
+            conversation: The conversation of the question.
+            request: The request that asks.
 
         Raises:
-            ToolError: It gave way.
+            ToolError: The question gave way to a later one.
         """
         turns = self._turns.setdefault(conversation.id, [])
         for earlier in turns:
@@ -107,7 +107,7 @@ class Conversations:
 
 
 _REPORT_INTERVAL: Final = 0.2
-"""Seconds between two pieces of an answer that is told as it comes: a person reads no faster."""
+"""Seconds between two pieces of an answer that is reported as it comes: a person reads no faster."""
 
 _SESSION: Final = (
     "A name of your choice begins a conversation. The result says its id in `session`, which continues it; on one "
@@ -130,10 +130,10 @@ class AskTool:
     """Lets clients ask an agent. It has the methods of an agent, with one tool.
 
     Args:
-        agent: What answers: an agent with `answer_chat`, or with `process_query(text)`.
+        agent: The agent that answers: one with `answer_chat`, or with `process_query(text)`.
         name: The tool's name.
-        description: What the agent is good for, for the model that decides whom to ask.
-        timeout: Seconds for one answer; by default what all tools have.
+        description: The agent's strengths, for the model that decides whom to ask.
+        timeout: Seconds for one answer; by default the limit of all tools.
     """
 
     def __init__(self, agent: Any, name: str = "ask", description: str = "", timeout: float | None = None) -> None:
@@ -144,7 +144,7 @@ class AskTool:
         self.timeouts: Mapping[str, float] = {} if timeout is None else {name: timeout}
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
-        """The one tool."""
+        """Return the definition of the one tool."""
         converses = isinstance(self._agent, AnswersChats)
         properties: JSON = {"prompt": {"type": "string", "description": "What the agent is asked, or told to do."}}
         answer: JSON = {"answer": {"type": "string"}}
@@ -175,7 +175,7 @@ class AskTool:
 
         Raises:
             ValueError: The tool is unknown.
-            ModelError: There is no answer; says what to start or set.
+            ModelError: There is no answer; the message says which program to start, or which setting to change.
         """
         if tool_name != self._name:
             raise ValueError(f"Unknown tool: {tool_name}")
@@ -201,7 +201,7 @@ class AskTool:
 
 
 class _Reporter:
-    """Tells the client of an answer as it comes, as messages of progress; the number is that of characters."""
+    """Reports an answer as it comes, as progress messages to the client; their number counts characters."""
 
     def __init__(self, request: RequestContext) -> None:
         self._request = request
@@ -210,13 +210,13 @@ class _Reporter:
         self._next = 0.0
 
     def __call__(self, piece: str) -> None:
-        """More of it."""
+        """Add a piece, and report if it is time."""
         self._untold.append(piece)
         if time.monotonic() >= self._next:
             self.rest()
 
     def rest(self) -> None:
-        """Tell what is not told yet."""
+        """Report the pieces that are not reported yet."""
         text = "".join(self._untold)
         self._untold.clear()
         self._next = time.monotonic() + _REPORT_INTERVAL
@@ -226,7 +226,7 @@ class _Reporter:
 
 
 async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext) -> Reply:
-    """Have the agent answer, and tell the client meanwhile."""
+    """Return the agent's answer; report its pieces to the client as they come."""
     report, reply = _Reporter(request), None
     async with aclosing(agent.answer_chat(chat)) as pieces:
         async for piece in pieces:
@@ -241,19 +241,20 @@ async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext
 
 
 def _said(reply: Reply, conversation: Conversation | None = None) -> JSON:
-    """The answer as a result."""
+    """Return the answer as a tool result."""
     usage = {"promptTokens": reply.usage.prompt_tokens, "completionTokens": reply.usage.completion_tokens}
     structured: JSON = {"answer": reply.text, "tools": list(reply.tools_run), "usage": usage}
     content = [{"type": "text", "text": reply.text}]
     if conversation is not None:
         structured["session"] = conversation.id
-        if not conversation.is_named:  # and many clients show their model no structured content
+        # Many clients show their model no structured content, so the id is in the text as well.
+        if not conversation.is_named:
             content.append({"type": "text", "text": _CONTINUED_BY.format(conversation.id)})
     return {"content": content, "structuredContent": structured}
 
 
 def _answer(value: Any) -> Any:
-    """What `process_query` returned: text, or GAIA's dictionary with the text in its `result`."""
+    """Return the result of `process_query`, which gives text, or GAIA's dictionary with the text in its `result`."""
     text: Any = value.get("result") if is_object(value) else value
     if not isinstance(text, str):
         return value

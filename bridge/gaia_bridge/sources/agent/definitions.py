@@ -1,4 +1,4 @@
-"""Reads the definitions of an agent, in the agent's own threads, and checks and compiles them.
+"""Reads the definitions of an agent, in the agent's own threads; checks and compiles them.
 
 An invalid definition is left out, with a reason; the others are served.
 """
@@ -44,7 +44,7 @@ _METHODS = {
 _WITH_SKILLS: Final[Mapping[str, JSON]] = {"extensions": {SKILLS_EXTENSION: {"directoryRead": True}}}
 _SHOWN_NAME = 100
 _DEFAULT_VERSION = "2.0.0"
-"""Document 001, `get_mcp_server_info`."""
+"""The version of an agent that states none, as document 001 sets it for `get_mcp_server_info`."""
 
 
 class CompiledTool(Struct, frozen=True):
@@ -54,9 +54,9 @@ class CompiledTool(Struct, frozen=True):
     arguments: SchemaValidator
     output: SchemaValidator | None
     takes_kwargs: bool
-    """Whether `kwargs` is a parameter of its own, so that the VS Code envelope must be left alone."""
+    """Whether the tool has a parameter named `kwargs`, so that an argument of that name is not VS Code's envelope."""
     timeout: float | None = None
-    """Seconds for one call, where it says so itself."""
+    """Seconds for one call, if the tool has a limit of its own."""
 
 
 class Definitions(Struct, frozen=True):
@@ -65,9 +65,9 @@ class Definitions(Struct, frozen=True):
     features: ServerFeatures
     tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
     owners: Mapping[tuple[str, str], Any] = field(default_factory=dict[tuple[str, str], Any])
-    """By kind and key, the parts of the agent that definitions belong to which are not its own."""
+    """The part that each definition belongs to, by kind and key; without definitions of the agent itself."""
     tool_names: tuple[str, ...] = ()
-    """Of all tools that there are to choose from, published or not."""
+    """The names of all tools that can be chosen from, published or not."""
 
 
 async def read_definitions(
@@ -89,7 +89,7 @@ async def read_definitions(
         is_chosen: Whether a tool is published, given its name and the object that it belongs to.
 
     Raises:
-        AgentLoadError: A decorated function has the name of something else, and nothing is known yet.
+        AgentLoadError: A decorated function has the name of another definition, and `known` is not given.
     """
     reader = _Reader(agent, runner, limits, parts, is_first=known is None)
     agents = (agent, *parts)
@@ -105,9 +105,10 @@ async def read_definitions(
         capabilities.add("prompts")
     if resources or templates or any(isinstance(item, ReadsResources | ListsResourceTemplates) for item in agents):
         capabilities.add("resources")
-    # Clients ask an agent once what it has; its folders may be empty now, and not later.
+    # Clients read the capabilities once; the folders may be empty now, and not later.
     has_skills = bool(skills) or isinstance(agent, ListsSkills) or any(isinstance(part, SkillPart) for part in parts)
-    if has_skills:  # which are resources, and prompts for clients that know no skills
+    # Skills are resources, and prompts for clients that do not support skills.
+    if has_skills:
         capabilities |= {"prompts", "resources"}
     if any(isinstance(item, CompletesArguments) for item in agents):
         capabilities.add("completions")
@@ -173,7 +174,7 @@ class _Reader:
     async def compiled_tools(
         self, known: Iterable[Mapping[str, Any]], is_chosen: Callable[[str, Any], bool]
     ) -> dict[str, CompiledTool]:
-        """The tools that can be published, by name, in the agent's order."""
+        """Return the tools that can be published, by name, in the agent's order."""
         compiled: dict[str, CompiledTool] = {}
         definitions = await self.definitions("tool", known)
         said = {id(part): getattr(part, "timeouts", None) for part in (self._agent, *self._parts)}
@@ -196,7 +197,7 @@ class _Reader:
         return compiled
 
     async def skills(self, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
-        """The valid entries of skills; what a part of the agent found, and cannot publish, is left out, too."""
+        """Return the valid entries of skills; record those as left out that a part of the agent cannot publish."""
         entries = await self.definitions("skill", known)
         for part in self._parts:
             if isinstance(part, SkillPart):
@@ -205,7 +206,7 @@ class _Reader:
         return entries
 
     async def definitions(self, kind: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
-        """The valid definitions of a kind: none if their method is missing, the `known` ones if it fails."""
+        """Return the valid definitions of a kind: none if their method is missing, the `known` ones if that fails."""
         method = _METHODS[kind]
         try:
             listed = [(part, item) for part in (self._agent, *self._parts) for item in await self._listed(part, method)]
@@ -233,12 +234,12 @@ class _Reader:
         return list(found.values())
 
     def _is_same(self, kind: str, name: str, part: Any, is_equal: bool) -> bool:
-        """Whether a definition is one that an agent lists for its own decorated function, which is then called.
+        """Return whether an agent lists a definition for its own decorated function, which is then called.
 
         For a tool, the agent is called, which may have something to do before and after.
 
         Raises:
-            AgentLoadError: It is another one, and nothing is known yet.
+            AgentLoadError: The two definitions differ, and this is the first reading.
         """
         places: Mapping[tuple[str, str], str] | None = getattr(part, "places", None)
         if places is None:
@@ -256,7 +257,7 @@ class _Reader:
         return False
 
     async def info(self, known: ServerInfo | None) -> ServerInfo:
-        """The server info of the agent, with defaults for what it does not state."""
+        """Return the server info of the agent, with defaults for the fields that it does not state."""
         try:
             told = await self._call(self._agent, "get_mcp_server_info")
         except ToolError as error:
@@ -303,7 +304,7 @@ class _Reader:
 
 
 def _called(agent: Any, method: str) -> Any:
-    """What the agent's method returns; `None` if it has no such method."""
+    """Return the result of the agent's method; `None` if there is no such method."""
     function: Callable[[], Any] | None = getattr(agent, method, None)
     return function() if callable(function) else None
 

@@ -1,4 +1,4 @@
-"""The envelope that VS Code puts around the arguments of some tools: `{"kwargs": {...}}`, or the same as a text."""
+"""The envelope that VS Code puts around the arguments of some tools: `{"kwargs": {...}}`, or the same as text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 
 def without_envelope(arguments: JSON, *, takes_kwargs: bool) -> JSON:
-    """The arguments of a call, taken out of their envelope if they are in one.
+    """Return the arguments of a call, taken out of their envelope if they are in one.
 
     Args:
-        arguments: As they came.
-        takes_kwargs: Whether the tool has a parameter of that name, so that there is no envelope.
+        arguments: The arguments as they came.
+        takes_kwargs: Whether the tool has a parameter named `kwargs`, so that there is no envelope.
     """
     if takes_kwargs or arguments.keys() != {"kwargs"}:
         return arguments

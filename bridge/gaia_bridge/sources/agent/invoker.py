@@ -1,9 +1,9 @@
-"""Runs agent code for a client's request: start or resume, relay what it says, answer what it asks, bound it all.
+"""Runs agent code for a client's request: starts or resumes it, relays its messages and questions, bounds it all.
 
-One running call of agent code: its progress and log messages, its questions, and its end.
+Also one running call of agent code: its progress and log messages, its questions, and its end.
 
 The agent's thread puts messages in; the handler of the client's request takes them out in order. A call may outlive
-the request that started it: where the client cannot be asked directly (2026-07-28), the question is given to it as
+the request that started it: where the client cannot be asked directly (2026-07-28), the client gets the question as
 the result, the call waits, and the client's next request carries on where the last one stopped.
 """
 
@@ -49,7 +49,7 @@ class Invocation:
     """The two ends of one call: `CallChannel` for the agent, `calls.parked_calls.Resumable` for the bridge.
 
     Args:
-        limits: How large its messages may be, and how many may wait for a slow client before the oldest is dropped.
+        limits: The size of its messages, and how many may wait for a slow client before the oldest is dropped.
         loop: The event loop.
     """
 
@@ -57,9 +57,9 @@ class Invocation:
         self._limits = limits
         self._loop = loop
         self._has_news = False
-        """Whether there is something to look at since `advance` has looked last."""
+        """Whether a message, a question or the end has come since `advance` last looked."""
         self._waiter: asyncio.Future[None] | None = None
-        """Of `advance`, while there is nothing."""
+        """The future that `advance` awaits while there is no news."""
         self._signalled = False
         self._notes: deque[_Note] = deque(maxlen=limits.notes)
         self._questions: dict[str, Question] = {}
@@ -68,7 +68,7 @@ class Invocation:
         self._cancel_waiters: list[threading.Event] = []
         self._reason = ""
         self.editor: EditorAccess | None = None
-        """There is none."""
+        """The access to a client's editor; always `None` here."""
         self.job: Job | None = None
         self.outcome: Outcome | None = None
 
@@ -81,11 +81,11 @@ class Invocation:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question to the client is not answered yet."""
+        """Whether a question to the client is still without its answer."""
         return bool(self.questions)
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Block up to `timeout` seconds; whether the call was cancelled."""
+        """Block up to `timeout` seconds, and return whether the call was cancelled."""
         told = threading.Event()  # few calls wait like this, and an event for each call costs more than the rest of it
         self._cancel_waiters.append(told)
         try:
@@ -118,7 +118,7 @@ class Invocation:
         self._post(_CloseStream())
 
     def ask(self, method: str, params: JSON) -> JSON:
-        """Put a question and block. Whoever serves the call answers it, fails it or cancels it in bounded time.
+        """Put a question and block. The server of the call answers, fails or cancels it in bounded time.
 
         Raises:
             ValueError: MCP has no such question.
@@ -140,7 +140,7 @@ class Invocation:
             self._forget(question)
 
     def finish(self, outcome: Outcome) -> None:
-        """The agent's code ended; called by the runner's thread. That it was cancelled by us is no outcome."""
+        """Record the end of the agent's code; called by the runner's thread. Our own cancellation is no outcome."""
         if not self._cancelled:
             self.outcome = outcome
         self._signal()
@@ -166,7 +166,7 @@ class Invocation:
         while True:
             self._has_news = False
             done = self.outcome is not None
-            for _ in range(len(self._notes)):  # no more: an agent can speak faster than this loop listens
+            for _ in range(len(self._notes)):  # no more: an agent can write faster than this loop reads
                 await self._relay(self._notes.popleft(), request)
             if self._cancelled:
                 self.raise_if_cancelled()
@@ -195,7 +195,7 @@ class Invocation:
         self._wake()
 
     async def _news(self) -> None:
-        """Wait until there is something to look at."""
+        """Wait until there is news."""
         if self._has_news:
             return
         self._waiter = asyncio.get_running_loop().create_future()
@@ -219,14 +219,14 @@ class Invocation:
         return question
 
     def _forget(self, question: Question) -> None:
-        """It is over. Its failure knows everybody whom it was raised to: the agent, which we must not keep alive."""
+        """Drop a question that is over. Its exception refers to the frames it was raised in, and so to the agent."""
         self._questions.pop(question.key, None)
 
     def _note_text(self, value: object) -> str:
         return valid_text(str(value))[: self._limits.log_bytes]
 
     def _signal(self) -> None:
-        """Wake the event loop, once for however much there is to tell it."""
+        """Wake the event loop, once for any number of messages."""
         if not self._signalled:
             self._signalled = True
             self._loop.call_soon(self._woken)
@@ -253,7 +253,7 @@ class Invocation:
 logger = logging.getLogger(__name__)
 
 _AGENT_STATE = "agent:"
-"""What a `requestState` begins with, once opened, that is the agent's own text; see `parked_calls` for the others."""
+"""The beginning of an opened `requestState` that is the agent's own text; `parked_calls` has the other beginnings."""
 
 
 class AgentInvoker:
@@ -283,10 +283,10 @@ class AgentInvoker:
 
         Args:
             call: The agent's method with its arguments.
-            request: On whose behalf.
-            what: How the peer knows the call, for error messages: `tool 'x'`.
-            convert: Turns what the agent returned into a wire result.
-            seconds: How long it may take; by default what the limits say.
+            request: The request that the code runs for.
+            what: The peer's name of the call, for error messages: `tool 'x'`.
+            convert: Turns the agent's return value into a wire result.
+            seconds: The limit of the call; by default `call_timeout`.
 
         Raises:
             RequestError: The failure, in words that a peer may read.
@@ -303,7 +303,7 @@ class AgentInvoker:
         return self._checked(self._result(outcome, what, seconds), request)
 
     def move_to(self, runner: AgentRunner) -> None:
-        """Start calls there from now on. Those that were started go on where they are, also those that are parked."""
+        """Start later calls in another runner. Earlier ones go on where they are, also those that are parked."""
         self._runner = runner
 
     def close(self) -> None:
@@ -319,7 +319,7 @@ class AgentInvoker:
         return active
 
     def _converted(self, convert: Callable[[Any], JSON], value: Any) -> JSON:
-        """What agent code returned, as a wire result. Large ones are converted one at a time, to let others go on."""
+        """Convert the agent's return value to a wire result. Large ones go one at a time, so that others can go on."""
         if is_small(value) or not is_larger(value, self._limits.large_result_bytes):
             return convert(value)
         with self._one_large:
@@ -339,7 +339,7 @@ class AgentInvoker:
         if isinstance(error, RequestError | ValueError):
             logger.info("%s: %s failed: %s", name, what, text)
         else:
-            # From where the agent's code begins: what led to it is the same in every call.
+            # From the agent's code on: the frames before it are the same in every call.
             shown = error.__traceback__ if logger.isEnabledFor(logging.DEBUG) else traceback_of_agent(error)
             raised = (type(error), error, shown)
             logger.error("%s: %s failed, reference %s", name, what, reference, exc_info=raised)

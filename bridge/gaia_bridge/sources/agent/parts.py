@@ -1,4 +1,4 @@
-"""What is published of an object: its own methods, its decorated functions, and what it says are parts of it."""
+"""The published parts of an object: its own methods, its decorated functions, and the parts that it names itself."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gaia_bridge.sources.functions.collection import decorated_functions
 from gaia_bridge.sources.functions.signatures import place_of
 
 GAIA_METHODS: Final = ("process_query", "_register_tools")
-"""What agents of amd-gaia have that are neither MCP servers nor chat models."""
+"""Methods that agents of amd-gaia have, and that neither MCP servers nor chat models have."""
 
 _GAIA_TOOLS: Final = "gaia.agents.base.tools"
 
 
 class ToolChoice:
-    """Which tools of an agent are published.
+    """The choice of the tools of an agent that are published.
 
     Args:
         agent: The agent.
-        offer: What whoever publishes it wants of it.
+        offer: The publisher's wishes about it.
     """
 
     def __init__(self, agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> None:
@@ -51,11 +51,11 @@ class ToolChoice:
 
 
 def parts_of(agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> tuple[Any, ...]:
-    """The objects that are published beside an agent, under its name; each has the methods of an agent.
+    """Return the objects that are published beside an agent, under its name; each has the methods of an agent.
 
     Args:
         agent: The agent.
-        offer: What whoever publishes it wants of it. Of tools that are named, all are there to choose from.
+        offer: The publisher's wishes about it. If it names tools, all tools are there to choose from.
 
     Raises:
         TypeError: Two of its decorated functions have one name, or one cannot be published.
@@ -73,7 +73,7 @@ def parts_of(agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> tuple[Any, ...]:
 
 
 def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
-    """Those of an agent of amd-gaia. Its class may say what is published as classes of our own agents do."""
+    """Yield the parts of an agent of amd-gaia. Its class may choose the tools as classes of our own agents do."""
     by_hand = isinstance(agent, AgentLike)
     tools = _of_class(agent, "mcp_tools") if offer.tools is None else offer.tools
     tools = not by_hand if tools is None else tools
@@ -87,7 +87,7 @@ def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
 
 
 def _of_class(agent: object, name: str) -> Chosen | None:
-    """What an agent says of itself of which tools are published; `None` if it says nothing, or is none of GAIA's."""
+    """Return an agent's own choice of published tools; `None` if it states none, or is none of GAIA's."""
     said = getattr(agent, name, None) if isinstance(agent, HasParts) or is_of_gaia(agent) else None
     if isinstance(said, str):
         raise TypeError(f"{name} of {type(agent).__name__} is {said!r}; expected True, False, or names: ({said!r},)")
@@ -107,11 +107,11 @@ class _Published(Protocol):
 
 
 def unmet(offer: AgentOffer, agents: Sequence[_Published]) -> str:
-    """What whoever publishes agents wants of them, and is not there; empty if all is.
+    """Return the problem if something that is wanted of published agents is not there; empty if all is.
 
     Args:
-        offer: What is wanted.
-        agents: Of whom, together.
+        offer: The wishes.
+        agents: The agents, which fulfil them together.
     """
     there = [name for agent in agents for name in agent.tool_names]
     unknown = sorted(offer.names.difference(there))
@@ -132,13 +132,13 @@ def refuse_unbuilt(agent: object) -> NoReturn:
     """Refuse an agent whose own constructor left out that of its base class.
 
     Raises:
-        TypeError: Always; says which constructor, and where it is.
+        TypeError: Always; names the constructor and its place.
     """
     raise TypeError(f"{place_of(type(agent).__init__)} does not call super().__init__(), which an agent needs")
 
 
 def _gaia_tools(agent: Any) -> Mapping[str, Any]:
-    """The tools of an agent of amd-gaia: its own registry, or the one that all share."""
+    """Return the tools of an agent of amd-gaia: its own registry, or the one that all share."""
     own: object = getattr(agent, "_tools_registry", None)
     shared: object = getattr(sys.modules.get(_GAIA_TOOLS), "_TOOL_REGISTRY", None)
     for registry in (own, shared):

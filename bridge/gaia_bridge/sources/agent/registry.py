@@ -1,4 +1,4 @@
-"""The agents of this process by name, and which of them use which: how one agent becomes the server of another."""
+"""The agents of this process by name, and their uses of each other: one agent becomes the server of another."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class UsedInCircleError(ValueError):
     """An agent was to use itself, perhaps by way of others.
 
     Args:
-        name: What the agent to be used is called.
-        itself: Whether it is the very one that was to use it.
+        name: The name of the agent to be used.
+        itself: Whether that agent is the very one that was to use it.
     """
 
     def __init__(self, name: str, itself: bool) -> None:
@@ -25,7 +25,7 @@ class UsedInCircleError(ValueError):
 
 
 class LocalAgents:
-    """Names and uses. Safe to be used in any thread."""
+    """The agents of a process by name, and which of them use which. Safe to be used in any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -35,7 +35,7 @@ class LocalAgents:
         self._uses: list[tuple[object, object]] = []
 
     def add(self, name: str, agent: AgentLike) -> Callable[[], None]:
-        """An agent is published under a name; returns an idempotent function that says that it no longer is."""
+        """Publish an agent under a name; return an idempotent function that takes the agent away again."""
         with self._lock:
             self._agents.setdefault(name, []).append(agent)
             for thread in self._waiting.pop(name, []):
@@ -50,12 +50,12 @@ class LocalAgents:
         return remove
 
     def get(self, name: str) -> AgentLike | None:
-        """The agent of that name, the latest where several bridges of this process have one."""
+        """Return the agent of that name, or `None`; the latest where several bridges of this process have one."""
         with self._lock:
             return self._agents.get(name, [None])[-1]
 
     def when_there(self, name: str, join: Callable[[], None]) -> None:
-        """Call `join` once, in a thread of its own, when an agent of that name is there; at once if it is."""
+        """Call `join` once, in a thread of its own, when an agent of that name is published; at once if one is."""
         thread = threading.Thread(target=join, name=f"joins {name}", daemon=True)
         with self._lock:
             if name in self._agents:
@@ -64,7 +64,7 @@ class LocalAgents:
                 self._waiting.setdefault(name, []).append(thread)
 
     def settle(self, seconds: float) -> None:
-        """Wait for those that were called as an agent is there, so many seconds at most. Blocks."""
+        """Wait until the started functions of `when_there` have ended, so many seconds at most. Blocks."""
         until = time.monotonic() + seconds
         with self._lock:
             joining = list(self._joining)
@@ -77,21 +77,21 @@ class LocalAgents:
         thread.start()
 
     def missing(self, name: str) -> str:
-        """Why there is no agent of that name; continues a sentence."""
+        """Return why there is no agent of that name; the text continues a sentence."""
         with self._lock:
             known = ", ".join(sorted(self._agents)) or "none"
         return f"there is no agent {name!r} in this process; published are: {known}"
 
     def use(self, user: object, name: str, used: object) -> Callable[[], None]:
-        """One agent uses another; returns an idempotent function that says that it no longer does.
+        """Record that one agent uses another; return an idempotent function that ends the use.
 
         Args:
-            user: The one.
-            name: What the other is called.
-            used: The other.
+            user: The agent that uses the other.
+            name: The name of the other.
+            used: The other agent.
 
         Raises:
-            UsedInCircleError: The other is the same, or uses the one.
+            UsedInCircleError: The other is the same, or uses the first, perhaps by way of others.
         """
         with self._lock:
             if used is user or self._leads_to(used, user):
@@ -115,4 +115,4 @@ class LocalAgents:
 
 
 LOCAL_AGENTS = LocalAgents()
-"""Of this process."""
+"""The agents of this process."""

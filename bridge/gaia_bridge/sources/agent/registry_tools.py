@@ -1,4 +1,4 @@
-"""The tools of an agent of the GAIA kind, those that its own model calls, as tools of MCP."""
+"""The tools of an agent of the GAIA kind, which its own model calls, as tools of MCP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gaia_bridge.sources.functions.typed_function import TypedFunction
 from gaia_bridge.text.json_types import JSON, is_object
 
 Chosen = bool | Collection[str]
-"""Which tools are published: all, none, or those of these names."""
+"""A choice of the published tools: all, none, or those of these names."""
 
 
 class RegistryTools:
@@ -22,9 +22,9 @@ class RegistryTools:
 
     Args:
         tools: Returns the entries of the moment by their keys. May block.
-        chosen: Which of them are published.
-        confirm: Asks a person, given a tool's key and arguments, before a tool is used that says that it may destroy
-            something. `None` if nobody is to be asked.
+        chosen: The choice of the published ones.
+        confirm: Asks a person, given a tool's key and arguments, before a tool runs that declares itself destructive.
+            `None` if nobody is to be asked.
     """
 
     def __init__(
@@ -39,20 +39,20 @@ class RegistryTools:
 
     @property
     def timeouts(self) -> Mapping[str, float]:
-        """Seconds for one call, of the tools that say it."""
+        """Seconds for one call, of the tools that state them."""
         seconds = {name: entry.get("timeout") for name, entry in self._published().items()}
         return {name: float(value) for name, value in seconds.items() if isinstance(value, int | float) and value > 0}
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
-        """The tools."""
+        """Return the definitions of the published tools."""
         return [_definition(name, entry) for name, entry in self._published().items()]
 
     def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
-        """Run a tool; may return an awaitable.
+        """Run a tool; the result may be an awaitable.
 
         Raises:
             ValueError: The tool is unknown.
-            ToolError: The arguments do not fit, or nobody confirmed what may destroy something.
+            ToolError: The arguments do not fit, or nobody confirmed a destructive tool.
         """
         entry = self._tools().get(tool_name)
         if not self._is_published(entry, tool_name):
@@ -88,7 +88,7 @@ def _definition(name: str, entry: Mapping[str, Any]) -> JSON:
 
 
 def _schema(parameters: object) -> JSON:
-    """The JSON Schema of arguments, of GAIA's `{name: {"type", "required", "description"}}`."""
+    """Return the JSON Schema of arguments, made of GAIA's `{name: {"type", "required", "description"}}`."""
     if not is_object(parameters):
         return {"type": "object", "properties": {}}
     if parameters.get("type") == "object":

@@ -1,4 +1,4 @@
-"""The skills of an agent that lie in folders, as a part of it: resources, a template for their files, and entries."""
+"""The skills of an agent that lie in folders, as a part of it: resources, templates for their files, and entries."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _FOLDER: Final = "skills"
 """The folder beside an agent's file."""
 
 _ATTRIBUTE: Final = "mcp_skills"
-"""What a class says of its skills; beside `mcp_tools` and `mcp_ask`."""
+"""The attribute by which a class states its skills; beside `mcp_tools` and `mcp_ask`."""
 
 _EXPECTED: Final = "expected True, False, the path of a folder, or several of them"
 
 
 def skill_folders(agent: object) -> tuple[Path, ...]:
-    """The folders in which an agent has skills: what it says, or the `skills/` folder beside its file, if there is one.
+    """Return the folders of an agent's skills: those it states, or `skills/` beside its file, if there is one.
 
     Args:
-        agent: The agent. Paths that its class says begin at the file of that class.
+        agent: The agent. Relative paths of its class begin at the file of that class.
 
     Raises:
-        TypeError: It says something else.
+        TypeError: The attribute has another type.
     """
-    # Not what an agent makes up for any name that it is asked for.
+    # Look statically: an agent may make up an attribute for any name that is asked of it.
     is_said = inspect.getattr_static(agent, _ATTRIBUTE, None) is not None
     said: Any = getattr(agent, _ATTRIBUTE) if is_said else None
     if said is False:
@@ -52,7 +52,7 @@ def skill_folders(agent: object) -> tuple[Path, ...]:
 
 
 def _place_of(agent: object) -> Path | None:
-    """The folder of the file that an agent is written in; that of the class that says where its skills are."""
+    """Return the folder of the file that an agent is written in; if a class states its skills, of that class's file."""
     file: object = getattr(agent, "source_file", None)
     if isinstance(file, str):  # functions, which no class holds
         return Path(file).absolute().parent
@@ -65,7 +65,7 @@ def _place_of(agent: object) -> Path | None:
 
 
 _SHOWN: Final = 10
-"""Files that are named of a skill."""
+"""Files of a skill that its template names."""
 
 
 class SkillPart:
@@ -73,7 +73,7 @@ class SkillPart:
 
     Args:
         folders: The folders.
-        limits: How many skills and files there may be, and how large.
+        limits: The numbers and sizes of skills and files that are allowed.
     """
 
     def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
@@ -84,36 +84,36 @@ class SkillPart:
         self._listed: tuple[JSON, ...] = ()
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
-        """None."""
+        """Return no tools: skills have none."""
         return []
 
     def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
-        """Refuse: there are none."""
+        """Refuse: there are no tools."""
         raise ValueError(f"Unknown tool: {tool_name}")
 
     def get_mcp_skills(self) -> list[JSON]:
-        """The skills that are there now, as `skills/list` has them."""
+        """Return the skills that are there now, as `skills/list` has them."""
         with self._lock:
             self._listed = self._folders.read().entries
             return list(self._listed)
 
     @property
     def left_out(self) -> tuple[tuple[str, str], ...]:
-        """What was not published when it was last looked at, and why."""
+        """The skills that were not published at the last reading, and why."""
         return self._folders.current.left_out
 
     def get_mcp_resources(self) -> list[JSON]:
-        """The `SKILL.md` of each skill: one resource, however many files it has."""
+        """Return the `SKILL.md` of each skill as a resource: one for each skill, however many files it has."""
         with self._lock:
             return [_resource(entry) for entry in self._folders.current.entries]
 
     def get_mcp_resource_templates(self) -> list[JSON]:
-        """A template for the further files of each skill that has some."""
+        """Return a template for each skill that has further files."""
         with self._lock:
             return [_template(entry) for entry in self._folders.current.entries if len(files_of(entry)) > 1]
 
     def has(self, uri: str) -> bool:
-        """Whether a URI is inside of a skill."""
+        """Return whether a URI is inside of a skill."""
         return any(uri.startswith(f"{root_of(entry['uri'])}/") for entry in self._folders.current.entries)
 
     def read_mcp_resource(self, uri: str) -> JSON:
@@ -134,11 +134,11 @@ class SkillPart:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a read found something else than what `get_mcp_skills` said last."""
+        """Whether a reading has other entries than `get_mcp_skills` returned last."""
         return self._folders.current.entries is not self._listed
 
     def is_changed(self) -> bool:
-        """Whether something else is there than what `get_mcp_skills` said last."""
+        """Return whether the folders hold something else than `get_mcp_skills` returned last."""
         with self._lock:
             return self.is_ahead or self._folders.is_changed()
 

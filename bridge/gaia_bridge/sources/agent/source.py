@@ -68,7 +68,7 @@ from gaia_bridge.text.json_types import JSON, copied
 logger = logging.getLogger(__name__)
 
 _IDLE = 100
-"""How many times as long as a look at the folders of skills takes nothing is done until the next: they may be large."""
+"""The least wait between two looks at the folders of skills, as a multiple of a look's duration: they may be large."""
 
 _Runners = tuple[AgentRunner, AgentRunner, AgentRunner]
 
@@ -79,10 +79,10 @@ class AgentSource:
     Args:
         agent: The agent.
         name: The name it is published under.
-        limits: What it may use of the process.
+        limits: The limits of its use of the process.
         own_files: Returns the files that the process itself loads; the agent is asked not to change them.
-        offer: What is published of the agent, where that is not left to it.
-        checks: Whether all that `offer` wants has to be there.
+        offer: The choice of the published tools, where that is not left to the agent.
+        checks: Whether everything that `offer` wants has to be there.
     """
 
     def __init__(
@@ -115,45 +115,45 @@ class AgentSource:
 
     @property
     def chats(self) -> AgentRunner:
-        """What its chats run in: threads beside those of its tools, which need not wait for them, and the same loop."""
+        """The threads of its chats: beside those of its tools, so that neither wait for the other, on the same loop."""
         return self._chats
 
     async def ask(self, method: str) -> Any:
-        """What one more method of the agent returns, as JSON; `None` if it has no such method. Bounded.
+        """Call one more method of the agent and return its result as JSON; `None` if it has no such method. Bounded.
 
         Raises:
-            ToolError: It failed.
+            ToolError: The method failed.
         """
         return await ask_agent(self.agent, self._reader, self._limits, method)
 
     @property
     def features(self) -> ServerFeatures:
-        """What the agent declares, as last read."""
+        """The definitions of the agent, as last read."""
         return self._definitions.features
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of all tools that there are to choose from, published or not."""
+        """The names of all tools that can be chosen from, published or not."""
         return self._definitions.tool_names
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether it has a tool that asks it."""
+        """Whether the agent has a tool that asks it."""
         return any(isinstance(part, AskTool) for part in self._parts)
 
     @property
     def status(self) -> SourceStatus:
-        """Ready: an agent is there as soon as it is published."""
+        """Always ready: an agent is there as soon as it is published."""
         return SourceStatus(SourceState.READY)
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call `listener` after every change; returns an idempotent function that stops it."""
+        """Call `listener` after every change; return an idempotent function that stops it."""
         token = object()
         self._listeners[token] = listener
         return lambda: self._listeners.pop(token, None) and None
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Publish the agent until cancelled. Reports started once its definitions were read."""
+        """Publish the agent until cancelled. Reports started once the definitions were read."""
         self._announcements = announcements = ChangeQueue()
         self._publisher = self._new_publisher()
         try:
@@ -176,13 +176,13 @@ class AgentSource:
             await self._leave(self.agent, self._publisher, (self._runner, self._reader, self._chats))
 
     async def replace(self, agent: Publishable, *, for_good: bool = False) -> None:
-        """Publish another agent in the place of this one, once its definitions were read. Announces what differs.
+        """Publish another agent in the place of this one, once its definitions were read. Announce the differences.
 
-        Calls in flight end with the old agent, which is told afterwards that it is no longer published.
+        Calls in flight end with the old agent; afterwards its hook `on_mcp_unpublished` is called.
 
         Args:
             agent: The other agent.
-            for_good: Whether nobody else uses the old one, which is told so, too.
+            for_good: Whether nobody else uses the old one; then its hook `on_mcp_replaced` is called, too.
 
         Raises:
             AgentLoadError: Its definitions cannot be read. Nothing has changed.
@@ -217,17 +217,17 @@ class AgentSource:
         await self._tell_agent("on_mcp_published", self._publisher)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Do nothing: an agent is published when its definitions were read."""
+        """Do nothing: an agent is published only after its definitions were read."""
 
     async def learn(self) -> None:
-        """Do nothing, for the same reason."""
+        """Do nothing: the definitions were read when the agent was published."""
 
     async def seek(self) -> None:
         """Read the definitions again, as `refresh` does."""
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Read the definitions again if they are older than `definitions_max_age`, and announce what changed."""
+        """Read the definitions again if they are older than `definitions_max_age`, and announce the changes."""
         fresh = time.monotonic() - self._read_at < self._limits.definitions_max_age
         if self._reading.locked() or (fresh and not await self._skills_changed()):
             return
@@ -239,7 +239,7 @@ class AgentSource:
         self._emit_differences(before)
 
     async def _skills_changed(self) -> bool:
-        """Whether a folder of skills is otherwise than it is published."""
+        """Return whether a folder of skills differs from the published skills."""
         skills = self._skills
         return skills is not None and await anyio.to_thread.run_sync(skills.is_changed)
 
@@ -260,7 +260,7 @@ class AgentSource:
         return next((part for part in self._parts if isinstance(part, SkillPart)), None)
 
     def _parts_of(self, agent: Publishable) -> tuple[Any, ...]:
-        """The objects that are published beside the agent."""
+        """Return the objects that are published beside the agent."""
         folders = skill_folders(agent)
         parts = parts_of(agent, self._offer)
         return (*parts, SkillPart(folders, self._limits)) if folders else parts
@@ -302,7 +302,7 @@ class AgentSource:
         agent = self._agent_of("tool", name)
         try:
             return await self._invoker.perform(
-                # A copy: what the agent does to its arguments must not change what further rounds are called with.
+                # A copy: an agent that changes its arguments must not change those of further rounds.
                 lambda: agent.execute_mcp_tool(name, copied(arguments)),
                 request,
                 f"tool '{name}'",
@@ -315,7 +315,7 @@ class AgentSource:
             return error_result(str(error))
 
     async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
-        """Fill in a prompt. An agent without the hook gives its description and the arguments.
+        """Fill in a prompt. For an agent without the hook, return its description and the arguments.
 
         Raises:
             ProtocolError: No such prompt, a required argument is missing, or the agent failed.
@@ -344,7 +344,7 @@ class AgentSource:
         """Read a resource.
 
         Raises:
-            ResourceNotFoundError: Nothing at that URI, or the agent has no hook to read it.
+            ResourceNotFoundError: There is nothing at that URI, or the agent has no hook to read it.
             ProtocolError: The agent failed.
         """
         agent = self._agent_of("resource", uri)
@@ -367,7 +367,7 @@ class AgentSource:
             )
 
     async def _read_skill(self, skills: SkillPart, uri: str, request: ClientRequest) -> JSON:
-        """Read a file of a skill. What is listed is what is read: if it changed just now, it is listed anew first."""
+        """Read a file of a skill. If the skill changed just now, list it anew first, so that the list fits the file."""
         most = 2 * self._limits.skill_bytes  # in Base64
         with _failures_as_protocol_errors():
             result = await self._invoker.perform(
@@ -381,11 +381,11 @@ class AgentSource:
         return result
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Refuse: agents have no methods beyond the core."""
+        """Refuse: agents have no methods beyond the core protocol."""
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
-        """Suggest values for an argument; none if the agent has no hook.
+        """Return suggested values for an argument; none if the agent has no hook.
 
         Raises:
             ProtocolError: The agent failed.
@@ -425,14 +425,14 @@ class AgentSource:
             raise AgentLoadError(self.name, problem)
 
     def _agent_of(self, kind: str, key: str) -> Any:
-        """The object that a definition belongs to: the agent, or one of its parts."""
+        """Return the object that a definition belongs to: the agent, or one of its parts."""
         return self._definitions.owners.get((kind, key), self.agent)
 
     def _lists(self, uri: str) -> bool:
         return any(item["uri"] == uri for item in self.features.resources)
 
     def _runners(self, agent: object) -> _Runners:
-        """Threads and a loop for one agent: for its calls, for reading it, for its chats."""
+        """Create the threads and the loop for one agent: for its calls, for reading it, for its chats."""
         limits, own = self._limits, own_loop_of(agent)
         runner = AgentRunner(self.name, limits.threads, limits.queue, None if own is None else own.lease())
         return runner, runner.beside(threads=2, queue=0), runner.beside(limits.threads, limits.queue)
@@ -506,7 +506,7 @@ def _kind_and_key(ref: JSON) -> tuple[str, str]:
 
 
 async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
-    """Read what nobody lists: templates lead to it, of the agent or of one of its parts."""
+    """Read a URI that is in no list: a template of the agent or of one of its parts leads to it."""
     for hook in hooks:
         with suppress(ResourceNotFoundError):
             value = hook(uri)
@@ -518,7 +518,7 @@ async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
 
 
 def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
-    """The wire result, or an error that says how it breaks the tool's own output schema."""
+    """Return the wire result."""
     result = tool_result(value, limit, structured=tool.output is not None)
     if tool.output is None or result.get("isError") or is_input_required(result):
         return result
@@ -532,7 +532,7 @@ def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
 
 @contextmanager
 def _failures_as_protocol_errors() -> Generator[None]:
-    """For methods whose results have no place for a failure: prompts, resources, completions."""
+    """Raise failures as protocol errors, where results have no place for a failure: prompts, resources, completions."""
     try:
         yield
     except ProtocolError:

@@ -1,1 +1,1 @@
-"""What a source offers, rewritten step by step: prefixed, filtered, renamed, with preset arguments."""
+"""The offer of a source, rewritten step by step: prefixed, filtered, renamed, with preset arguments."""

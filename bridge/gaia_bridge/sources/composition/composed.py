@@ -1,4 +1,4 @@
-"""A source that offers what another one does, rewritten by the steps of a composition."""
+"""A source with the offer of another one, rewritten by the steps of a composition."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _LISTED_BY: Final[Mapping[str, Kind]] = {LIST_FIELDS[kind][0]: kind for kind in KINDS}
-"""What each method that lists something lists."""
+"""The kind of definition that each list method lists."""
 
 
 class RunningSource(Source, Protocol):
-    """A source that lives in a task of its own."""
+    """A source that runs in a task of its own."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Live until cancelled."""
+        """Run until cancelled."""
         ...
 
 
 class _RunningServer(RunningSource, FollowsRoots, Introducible, Starts, Protocol):
-    """A source with all that a source may have beside."""
+    """A source with all optional methods of a source."""
 
 
 class ComposedSource:
-    """Offers what a source does, rewritten. Implements `gaia_bridge.contract.Source`.
+    """Offers the definitions of a source, rewritten. Implements `gaia_bridge.contract.Source`.
 
     Args:
         wrapped: The source.
-        steps: How its offer is rewritten, in this order.
+        steps: The steps that rewrite its offer, in this order.
     """
 
     def __init__(self, wrapped: RunningSource, steps: Sequence[Step]) -> None:
@@ -58,7 +58,7 @@ class ComposedSource:
 
     @property
     def name(self) -> str:
-        """That of the source."""
+        """The name of the source."""
         return self.wrapped.name
 
     @property
@@ -68,21 +68,21 @@ class ComposedSource:
 
     @property
     def agent(self) -> object:
-        """The agent, if the source is one: it is known by this wherever it is not to be given to itself."""
+        """The agent, if the source is one: the bridge recognizes it by this, so as not to give an agent to itself."""
         return getattr(self.wrapped, "agent", None)
 
     @property
     def features(self) -> ServerFeatures:
-        """What the source offers now, rewritten."""
+        """The definitions that the source offers now, rewritten."""
         return self._current().features
 
     @property
     def status(self) -> SourceStatus:
-        """That of the source."""
+        """The status of the source."""
         return self.wrapped.status
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call `listener` after every change, but for updates of resources that are not offered."""
+        """Call `listener` after every change, except updates of resources that are not offered."""
 
         def heard(change: Change) -> None:
             if change.kind is not ChangeKind.RESOURCE_UPDATED or self._current().reads(change.uri):
@@ -103,11 +103,11 @@ class ComposedSource:
         await self.wrapped.learn()
 
     async def refresh(self) -> None:
-        """Have the source look again."""
+        """Refresh the source."""
         await self.wrapped.refresh()
 
     async def seek(self) -> None:
-        """Have the source look again."""
+        """Let the source read its definitions again."""
         await self.wrapped.seek()
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
@@ -135,7 +135,7 @@ class ComposedSource:
         """Read a resource of the source.
 
         Raises:
-            ResourceNotFoundError: It is not offered, or the source has nothing there.
+            ResourceNotFoundError: The resource is not offered, or the source has nothing at that URI.
             ProtocolError: As the source raises it.
         """
         own = await self._found(lambda: self._offer(request).resource(uri))
@@ -145,7 +145,7 @@ class ComposedSource:
         """Ask the source for suggestions.
 
         Raises:
-            ProtocolError: What they are for is not offered, or as the source raises it.
+            ProtocolError: The prompt or resource is not offered, or as the source raises it.
         """
         if ref["type"] == "ref/prompt":
             name: str = ref["name"]
@@ -156,12 +156,12 @@ class ComposedSource:
         return await self.wrapped.complete(ref, argument, context, request)
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Have the source serve a request whose method the bridge does not know.
+        """Let the source serve a request whose method the bridge does not know.
 
-        What there is to be listed or read stays what is offered; what the method means beyond that, nobody here knows.
+        Lists and reads stay limited to what is offered; the bridge cannot know the further meaning of the method.
 
         Raises:
-            ProtocolError: It is about a resource that is not offered, or as the source raises it.
+            ProtocolError: The request is about a resource that is not offered, or as the source raises it.
         """
         if method == DIRECTORY_READ and self._offer(request).filters_resources:
             raise ProtocolError(METHOD_NOT_FOUND, "of what is left of it, its lists tell")
@@ -177,7 +177,7 @@ class ComposedSource:
         """Subscribe to updates of a resource.
 
         Raises:
-            ResourceNotFoundError: It is not offered.
+            ResourceNotFoundError: The resource is not offered.
             RequestError: As the source raises it.
         """
         if not self._current().reads(uri):
@@ -189,11 +189,11 @@ class ComposedSource:
         await self.wrapped.unsubscribe(uri)
 
     def _offer(self, request: ClientRequest) -> Offer:
-        """What is offered to the client of a request."""
+        """Return the offer to the client of a request."""
         return self._current().of_era(modern=request.modern)
 
     def _current(self) -> Offers:
-        """What is offered now; made anew only when the source offers something else."""
+        """Return the current offer; it is composed anew only when the source's definitions change."""
         features = self.wrapped.features
         if features is not self._composed:
             self._offers, self._composed = Offers(features, self._steps, self.kind), features
@@ -201,7 +201,7 @@ class ComposedSource:
         return self._offers
 
     def _report(self, features: ServerFeatures) -> None:
-        """Log what the composition leaves out, once."""
+        """Log each definition that the composition leaves out, once."""
         own = frozenset(features.left_out)
         left_out = [item for item in self._offers.features.left_out if item not in own]
         for item in left_out:
@@ -210,10 +210,10 @@ class ComposedSource:
         self._reported = frozenset((item.kind, item.name, item.reason) for item in left_out)
 
     async def _found(self, find: Callable[[], _T]) -> _T:
-        """What `find` finds; if it finds nothing, what it finds when the source has looked again.
+        """Return the result of `find`; if it raises, let the source read its definitions again, and call `find` again.
 
         Raises:
-            ProtocolError: As `find` does.
+            ProtocolError: The second `find` raised it.
         """
         try:
             return find()
@@ -225,11 +225,11 @@ class ComposedSource:
 
 
 class ComposedServer(ComposedSource):
-    """Offers what a server does, rewritten, and is all else that a server is to its clients.
+    """Offers the definitions of a server, rewritten, with all further methods of a server.
 
     Args:
         wrapped: The server.
-        steps: How its offer is rewritten, in this order.
+        steps: The steps that rewrite its offer, in this order.
     """
 
     def __init__(self, wrapped: _RunningServer, steps: Sequence[Step]) -> None:
@@ -237,11 +237,11 @@ class ComposedServer(ComposedSource):
         self._server = wrapped
 
     def roots_changed(self, request: ClientRequest) -> None:
-        """Tell the server."""
+        """Notify the server."""
         self._server.roots_changed(request)
 
     async def meet(self, request: ClientRequest) -> None:
-        """Find out what the server says about itself in the era of this client."""
+        """Learn the server's introduction in the era of this client."""
         await self._server.meet(request)
 
     @property
@@ -255,11 +255,11 @@ class ComposedServer(ComposedSource):
 
 
 def composed(source: RunningSource, steps: Sequence[Step]) -> RunningSource:
-    """The source as a composition has it; the same if there are no steps.
+    """Return the source with the steps of a composition; the source itself if there are no steps.
 
     Args:
-        source: What is composed.
-        steps: How its offer is rewritten, in this order.
+        source: The source.
+        steps: The steps that rewrite its offer, in this order.
     """
     if not steps:
         return source
@@ -269,5 +269,5 @@ def composed(source: RunningSource, steps: Sequence[Step]) -> RunningSource:
 
 
 def innermost(source: Source) -> Source:
-    """The source itself, where one may be composed."""
+    """Return the source inside of a composed one, or the source itself."""
     return source.wrapped if isinstance(source, ComposedSource) else source

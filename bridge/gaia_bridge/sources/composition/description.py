@@ -1,4 +1,4 @@
-"""How a source is composed: a target, and the steps that rewrite what it offers. A description, that does nothing."""
+"""The description of a composed source: a target, and the steps that rewrite its offer. It does nothing by itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXPECTED: Final = f"1 to {MAX_TOOL_NAME} of A-Z a-z 0-9 _ . -"
 
 
 class Composition(Struct, frozen=True, eq=False):
-    """A source, and how what it offers is rewritten. Made by `source`, and added by `Bridge.add`.
+    """A source, and the steps that rewrite its offer. Made by `source`, and added by `Bridge.add`.
 
     Each method returns a new description with one step more. Steps apply in the order in which they are written, and
     each sees the names that those before it gave.
@@ -36,18 +36,18 @@ class Composition(Struct, frozen=True, eq=False):
     target: object
     """The agent, the server object of an MCP library, or the entry of a server."""
     name: str | None = None
-    """What it is published under; as its own name says, if `None`."""
+    """The name under which the source is published; the target's own name if `None`."""
     steps: tuple[Step, ...] = ()
-    """What is done with its offer, in this order."""
+    """The steps that rewrite its offer, in this order."""
 
     def prefixed(self, prefix: str) -> Composition:
         """Put a prefix before the names of tools and prompts. Resources keep their URIs, which are addresses.
 
         Args:
-            prefix: What their names begin with, such as `weather_`.
+            prefix: The text to begin the names with, such as `weather_`.
 
         Raises:
-            ValueError: No name can begin so.
+            ValueError: No name can begin with it.
         """
         if not _is_name(prefix):
             raise ValueError(f"the prefix is {prefix!r}; expected {_EXPECTED}")
@@ -62,20 +62,20 @@ class Composition(Struct, frozen=True, eq=False):
         tags: Collection[str] | None = None,
         when: Predicate | None = None,
     ) -> Composition:
-        """Keep what fits all that is said here, and take away the rest: it is neither listed nor called nor read.
+        """Keep the definitions that fit all given conditions. The others are neither listed nor called nor read.
 
         Args:
-            allow: Patterns, one of which fits what is kept: its name, or the URI of a resource or template. `*` is any
+            allow: Patterns; one must fit the name, or the URI of a resource or template. `*` is any
                 text, `?` any character, `[ab]` one of some; case matters.
-            deny: Patterns, none of which fits what is kept.
-            kinds: What to look at, of `tool`, `prompt`, `resource`, `resource template` and `skill`; all if `None`.
+            deny: Patterns; none may fit the name or URI.
+            kinds: The kinds to filter, of `tool`, `prompt`, `resource`, `resource template` and `skill`; all if `None`.
                 Other kinds are kept.
-            tags: What is kept has one of these tags: of `@tool(tags=...)`, or of FastMCP.
-            when: Told the kind and the definition, as they are at this step; returns whether it is kept. Called on the
-                event loop whenever the source changes: it must be quick, and always say the same of the same.
+            tags: Tags; the definition must have one: of `@tool(tags=...)`, or of FastMCP.
+            when: Gets the kind and the definition as they are at this step; returns whether to keep it. Called on the
+                event loop whenever the source changes: it must be quick, and always answer the same for the same.
 
         Raises:
-            ValueError: Nothing is said, or there is no such kind.
+            ValueError: No condition is given, or there is no such kind.
             TypeError: A single text came where several are expected.
         """
         if allow is None and deny is None and tags is None and when is None:
@@ -95,13 +95,13 @@ class Composition(Struct, frozen=True, eq=False):
         )
 
     def renamed(self, names: Mapping[str, str]) -> Composition:
-        """Give single tools and prompts other names. One that is not there, or whose new name is taken, is left out.
+        """Give single tools and prompts other names. A name that is missing, or whose new name is taken, is left out.
 
         Args:
-            names: The new names by those that the steps before left.
+            names: The new names by the names that the earlier steps left.
 
         Raises:
-            ValueError: A new name can name no tool.
+            ValueError: A new name is no valid name of a tool.
         """
         for old, new in names.items():
             if not _is_name(new):
@@ -109,14 +109,14 @@ class Composition(Struct, frozen=True, eq=False):
         return self._with(Renamed(dict(names)))
 
     def with_defaults(self, defaults: Mapping[str, Mapping[str, Any]], *, hidden: bool = False) -> Composition:
-        """Preset arguments of tools: they are sent where the client gives none.
+        """Preset arguments of tools: the values are sent where the client gives none.
 
         Args:
             defaults: The values by tool and argument; JSON, and not `None`.
             hidden: Whether clients neither see nor give these arguments.
 
         Raises:
-            ValueError: A value can be no default.
+            ValueError: A value cannot be a default.
         """
         own: dict[str, dict[str, Any]] = {}
         for tool, values in defaults.items():
@@ -134,15 +134,15 @@ class Composition(Struct, frozen=True, eq=False):
 
 
 def source(target: object, name: str | None = None) -> Composition:
-    """Describe a source, to be composed and then added to a bridge.
+    """Describe a source, to compose it and then add it to a bridge.
 
     Args:
         target: An agent, a server object of an MCP library, the entry of a server (`StdioServerSpec` and the others),
-            or another description, which goes on from there.
-        name: What it is published under; derived from the target if not given.
+            or another description, to which further steps are added.
+        name: The name under which the source is published; derived from the target if not given.
 
     Returns:
-        The description, to which its methods add steps. `Bridge.add` tells if it can be used.
+        The description, to which its methods add steps. `Bridge.add` raises if it cannot be used.
     """
     if isinstance(target, Composition):
         return Composition(target.target, name or target.name, target.steps)
@@ -154,7 +154,7 @@ def _is_name(text: object) -> bool:
 
 
 def _as_json(value: object) -> Any:
-    """A copy of a value as clients would send it; `None` if it cannot be sent."""
+    """Return a copy of a value as clients would send it; `None` if it cannot be sent."""
     try:
         return from_json(to_json(value))
     except (TypeError, ValueError, RecursionError):
@@ -162,10 +162,10 @@ def _as_json(value: object) -> Any:
 
 
 def _texts(argument: str, given: Iterable[object]) -> tuple[str, ...]:
-    """Several texts.
+    """Return several texts as a tuple.
 
     Raises:
-        TypeError: It is one text, which is also an iterable of texts, or something in it is none.
+        TypeError: It is one text, which is also an iterable of texts, or one of its items is no text.
     """
     texts = () if isinstance(given, str) else tuple(given)
     found = tuple(text for text in texts if isinstance(text, str))

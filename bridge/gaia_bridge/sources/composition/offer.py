@@ -1,4 +1,4 @@
-"""What a source offers after all steps of its composition, and what the source itself calls what clients name. Pure."""
+"""The offer of a source after all steps of its composition, and the source's own names for the clients' names. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 
 class Offers:
-    """What a source offers at one moment, composed, to clients of both eras.
+    """The composed offer of a source at one moment, for clients of both eras.
 
     Args:
-        features: What the source offers itself.
+        features: The source's own definitions.
         steps: The steps of the composition, in their order.
-        kind: What the source is.
+        kind: The kind of the source.
     """
 
     def __init__(self, features: ServerFeatures, steps: Sequence[Step], kind: SourceKind) -> None:
@@ -32,7 +32,7 @@ class Offers:
         layers: list[list[Layer]] = [[] for _ in own]
         offered = list(own)
         for step in steps:
-            # What one era lacks may be there in the other.
+            # A name that one era lacks may be in the other.
             unknown = tuple(step.unknown(_names(offered))) if _is_known(own) else ()
             for era, of_era in enumerate(layers):
                 layer = step.applied(offered[era])
@@ -44,29 +44,29 @@ class Offers:
         ]
         self._modern = [before.modern for before in own]
         self.features = offered[0] if len(offered) == 1 else replace(offered[0], other=offered[1])
-        """All of it."""
+        """The definitions for clients of both eras."""
 
     def of_era(self, *, modern: bool) -> Offer:
-        """What is offered to clients of one era; see `ServerFeatures.for_era`.
+        """Return the offer for clients of one era; see `ServerFeatures.for_era`.
 
         Args:
-            modern: Whether they speak 2026-07-28 or later.
+            modern: Whether the clients speak 2026-07-28 or later.
         """
         return self._offers[-1] if self._modern[-1] is modern else self._offers[0]
 
     def reads(self, uri: str) -> bool:
-        """Whether clients of one of the eras can read a resource."""
+        """Return whether clients of one of the eras can read a resource."""
         return any(offer.reads(uri) for offer in self._offers)
 
 
 class Offer:
-    """What a source offers to clients of one era, composed.
+    """The composed offer of a source for clients of one era.
 
     Args:
-        own: What it offers itself.
-        features: What it offers after all steps.
+        own: The source's own definitions.
+        features: The definitions after all steps.
         steps: The steps.
-        layers: What each made of what was there before it.
+        layers: The result of each step.
         in_envelopes: Whether the arguments of calls may come in envelopes, as those of agents' tools.
     """
 
@@ -91,11 +91,11 @@ class Offer:
         self._reading = _Reading(own, features) if self._filters else None
 
     def tool(self, name: str, arguments: JSON) -> tuple[str, JSON]:
-        """What the source calls a tool, and the arguments for it.
+        """Return the source's name of a tool, and the arguments for it.
 
         Args:
-            name: What clients call it.
-            arguments: What the client gives.
+            name: The clients' name of the tool.
+            arguments: The arguments of the client.
 
         Raises:
             ProtocolError: No such tool is offered.
@@ -114,7 +114,7 @@ class Offer:
         return own, arguments
 
     def prompt(self, name: str) -> str:
-        """What the source calls a prompt.
+        """Return the source's name of a prompt.
 
         Raises:
             ProtocolError: No such prompt is offered.
@@ -127,20 +127,20 @@ class Offer:
 
     @property
     def filters_resources(self) -> bool:
-        """Whether some of what can be read may have been taken away."""
+        """Whether a filter may have removed some of the resources."""
         return self._reading is not None
 
     def has_skill(self, uri: str) -> bool:
-        """Whether a skill may be asked for: it is offered, or in no list of a source without filters."""
+        """Return whether clients may ask for a skill: it is offered, or unlisted by a source without filters."""
         if any(entry["uri"] == uri for entry in self._features.skills):
             return True
         return self._reading is None and all(entry["uri"] != uri for entry in self._own.skills)
 
     def reads(self, uri: str) -> bool:
-        """Whether clients can read a resource.
+        """Return whether clients can read a resource.
 
-        Without a filter of resources, the source decides. Otherwise what it lists is read if it is still listed, and
-        what it does not list if a template that is still listed describes it and no filter is against its URI.
+        Without a filter of resources, the source decides. Otherwise a listed resource is read if it is still listed,
+        and an unlisted one if a template that is still listed describes it and no filter excludes its URI.
         """
         if self._reading is None or uri in self._reading.resources:
             return True
@@ -149,7 +149,7 @@ class Offer:
         return uri in self._reading.of_skills or self._reading.describes(uri)
 
     def resource(self, uri: str) -> str:
-        """The same URI.
+        """Check that clients can read a resource, and return its URI.
 
         Raises:
             ResourceNotFoundError: Clients cannot read it.
@@ -159,7 +159,7 @@ class Offer:
         return uri
 
     def template(self, uri: str) -> str:
-        """The same template, or resource, as it was listed.
+        """Check that a template or resource is offered, and return its URI.
 
         Raises:
             ResourceNotFoundError: It is not offered.
@@ -169,10 +169,10 @@ class Offer:
         raise ResourceNotFoundError(uri)
 
     def page(self, kind: Kind, page: JSON) -> JSON:
-        """A page that the source was asked for, with what of it is offered.
+        """Return a page of the source's list, limited to the definitions that are offered, and rewritten.
 
         Args:
-            kind: What it lists.
+            kind: The kind of the list.
             page: The page, as it came.
         """
         listed, (_, field) = KINDS[kind], LIST_FIELDS[kind]
@@ -183,7 +183,7 @@ class Offer:
         return {**page, field: [offered[key] for key in keys if key in offered]}
 
     def _by_own_names(self, kind: Kind) -> Mapping[str, Mapping[str, Any]]:
-        """What is offered of a kind, by what the source calls it."""
+        """Return the offered definitions of a kind by the source's own names."""
         listed = KINDS[kind]
         found: dict[str, Mapping[str, Any]] = {}
         for item in getattr(self._features, listed.field):
@@ -203,17 +203,17 @@ _READ_BY_URI: frozenset[Kind] = frozenset({"resource", "resource template", "ski
 class _Template(Struct, frozen=True):
     pattern: UriTemplate
     literal: int
-    """Characters that are no expressions: of templates that describe a URI, the most particular has most."""
+    """Characters outside of expressions: of several templates that describe a URI, the most specific has most."""
     is_offered: bool
 
 
 class _Reading:
-    """The URIs that a source lists, and what filters left of them."""
+    """The URIs that a source lists, and those that filters left."""
 
     def __init__(self, own: ServerFeatures, features: ServerFeatures) -> None:
         self.resources = frozenset(item["uri"] for item in features.resources)
         self.of_skills = _files(features)
-        """The files of skills that are offered."""
+        """The files of the skills that are offered."""
         listed = frozenset(item["uri"] for item in own.resources)
         self.gone = (listed - self.resources) | (_files(own) - self.of_skills - self.resources)
         self.templates = frozenset(item["uriTemplate"] for item in features.templates)
@@ -224,7 +224,7 @@ class _Reading:
         ]
 
     def describes(self, uri: str) -> bool:
-        """Whether the template that describes a URI is offered: the most particular one, where several do."""
+        """Return whether the template that describes a URI is offered: the most specific one, where several do."""
         found = [template for template in self._parsed if template.pattern.matches(uri)]
         most = max((template.literal for template in found), default=0)
         return bool(found) and all(template.is_offered for template in found if template.literal == most)
@@ -242,7 +242,7 @@ def _parsed(text: str) -> UriTemplate | None:
 
 
 def _literal(text: str) -> int:
-    """How many characters of a template are in no expression."""
+    """Count the characters of a template that are outside of expressions."""
     return sum(len(part.partition("}")[2] if number else part) for number, part in enumerate(text.split("{")))
 
 
@@ -254,7 +254,7 @@ def _names(offered: Iterable[ServerFeatures]) -> dict[Kind, Collection[str]]:
 
 
 def _is_known(own: Iterable[ServerFeatures]) -> bool:
-    """Whether it is known what there is: a server that was not reached yet, or failed, declares nothing."""
+    """Return whether the source's lists are known: a server that was not reached yet, or failed, declares nothing."""
     return all(features.settled and (features.declared is None or bool(features.declared)) for features in own)
 
 

@@ -1,7 +1,7 @@
-"""The steps of a composition: what each makes of an offer, and how names are taken back through it. Pure.
+"""The steps of a composition: each rewrites an offer, and maps names back. Pure.
 
-A step looks at the offer that the steps before it left, for one era of clients. What it cannot do is left out with a
-reason; what a filter takes away is not mentioned.
+A step gets the offer that the steps before it left, for one era of clients. A change that it cannot make is left out
+with a reason; a definition that a filter removes is not mentioned.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object
 
 Kind = Literal["tool", "prompt", "resource", "resource template", "skill"]
-"""What a definition is of, as elsewhere: a key of `protocol.vocabulary.LIST_FIELDS`."""
+"""The kind of a definition: a key of `protocol.vocabulary.LIST_FIELDS`."""
 
 Predicate = Callable[[Kind, Mapping[str, Any]], bool]
-"""Whether a definition is kept, by its kind and itself."""
+"""Called with the kind and the definition; returns whether to keep it."""
 
 MAX_TOOL_NAME: Final = 128
-"""MCP 2025-11-25, server/tools, "Tool Names"."""
+"""The limit of MCP 2025-11-25, server/tools, "Tool Names"."""
 
 _WANTS: Final = "as the composition wants it"
 
 
 class Listed(Struct, frozen=True):
-    """One kind of definition."""
+    """The place of one kind of definition."""
 
     field: str
     """The field of `ServerFeatures` that holds the list."""
@@ -51,13 +51,13 @@ KINDS: Final[Mapping[Kind, Listed]] = {
 
 
 class Layer(Struct, frozen=True):
-    """What one step made of an offer."""
+    """The result of one step."""
 
     features: ServerFeatures
     calls: Mapping[str, ToolCall] = field(default_factory=dict[str, ToolCall])
-    """How to call the tools that it changed, by their names after it."""
+    """The way to call each tool that the step changed, by its new name."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The names before it of the prompts that it renamed, by their names after it."""
+    """The old names of the prompts that the step renamed, by the new ones."""
 
 
 class Prefixed(Struct, frozen=True):
@@ -66,12 +66,12 @@ class Prefixed(Struct, frozen=True):
     prefix: str
 
     def applied(self, features: ServerFeatures) -> Layer:
-        """What becomes of an offer."""
+        """Apply the step to an offer."""
         tools = {tool["name"]: self.prefix + tool["name"] for tool in features.tools}
         return _renamed(features, tools, {prompt["name"]: self.prefix + prompt["name"] for prompt in features.prompts})
 
     def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """What it names that nobody offers: it names nothing."""
+        """Return nothing: a prefix refers to no single name."""
         return ()
 
 
@@ -82,11 +82,11 @@ class Renamed(Struct, frozen=True):
     """The new names by the old ones."""
 
     def applied(self, features: ServerFeatures) -> Layer:
-        """What becomes of an offer."""
+        """Apply the step to an offer."""
         return _renamed(features, self.names, self.names)
 
     def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """What it names that nobody offers."""
+        """Yield the names of the step that no definition has."""
         for name, new in self.names.items():
             if name not in names["tool"] and name not in names["prompt"]:
                 reason = f"there is no tool and no prompt of that name to be called {new!r}"
@@ -97,15 +97,15 @@ class WithDefaults(Struct, frozen=True):
     """Presets arguments of tools."""
 
     transforms: Mapping[str, ToolTransform]
-    """By the names of the tools."""
+    """The presets by the names of the tools."""
 
     def __repr__(self) -> str:
-        """Name no value: one may be secret."""
+        """Omit the values: one may be secret."""
         return repr_without(self, "transforms")
 
     @classmethod
     def of(cls, defaults: Mapping[str, Mapping[str, Any]], *, hidden: bool) -> WithDefaults:
-        """The step that presets these values.
+        """Return the step that presets these values.
 
         Args:
             defaults: The values by tool and argument.
@@ -121,34 +121,34 @@ class WithDefaults(Struct, frozen=True):
         )
 
     def applied(self, features: ServerFeatures) -> Layer:
-        """What becomes of an offer."""
+        """Apply the step to an offer."""
         return Layer(*tools_transformed(features, self.transforms, _WANTS))
 
     def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """What it names that nobody offers."""
+        """Yield the tools of the step that are not there."""
         for name in self.transforms:
             if name not in names["tool"]:
                 yield left_out_tool(name, "there is no such tool", _WANTS)
 
 
 class Filtered(Struct, frozen=True):
-    """Keeps some definitions, and takes the others away."""
+    """Keeps some definitions, and removes the others."""
 
     kinds: frozenset[Kind]
-    """The kinds that it looks at; the others are kept."""
+    """The kinds that it filters; the others are kept."""
     allow: tuple[Pattern[str], ...] | None = None
-    """One of these fits the name, or the URI, of what is kept."""
+    """Patterns; one must fit the name, or the URI."""
     deny: tuple[Pattern[str], ...] = ()
-    """None of these does."""
+    """Patterns; none may fit."""
     tags: frozenset[str] | None = None
-    """What is kept has one of these."""
+    """Tags; a kept definition has one of them."""
     when: Predicate | None = None
 
     def permits(self, kind: Kind, name: str) -> bool:
-        """Whether something may be kept by its name, or its URI.
+        """Return whether the patterns allow a name or a URI.
 
         Args:
-            kind: What it is.
+            kind: The kind of the definition.
             name: The name of a tool or prompt; the URI of a resource.
         """
         if kind not in self.kinds:
@@ -157,7 +157,7 @@ class Filtered(Struct, frozen=True):
         return allowed and not any(pattern.match(name) for pattern in self.deny)
 
     def applied(self, features: ServerFeatures) -> Layer:
-        """What becomes of an offer."""
+        """Apply the step to an offer."""
         lists: dict[str, Any] = {}
         pages = dict(features.pages)
         left_out: list[LeftOut] = []
@@ -173,7 +173,7 @@ class Filtered(Struct, frozen=True):
         return Layer(replace(features, **lists, pages=pages, left_out=(*features.left_out, *left_out)))
 
     def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """What it names that nobody offers: a pattern may fit nothing."""
+        """Return nothing: a pattern may fit nothing."""
         return ()
 
     def _keeps(self, kind: Kind, definition: Mapping[str, Any], left_out: list[LeftOut]) -> bool:
@@ -186,7 +186,7 @@ class Filtered(Struct, frozen=True):
             return True
         try:
             return bool(self.when(kind, definition))
-        except Exception as error:  # code of whoever embeds the bridge, which may not expect such a definition
+        except Exception as error:  # the predicate is foreign code, which may not expect such a definition
             reason = printable(f"it is not known whether it is wanted: {type(error).__name__}: {error}")
             left_out.append(LeftOut(kind, name, reason))
             return False
@@ -197,7 +197,7 @@ Step = Prefixed | Renamed | WithDefaults | Filtered
 
 
 def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
-    """The tags of a definition: those of `@tool(tags=...)`, and those of FastMCP, which it keeps in `_meta` as well."""
+    """Yield the tags of a definition: those of `@tool(tags=...)`, and those of FastMCP, which uses `_meta` too."""
     meta = definition.get("_meta")
     if not is_object(meta):
         return
@@ -211,7 +211,7 @@ def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mappin
     """Give tools and prompts new names.
 
     Args:
-        features: What is offered.
+        features: The offer.
         tools: The new names of tools, by the old ones.
         prompts: The new names of prompts, by the old ones.
     """
@@ -234,7 +234,7 @@ def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mappin
 
 
 def _prompts_renamed(features: ServerFeatures, names: Mapping[str, str]) -> tuple[ServerFeatures, dict[str, str]]:
-    """Give prompts new names; also returns the old names by the new ones."""
+    """Give prompts new names; return also the old names by the new ones."""
     taken = {
         prompt["name"] for prompt in features.prompts if names.get(prompt["name"], prompt["name"]) == prompt["name"]
     }

@@ -1,6 +1,6 @@
 """Decorated functions of an object or a module, with the methods of an agent (`gaia_bridge.contract.AgentLike`).
 
-The definitions of decorated functions, by kind and name.
+Also the table of their definitions, by kind and name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _T = TypeVar("_T", FunctionTool, FunctionPrompt, FunctionResource)
 
 
 class DefinitionTable:
-    """Definitions by kind and name. The methods of an object among them may be without it (`unbound`)."""
+    """Definitions by kind and name. Methods among them may be stored without their object (`unbound`)."""
 
     def __init__(self) -> None:
         self.tools: dict[str, FunctionTool] = {}
@@ -47,12 +47,12 @@ class DefinitionTable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether the table has no definitions."""
         return not (self.tools or self.prompts or self.resources or self.completions)
 
     @classmethod
     def of(cls, functions: Iterable[Marked]) -> DefinitionTable:
-        """The definitions of marked functions.
+        """Return the table of the definitions of marked functions.
 
         Raises:
             TypeError: Two have the same name, or one cannot be published.
@@ -64,7 +64,7 @@ class DefinitionTable:
         return made
 
     def unbound(self, owner: object) -> DefinitionTable:
-        """The same without the object whose methods they are, which can keep it then and is no part of a circle."""
+        """Return a copy without the object whose methods it holds, which can keep it without a reference cycle."""
         made = DefinitionTable()
         made.tools = {name: tool.unbound(owner) for name, tool in self.tools.items()}
         made.prompts = {name: prompt.unbound(owner) for name, prompt in self.prompts.items()}
@@ -85,7 +85,7 @@ class DefinitionTable:
         return (DefinitionTable, ())  # an object that was pickled finds out anew; see `decorated_functions`
 
     def _suggests(self) -> bool:
-        """Whether there is an argument whose values are known."""
+        """Return whether an argument has a known set of values, such as a `Literal`."""
         found = [*(it.properties for it in self.prompts.values()), *(it.properties for it in self.resources.values())]
         return any(suggested_values(properties, name, "") for properties in found for name in properties)
 
@@ -108,7 +108,7 @@ class DefinitionTable:
 
 
 class UnboundCompletion(Struct, frozen=True):
-    """A method that suggests values, without its object."""
+    """A method that suggests values, stored without its object."""
 
     function: Callable[..., Any]
 
@@ -130,11 +130,11 @@ NOT_CONFIRMED: Final = (
     "{} was not run: it may destroy something, and nobody confirmed it. It asks the user of a client that has the "
     "capability 'elicitation'; an agent made with confirm_destructive=False does not ask."
 )
-"""Said to a client whose user did not confirm what may destroy something."""
+"""The message for a client whose user did not confirm a destructive tool."""
 
 
 class _Answering:
-    """A table with the object whose methods are in it."""
+    """A table together with the object whose methods it holds."""
 
     def __init__(self, table: DefinitionTable, owner: object) -> None:
         self.table = table
@@ -175,18 +175,18 @@ class _Answering:
 
 
 class DecoratedFunctions:
-    """Decorated functions as an agent.
+    """Decorated functions with the methods of an agent.
 
-    It has the optional methods of an agent exactly where it has something for them: clients are told what an agent can
-    do by the methods that it has.
+    An optional method of an agent exists exactly where there is something for it: the capabilities that clients see
+    follow from the methods that exist.
 
     Args:
-        functions: The functions with their marks, or what was made of those before.
-        confirm: Asks a person, given its name and arguments, before a tool is used that is marked as destructive.
-        owner: The object whose methods they are, where they are without it.
+        functions: The functions with their marks, or the table that was made of them before.
+        confirm: Asks a person, given a tool's name and arguments, before a tool runs that is marked as destructive.
+        owner: The object whose methods they are, if the table holds them without it.
 
     Raises:
-        TypeError: Two have the same name, or one cannot be published; says which, and where they are.
+        TypeError: Two have the same name, or one cannot be published; the message names them and their places.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class DecoratedFunctions:
         self._confirm = confirm
         self._table = table = functions if isinstance(functions, DefinitionTable) else DefinitionTable.of(functions)
         self._owner = owner
-        # Not methods of this object itself, which would be a circle.
+        # Not methods of this object itself, which would be a reference cycle.
         answering = _Answering(table, owner)
         if table.prompts:
             self.get_mcp_prompts = answering.get_prompts
@@ -212,17 +212,17 @@ class DecoratedFunctions:
 
     @property
     def marked_tools(self) -> Iterable[tuple[FunctionTool, ToolMark]]:
-        """The tools, each with what its decorator was told."""
+        """The tools, each with its decorator's options."""
         return [(tool.bound(self._owner), tool.mark) for tool in self._table.tools.values()]
 
     @property
     def timeouts(self) -> Mapping[str, float]:
-        """Seconds for one call, of the tools that say it."""
+        """Seconds for one call, of the tools that state them."""
         return {name: tool.timeout for name, tool in self._table.tools.items() if tool.timeout is not None}
 
     @property
     def places(self) -> Mapping[tuple[str, str], str]:
-        """Where each definition is in the code, by its kind and name."""
+        """The place of each definition in the code, by its kind and name."""
         return {
             **{("tool", name): tool.place for name, tool in self._table.tools.items()},
             **{("prompt", name): prompt.place for name, prompt in self._table.prompts.items()},
@@ -230,19 +230,19 @@ class DecoratedFunctions:
         }
 
     def unbound(self, owner: object) -> DefinitionTable:
-        """What was made of the methods of an object, to be kept by it."""
+        """Return the table of an object's methods without the object, to be kept by it."""
         return self._table.unbound(owner)
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
-        """The tools."""
+        """Return the definitions of the tools."""
         return [tool.definition for tool in self._table.tools.values()]
 
     def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
-        """Run a tool; may return an awaitable.
+        """Run a tool; the result may be an awaitable.
 
         Raises:
             ValueError: The tool is unknown.
-            ToolError: The arguments do not fit.
+            ToolError: The arguments do not fit, or nobody confirmed a destructive tool.
         """
         tool = self._table.tools.get(tool_name)
         if tool is None:
@@ -254,7 +254,7 @@ class DecoratedFunctions:
 
 
 class ModuleFunctions(DecoratedFunctions):
-    """The decorated functions of a module, or a single function, as an agent of its name.
+    """The decorated functions of a module, or a single function, as an agent of that name.
 
     Args:
         owner: The module or the function.
@@ -272,13 +272,13 @@ class ModuleFunctions(DecoratedFunctions):
         self._documentation = inspect.getdoc(owner) or "" if isinstance(owner, ModuleType) else ""
 
     def get_mcp_server_info(self) -> JSON:
-        """The module's name and docstring."""
+        """Return the module's name and docstring."""
         info: JSON = {"name": self.name, "version": "1.0.0"}
         return {**info, "instructions": self._documentation} if self._documentation else info
 
 
 def _name_of(owner: ModuleType | Callable[..., Any]) -> str:
-    """The last part of its name; that of its file, of the program that runs."""
+    """Return the last part of a module's or function's name; for the program that runs, the name of its file."""
     file = getattr(owner, "__file__", None)
     if isinstance(owner, ModuleType) and owner.__name__ == "__main__" and isinstance(file, str):
         return Path(file).stem
@@ -286,9 +286,9 @@ def _name_of(owner: ModuleType | Callable[..., Any]) -> str:
 
 
 def decorated_functions(owner: object) -> DecoratedFunctions | None:
-    """The decorated members of an object or module, looked at once; `None` if it has none.
+    """Return the decorated members of an object or module, collected once; `None` if it has none.
 
-    What is kept in the object does not refer to it: it is freed when the last reference to it is gone.
+    The table that is kept in the object does not refer to it: the object is freed with the last reference to it.
 
     Raises:
         TypeError: As for `DecoratedFunctions`.
@@ -309,9 +309,9 @@ def decorated_functions(owner: object) -> DecoratedFunctions | None:
 
 
 def decorated_members(owner: object) -> list[Marked]:
-    """The decorated functions that a module defines itself, or the decorated methods of an object, bound to it.
+    """Return the decorated functions that a module defines itself, or an object's decorated methods, bound to it.
 
-    A method that a subclass overrides stays what it was decorated as.
+    A method that a subclass overrides keeps its decoration.
 
     Args:
         owner: A module, an object, or a decorated function itself.
@@ -326,14 +326,14 @@ def decorated_members(owner: object) -> list[Marked]:
 
 
 def has_decorated_members(owner: object) -> bool:
-    """Whether `decorated_members` finds any; of a class, whether it does of its instances."""
+    """Return whether an object has decorated members; for a class, whether its instances have."""
     if inspect.isclass(owner):
         return bool(_marked_names(owner))
     return bool(decorated_members(owner))
 
 
 def _is_function_of(module: ModuleType, value: object) -> bool:
-    """Whether something is a function that the module itself defines; of a partial, nothing says where."""
+    """Return whether the module itself defines a function; a partial does not state its module, and counts."""
     if isinstance(value, partial):
         return True
     is_own = getattr(value, "__module__", None) == module.__name__
@@ -341,7 +341,7 @@ def _is_function_of(module: ModuleType, value: object) -> bool:
 
 
 def _marked_names(cls: type) -> dict[str, tuple[Mark, ...]]:
-    """The names of decorated methods with their marks, base classes first."""
+    """Return the names of decorated methods with their marks, base classes first."""
     found: dict[str, tuple[Mark, ...]] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():

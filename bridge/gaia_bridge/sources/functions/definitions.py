@@ -1,4 +1,4 @@
-"""Decorated functions as definitions of MCP: what a client is told of them, and how they are called."""
+"""Decorated functions as definitions of MCP: their descriptions for clients, and their calls."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 
 class _Function:
-    """What the three kinds have in common."""
+    """The common part of tools, prompts and resources."""
 
     typed: TypedFunction
     _is_unbound = False
 
     def unbound(self, owner: object) -> Self:
-        """The same without the object whose method it is, to be kept by that object."""
+        """Return a copy without the object whose method this is, to be kept by that object."""
         function = self.typed.function
         if not isinstance(function, MethodType) or function.__self__ is not owner:
             return self
         return self._calling(function.__func__, is_unbound=True)
 
     def bound(self, owner: object) -> Self:
-        """The same as a method of an object, if it is one."""
+        """Return a copy that is bound to an object, if this is a method without one."""
         if not self._is_unbound:
             return self
         return self._calling(MethodType(self.typed.function, owner), is_unbound=False)
@@ -49,7 +49,7 @@ class FunctionTool(_Function):
 
     Args:
         function: The function or bound method.
-        mark: What its decorator was told.
+        mark: The options of its decorator.
 
     Raises:
         TypeError: It cannot be called with named arguments, or its types have no JSON Schema.
@@ -72,7 +72,7 @@ class FunctionTool(_Function):
         )
 
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
-        """Call it with JSON arguments; returns what `execute_mcp_tool` does, or an awaitable of it.
+        """Call the function with JSON arguments; return the result of `execute_mcp_tool`, or an awaitable of it.
 
         Raises:
             ToolError: The arguments do not fit.
@@ -80,7 +80,7 @@ class FunctionTool(_Function):
         return self.typed.published(arguments)
 
     def call(self, /, **arguments: Any) -> Any:
-        """Call it with JSON arguments; returns plain JSON, or an awaitable of it, without structured content.
+        """Call the function with JSON arguments; return plain JSON, or an awaitable of it, without structured content.
 
         Raises:
             ToolError: The arguments do not fit.
@@ -110,7 +110,7 @@ class FunctionPrompt(_Function):
         )
 
     def __call__(self, arguments: Mapping[str, str]) -> Any:
-        """Fill it in; returns what `get_mcp_prompt` does.
+        """Fill in the prompt; return the result of `get_mcp_prompt`.
 
         Raises:
             ProtocolError: The arguments do not fit.
@@ -146,13 +146,13 @@ class FunctionResource(_Function):
         )
 
     def arguments_in(self, uri: str) -> Mapping[str, str | list[str]] | None:
-        """The arguments that a URI stands for; `None` if it is not one of these."""
+        """Return the arguments that a URI holds; `None` if it is no URI of this resource."""
         if not self.is_template:
             return {} if uri == self.uri else None
         return self._template.variables(uri)
 
     def read(self, uri: str, arguments: Mapping[str, str | list[str]]) -> Any:
-        """Read it; returns what `read_mcp_resource` does.
+        """Read the resource; return the result of `read_mcp_resource`.
 
         Raises:
             ProtocolError: The variables do not fit.
@@ -169,12 +169,12 @@ class FunctionResource(_Function):
 
 
 def suggested_values(properties: Mapping[str, Any], argument: str, value: str) -> list[str]:
-    """The values of an argument that is a `Literal`, an `Enum` or a `bool`, which begin as was typed.
+    """Return the values of a `Literal`, an `Enum` or a `bool` argument that begin with the typed text.
 
     Args:
         properties: The schemas of the arguments.
-        argument: Which of them.
-        value: What was typed so far.
+        argument: The name of the argument.
+        value: The text typed so far.
     """
     schema = properties.get(argument)
     options = _options(schema) if is_object(schema) else []
@@ -207,7 +207,7 @@ def _present(**fields: Any) -> JSON:
 
 
 def _of_argument(facts: object) -> str | None:
-    """What a prompt's argument is. Where it is no text, how to write it, since clients send text."""
+    """Describe an argument of a prompt. If it is no text, say how to write it, since clients send text."""
     if not is_object(facts):
         return None
     description = facts.get("description")
@@ -225,7 +225,7 @@ def _is_text(facts: JSON) -> bool:
 
 
 def _called(typed: TypedFunction, given: Mapping[str, Any], properties: Mapping[str, Any]) -> Any:
-    """Call a function with texts: where it wants something else, that is JSON, or can be made of the text.
+    """Call a function with texts; a text for another type is read as JSON if possible, or converted.
 
     Raises:
         ProtocolError: The arguments do not fit.

@@ -1,8 +1,8 @@
-"""Functions that report on their way: generators that yield `Progress`, and what their result is.
+"""Functions that report on their way: generators that yield `Progress`, and the results made of the rest.
 
-What is yielded beside `Progress` are pieces of the result: texts are joined; of a generator that reports progress the
-last other thing is the result, as an asynchronous generator cannot return one; otherwise they are a list. What a
-generator returns counts more. Which of these it is, the return type says, if there is one.
+Everything yielded beside `Progress` is a piece of the result: texts are joined; of a generator that reports progress
+the last other piece is the result, as an asynchronous generator cannot return one; otherwise the pieces are a list. A
+generator's return value comes before its pieces. The return type, if there is one, decides between these.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from gaia_bridge.errors import ToolError
 from gaia_bridge.model import Progress
 
 _MOST_PIECES: Final = 100_000
-"""Of one result: a generator may have no end, and what it yields is kept until then."""
+"""Pieces of one result: a generator may have no end, and its pieces are kept until then."""
 
 _MOST_BYTES: Final = 256 * MIB
-"""Of the same, as JSON: sixteen times the largest result that is passed on (`AgentLimits.result_bytes`)."""
+"""Bytes of one result as JSON: sixteen times the largest result that is passed on (`AgentLimits.result_bytes`)."""
 
 
 def is_generator_function(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a generator, asynchronous or not."""
+    """Return whether a call of the function gives a generator, asynchronous or not."""
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 class Gathering(Struct, frozen=True):
-    """What becomes of the pieces that a generator yields, by its return type.
+    """The way to make a result of the pieces that a generator yields, by its return type.
 
-    A result has to fit the schema that was promised, whatever was yielded in this call.
+    A result has to fit the published schema, whatever the generator yields in this call.
     """
 
     type: Any
-    """Of the result."""
+    """The type of the result."""
     kind: Literal["any", "text", "last", "list", "returned"] = "any"
-    """`any`: what the pieces themselves suggest. `text`: they are joined. `last`: the last one counts."""
+    """`any`: by the pieces. `text`: joined. `last`: the last piece. `list`: all. `returned`: the return value."""
 
     @classmethod
     def of(cls, annotation: Any) -> Gathering:
-        """What a generator function with this return type does."""
+        """Return the way that a generator function's return type asks for."""
         arguments = get_args(annotation)
         if not arguments:
             return cls(Any)
@@ -66,20 +66,21 @@ class Gathering(Struct, frozen=True):
 
 
 class _Pieces:
-    """What a generator yielded so far."""
+    """The pieces that a generator yielded so far."""
 
     def __init__(self, gathering: Gathering) -> None:
         self._gathering = gathering
         self._request = _current_request()
         self._pieces: list[Any] = []
         self._bytes = 0
-        self._reports = gathering.type is not Any  # a list is told apart by its kind
+        self._reports = gathering.type is not Any  # a list has a kind of its own
 
     def take(self, piece: Any) -> None:
-        """Report it, or keep it.
+        """Report a piece if it is `Progress`, and keep it otherwise.
 
         Raises:
-            RequestCancelledError: Nobody waits for the rest.
+            RequestCancelledError: The request was cancelled.
+            ToolError: The pieces are too many or too large.
         """
         if isinstance(piece, Progress):
             self._reports = True
@@ -96,10 +97,10 @@ class _Pieces:
             self._request.raise_if_cancelled()
 
     def result(self, returned: Any = None) -> Any:
-        """What they come to.
+        """Return the result made of the pieces.
 
         Args:
-            returned: What the generator returned.
+            returned: The generator's return value.
         """
         pieces, kind = self._pieces, self._gathering.kind
         if returned is not None:
@@ -121,7 +122,7 @@ def drained(generator: Generator[Any, None, Any], gathering: Gathering) -> Any:
 
     Args:
         generator: The generator.
-        gathering: What becomes of what it yields.
+        gathering: The way to make the result.
 
     Raises:
         RequestCancelledError: The request was cancelled meanwhile; the generator is closed.
@@ -139,7 +140,7 @@ def _delegating(generator: Generator[Any, None, Any], returned: list[Any]) -> Ge
 
 
 async def as_drained(generator: AsyncGenerator[Any, None], gathering: Gathering) -> Any:
-    """`drained` for asynchronous generators."""
+    """Run an asynchronous generator to its end, as `drained` does."""
     pieces = _Pieces(gathering)
     async with aclosing(generator):
         async for piece in generator:

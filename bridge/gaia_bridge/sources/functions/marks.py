@@ -1,4 +1,4 @@
-"""The decorators `tool`, `prompt`, `resource` and `completion`. They only write down what was said, on the function.
+"""The decorators `tool`, `prompt`, `resource` and `completion`. They only store their options on the function.
 
     class HelloAgent(MCPAgent):
         @tool
@@ -6,8 +6,8 @@
             '''Greet somebody by name.'''
             return f"Hello, {name}!"
 
-The function itself stays as it is: it can be called and tested like any other. What its signature means is found out
-when it is published (`functions.typed_function`).
+The function itself stays as it is: it can be called and tested like any other. Its signature is read only when it is
+published (`functions.typed_function`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gaia_bridge.text.json_types import JSON
 _MARKS: Final = "__mcp_marks__"
 
 TAGS_META_KEY: Final = "io.gaia-mcp-bridge/tags"
-"""Where the tags of a definition are, in its `_meta`."""
+"""The key of a definition's tags in its `_meta`."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ToolMark(Struct, frozen=True, kw_only=True):
-    """What `tool` was told."""
+    """The options of a function decorated with `tool`."""
 
     name: str | None = None
     title: str | None = None
@@ -40,11 +40,11 @@ class ToolMark(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     timeout: float | None = None
     options: Mapping[str, Any] = {}
-    """What a library adds for itself."""
+    """Options that a library adds for itself."""
 
 
 class PromptMark(Struct, frozen=True, kw_only=True):
-    """What `prompt` was told."""
+    """The options of a function decorated with `prompt`."""
 
     name: str | None = None
     title: str | None = None
@@ -55,7 +55,7 @@ class PromptMark(Struct, frozen=True, kw_only=True):
 
 
 class ResourceMark(Struct, frozen=True, kw_only=True):
-    """What `resource` was told."""
+    """The options of a function decorated with `resource`."""
 
     uri: str
     name: str | None = None
@@ -75,7 +75,7 @@ class ResourceMark(Struct, frozen=True, kw_only=True):
 
 
 class CompletionMark(Struct, frozen=True, kw_only=True):
-    """What `completion` was told."""
+    """The options of a function decorated with `completion`."""
 
     of: str
     """The name of a prompt, or the URI template of a resource."""
@@ -86,10 +86,10 @@ Mark = ToolMark | PromptMark | ResourceMark | CompletionMark
 
 
 def add_mark(function: Callable[..., Any], mark: Mark) -> None:
-    """Write a mark on a function, behind those that it has.
+    """Add a mark to a function, after the marks that it has.
 
     Raises:
-        TypeError: It is nothing that can be marked, such as a bound method or a built-in function.
+        TypeError: The object cannot be marked, such as a bound method or a built-in function.
     """
     target: Any = function
     if isinstance(target, staticmethod | classmethod):
@@ -107,7 +107,7 @@ def add_mark(function: Callable[..., Any], mark: Mark) -> None:
 
 
 def expect_function(target: object) -> None:
-    """Refuse what no decorator can be above, such as the name in `@tool("greet")`.
+    """Refuse an object that no decorator can stand above, such as the name in `@tool("greet")`.
 
     Raises:
         TypeError: It cannot be called.
@@ -119,12 +119,12 @@ def expect_function(target: object) -> None:
 
 
 def is_marked(value: object) -> bool:
-    """Whether an object was marked itself, beside what its class is."""
+    """Return whether an object itself was marked, and not only its class."""
     return _MARKS in getattr(value, "__dict__", ())
 
 
 def marks_of(value: object) -> tuple[Mark, ...]:
-    """The marks of a function or method; none of anything else."""
+    """Return the marks of a function or method; none for anything else."""
     found: Any = getattr(value, _MARKS, ())
     marks: tuple[object, ...] = cast("tuple[object, ...]", found) if isinstance(found, tuple) else ()
     return tuple(mark for mark in marks if isinstance(mark, Mark))
@@ -161,26 +161,26 @@ def tool(
     tags: Collection[str] = (),
     timeout: float | None = None,
 ) -> _Function | Callable[[_Function], _Function]:
-    """Make a function or a method a tool, as `@tool` or `@tool(...)`. It is returned unchanged.
+    """Make a function or a method a tool, as `@tool` or `@tool(...)`. The function is returned unchanged.
 
-    Its type hints give the `inputSchema`, and arguments arrive as those types say (a pydantic model is a model); its
+    Its type hints give the `inputSchema`, and arguments arrive as those types (a pydantic model is a model); its
     return type gives the `outputSchema`; its docstring (Google, NumPy or reST) the descriptions. A parameter annotated
-    with `RequestContext` is given the request, and no client sees it. It may be a plain function, which runs in a
+    with `RequestContext` gets the request, and no client sees it. The function may be a plain one, which runs in a
     thread, a coroutine function, or a generator that yields `Progress` and returns its result.
 
     Args:
         function: The function.
         name: The tool's name; by default the function's.
-        title: Its name for people.
-        description: What it does; by default the docstring without its section of parameters.
+        title: The name for people.
+        description: The tool's purpose; by default the docstring without its section of parameters.
         annotations: MCP's hints: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`, `title`.
         icons: MCP's icons: `{"src": ..., "mimeType": ..., "sizes": [...]}`.
-        meta: Its `_meta`.
-        tags: Words to select it by.
+        meta: The definition's `_meta`.
+        tags: Words to select the tool by.
         timeout: Seconds for one call; by default `AgentLimits.call_timeout`.
 
     Raises:
-        TypeError: It cannot be marked.
+        TypeError: The function cannot be marked.
         ValueError: `timeout` is no positive number.
     """
     if timeout is not None and not timeout > 0:
@@ -225,7 +225,7 @@ def prompt(
     meta: Mapping[str, Any] | None = None,
     tags: Collection[str] = (),
 ) -> _Function | Callable[[_Function], _Function]:
-    """Make a function or a method a prompt, as `@prompt` or `@prompt(...)`. It is returned unchanged.
+    """Make a function or a method a prompt, as `@prompt` or `@prompt(...)`. The function is returned unchanged.
 
     It returns text, a list of messages (`gaia_bridge.content.user_message`), or an MCP prompt result. MCP sends the
     arguments of prompts as text: they are converted as the type hints say, from JSON where text would not do.
@@ -233,11 +233,11 @@ def prompt(
     Args:
         function: The function.
         name: The prompt's name; by default the function's.
-        title: Its name for people.
-        description: What it is for; by default the docstring without its section of parameters.
+        title: The name for people.
+        description: The prompt's purpose; by default the docstring without its section of parameters.
         icons: MCP's icons.
-        meta: Its `_meta`.
-        tags: Words to select it by.
+        meta: The definition's `_meta`.
+        tags: Words to select the prompt by.
     """
     mark = PromptMark(name=name, title=title, description=description, icons=icons, meta=meta, tags=tuple(tags))
     return _marked(function, mark)
@@ -256,28 +256,28 @@ def resource(
     meta: Mapping[str, Any] | None = None,
     tags: Collection[str] = (),
 ) -> Callable[[_Function], _Function]:
-    """Make a function or a method a resource, or a template of resources. It is returned unchanged.
+    """Make a function or a method a resource, or a template of resources. The function is returned unchanged.
 
         @resource("notes://{name}", mime_type="text/markdown")
         def note(self, name: str) -> str: ...
 
-    It returns text, bytes, or anything that JSON can carry; `None` if there is nothing at that URI.
+    The function returns text, bytes, or anything that JSON can carry; `None` if there is nothing at that URI.
 
     Args:
         uri: The URI; with `{variables}` (RFC 6570) a template, whose variables are the function's parameters.
-        name: Its name; by default the function's.
-        title: Its name for people.
-        description: What it holds; by default the docstring without its section of parameters.
-        mime_type: Of what it holds; by default that of what the function returns.
-        annotations: MCP's: `audience`, `priority`, `lastModified`.
+        name: The resource's name; by default the function's.
+        title: The name for people.
+        description: The content's description; by default the docstring without its section of parameters.
+        mime_type: The content's type; by default it follows from the function's return value.
+        annotations: MCP's annotations: `audience`, `priority`, `lastModified`.
         icons: MCP's icons.
         size: Bytes of the content, if that is known.
-        meta: Its `_meta`.
-        tags: Words to select it by.
+        meta: The definition's `_meta`.
+        tags: Words to select the resource by.
 
     Raises:
-        TypeError: It was written without parentheses.
-        ValueError: The URI is none, or no URI template.
+        TypeError: The decorator has no parentheses.
+        ValueError: `uri` is no URI, or no URI template.
     """
     if callable(uri):
         raise TypeError('a resource needs its URI: write @resource("notes://all")')
@@ -304,18 +304,18 @@ def resource(
 
 
 def completion(of: str, argument: str) -> Callable[[_Function], _Function]:
-    """Have a function or a method suggest values for an argument that a person is typing. It is returned unchanged.
+    """Let a function or a method suggest values for an argument that a person types. It is returned unchanged.
 
         @completion("review", "language")
         def languages(self, value: str) -> list[str]:
             return [name for name in LANGUAGES if name.startswith(value)]
 
-    The values of a `Literal` or an `Enum` are suggested without it.
+    The values of a `Literal` or an `Enum` are suggested without this decorator.
 
     Args:
         of: The name of the prompt, or the URI template of the resource.
-        argument: The name of its argument. The function is called with what was typed so far; where it has a second
-            parameter, with the arguments that are filled in already, too.
+        argument: The name of the argument. The function gets the text typed so far; if it has a second parameter,
+            also with the arguments that are filled in already.
     """
     return _marker(CompletionMark(of=of, argument=argument))
 

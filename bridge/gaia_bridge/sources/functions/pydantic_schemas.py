@@ -1,6 +1,6 @@
-"""What pydantic knows of types: JSON Schemas, conversion in both directions. The only module that loads it.
+"""JSON Schemas of types, and conversion in both directions, by pydantic. The only module that loads pydantic.
 
-pydantic takes a tenth of a second to load, so that whoever decorates nothing should not.
+pydantic takes a tenth of a second to load: a program that decorates nothing should not wait for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.text.json_types import JSON, is_array, is_object, json_pointer
 
 SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, NameError, TypeError, ValueError)
-"""What is raised where there is none. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
-function's module level. `TypeError`, `ValueError`: what pydantic says of a field that contradicts itself."""
+"""Errors of a type without a JSON Schema. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
+function's module level. `TypeError`, `ValueError`: pydantic's report of a field that contradicts itself."""
 
 _MISSING: Final = ("missing", "missing_argument", "missing_keyword_only_argument")
 _PROTOCOL_PACKAGES: Final = ("mcp", "mcp_types")
@@ -31,10 +31,10 @@ _SHOWN_ERRORS: Final = 5
 
 
 class ArgumentReader:
-    """Turns JSON arguments into what a function's parameters are annotated with.
+    """Converts JSON arguments to the types of a function's parameters.
 
     Args:
-        name: The function, for messages.
+        name: The function's name, for messages.
         parameters: Its parameters that come from the client, with resolved annotations.
 
     Raises:
@@ -63,29 +63,29 @@ class ArgumentReader:
         """Convert arguments.
 
         Raises:
-            ValidationError: They do not fit.
+            ValidationError: The arguments do not fit.
         """
         return self._adapter.validate_python(arguments)
 
 
 class ResultWriter:
-    """Turns what a function returns into JSON, as its return type says.
+    """Converts a function's return value to JSON, as its return type states.
 
     Args:
         annotation: The return type; anything if it is `Any`. The SDK's own types are blocks of content, and promise
-            nothing of structured content.
+            no structured content.
     """
 
     def __init__(self, annotation: Any) -> None:
         self._adapter: TypeAdapter[Any] | None = None
         self.schema: JSON | None = None
-        """The JSON Schema of the return type; `None` if it says nothing."""
+        """The JSON Schema of the return type; `None` if the type states nothing."""
         if _is_of_protocol(annotation):
             return
         try:
             adapter = TypeAdapter[Any](annotation)
             schema = _without_names(adapter.json_schema(schema_generator=_PlainSchema, mode="serialization"))
-        except SCHEMA_ERRORS:  # a class of the author's own: what its values are, they show
+        except SCHEMA_ERRORS:  # a class of the author's own: its values are converted one by one
             return
         self._adapter = adapter
         if schema.get("title") == getattr(annotation, "__name__", None):
@@ -94,7 +94,7 @@ class ResultWriter:
             self.schema = schema
 
     def __call__(self, value: Any) -> Any:
-        """The value as JSON; one that is not of the type, and one that has no JSON form, as it is."""
+        """Return the value as JSON; a value of another type, or without a JSON form, is returned as it is."""
         try:
             if self._adapter is None or self.schema is None:
                 return to_jsonable_python(value)
@@ -103,7 +103,7 @@ class ResultWriter:
             return value
 
     def accepts(self, value: Any) -> bool:
-        """Whether a value is of the type, or can be made one of it."""
+        """Return whether a value is of the type, or can be converted to it."""
         if self._adapter is None:
             return True
         try:
@@ -114,11 +114,11 @@ class ResultWriter:
 
 
 def problems_of(error: ValidationError, arguments: Any) -> str:
-    """What is wrong with arguments, one line each: the JSON pointer, what came, what was expected.
+    """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type.
 
     Args:
-        error: What pydantic raised.
-        arguments: The arguments that it was given.
+        error: The error of pydantic.
+        arguments: The arguments that pydantic checked.
     """
     found = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
     if len(found) > _SHOWN_ERRORS:
@@ -127,7 +127,7 @@ def problems_of(error: ValidationError, arguments: Any) -> str:
 
 
 def _problem(place: tuple[int | str, ...], message: str, kind: str, arguments: Any) -> str:
-    """One line. Of the place, what is in the arguments: pydantic names the branches of unions beside it."""
+    """Return one line. Its path has only steps that are in the arguments: pydantic adds the names of union branches."""
     value: Any = arguments
     path: list[str | int] = []
     for step in place:
@@ -143,7 +143,7 @@ def _problem(place: tuple[int | str, ...], message: str, kind: str, arguments: A
 
 
 def _without_names(schema: JSON) -> JSON:
-    """A schema without titles that say no more than the names of its definitions."""
+    """Remove titles that only repeat the names of definitions, and return the schema."""
     for name, definition in schema.get("$defs", {}).items():
         if re.sub(r"[^\w.-]", "_", str(definition.get("title"))) == name:
             del definition["title"]
@@ -158,14 +158,14 @@ def _named(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _is_of_protocol(annotation: Any) -> bool:
-    """Whether a type is, or holds, one of the SDK's, which stands for content."""
+    """Return whether a type is, or contains, one of the SDK's types, which stand for content."""
     if isinstance(annotation, type) and not get_args(annotation):
         return annotation.__module__.partition(".")[0] in _PROTOCOL_PACKAGES
     return any(_is_of_protocol(item) for item in get_args(annotation))
 
 
 def _says_something(schema: JSON) -> bool:
-    """Whether a schema is more than "anything", "an object" or "a list of those"."""
+    """Return whether a schema is more than "anything", "an object" or "a list of those"."""
     if schema.get("type") == "array" and schema.keys() <= {"type", "items"}:
         items = schema.get("items", {})
         return is_object(items) and _says_something(items)
@@ -179,7 +179,7 @@ def _says_something(schema: JSON) -> bool:
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """Schemas without the noise that a model pays for: no titles repeating names, no defaults that are not JSON."""
+    """Schemas without parts that only cost a model tokens: no titles repeating names, no defaults that are not JSON."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}
 

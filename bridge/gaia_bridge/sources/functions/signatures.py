@@ -1,4 +1,4 @@
-"""What is known of a callable before it is called: which Python function runs, its parameters and its types."""
+"""Facts about a callable before its call: the Python function that runs, its parameters and its types."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 from gaia_bridge.calls.request_context import RequestContext
 
 _ADVICE_OF_PYDANTIC: Final = ". Set `arbitrary_types_allowed=True`"
-"""It is for fields of models, and no help where a function's parameter has the type."""
+"""Advice for fields of models, which is no help where a function's parameter has the type."""
 
 _BY_NAME_OR_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function; of a partial, that of what it calls; of an object, that of its class."""
+    """Return a function's name; for a partial, the name of its function; for an object, the name of its class."""
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is, for messages: `Shop.price_of (shop.py:12)`."""
+    """Return a function's place in the code, for messages: `Shop.price_of (shop.py:12)`."""
     plain: Any = inspect.unwrap(called_function(function))
     code = getattr(getattr(plain, "__func__", plain), "__code__", None)
     where = f" ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})" if code is not None else ""
@@ -37,7 +37,7 @@ def place_of(function: Callable[..., Any]) -> str:
 
 
 def called_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The Python function that runs: of a partial, what it calls; of an object, its `__call__`."""
+    """Return the Python function that runs: for a partial, its function; for an object, its `__call__`."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, FunctionType | MethodType) or hasattr(function, "__wrapped__"):  # as of `functools.cache`
@@ -47,7 +47,7 @@ def called_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def described_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What has the docstring: of a partial, what it calls; of an object, itself, or else its `__call__`."""
+    """Return the owner of the docstring: for a partial, its function; for an object, itself or its `__call__`."""
     inner: Any = function
     while type(inner) is partial:  # a subclass may have a docstring of its own
         inner = inner.func
@@ -55,14 +55,14 @@ def described_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.Parameter]:
-    """The parameters of a callable.
+    """Return the parameters of a callable.
 
     Args:
         function: The callable.
-        what: What it is published as, for messages.
+        what: The callable's published name, for messages.
 
     Raises:
-        TypeError: It cannot be called with named arguments.
+        TypeError: The callable cannot be called with named arguments.
     """
     called = inspect.unwrap(called_function(function))
     if not isinstance(called, FunctionType | MethodType):
@@ -82,7 +82,7 @@ def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.
 
 
 def _has_no_self(called: FunctionType | MethodType) -> bool:
-    """Whether a method has no parameter for its object, or one that is said to be something else."""
+    """Return whether a method has no parameter for its object, or one annotated with another type than the object's."""
     if not isinstance(called, MethodType) or isinstance(called.__self__, type):
         return False
     first = next(iter(inspect.signature(called.__func__).parameters.values()), None)
@@ -94,7 +94,7 @@ def _has_no_self(called: FunctionType | MethodType) -> bool:
     kind = get_origin(hint) or hint
     if not isinstance(kind, type) or kind is first.empty:
         return False
-    with suppress(TypeError):  # a type that says nothing of instances, such as `Any` or a protocol
+    with suppress(TypeError):  # a type that has no instance check, such as `Any` or a protocol
         return not isinstance(called.__self__, kind)
     return False
 
@@ -110,10 +110,10 @@ def _by_position(function: Callable[..., Any], what: str, parameter: inspect.Par
 
 
 def type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
-    """The annotations, with those that are kept as text (PEP 563) resolved, also in what encloses the function.
+    """Return the annotations; those kept as text (PEP 563) are resolved, also in the scopes around the function.
 
     Raises:
-        TypeError: One names nothing.
+        TypeError: One of them cannot be resolved.
     """
     plain: Any = inspect.unwrap(called_function(function))
     plain = getattr(plain, "__func__", plain)
@@ -127,7 +127,7 @@ def type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
 
 
 def _enclosed(function: FunctionType) -> dict[str, Any]:
-    """What encloses a function, as far as it refers to it and it is there already."""
+    """Return the variables of enclosing scopes that a function refers to, as far as they are set already."""
     found: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
@@ -136,7 +136,7 @@ def _enclosed(function: FunctionType) -> dict[str, Any]:
 
 
 def is_context(hint: object) -> bool:
-    """Whether a parameter of this type is given the request."""
+    """Return whether a parameter of this type gets the request."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     if get_origin(hint) in (Union, types.UnionType):
@@ -145,14 +145,14 @@ def is_context(hint: object) -> bool:
 
 
 def may_be_none(hint: object) -> bool:
-    """Whether a type has `None` among others."""
+    """Return whether a type has `None` among others."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     return type(None) in get_args(hint)
 
 
 def no_schema(function: Callable[..., Any], what: str, problem: Exception) -> TypeError:
-    """The error of a function whose types have no JSON Schema."""
+    """Return the error of a function whose types have no JSON Schema."""
     reason = str(problem).splitlines()[0].partition(_ADVICE_OF_PYDANTIC)[0]
     return TypeError(
         f"{what} has no JSON Schema: {reason} (annotate its parameters with types that JSON can carry, such as a "

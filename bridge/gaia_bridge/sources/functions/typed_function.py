@@ -1,6 +1,6 @@
-"""A function whose signature is understood: what arguments it takes, as JSON Schema, and what it returns.
+"""A function with a JSON Schema of its arguments and of its result.
 
-What a docstring says of a function, and of its parameters: Google style, NumPy style or reST.
+Also the parts of a docstring: the function's description, and its parameters'. Google style, NumPy style or reST.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Docstring(Struct, frozen=True):
     """A docstring in parts."""
 
     description: str
-    """All of it but the section of parameters."""
+    """The docstring without the section of parameters."""
     parameters: Mapping[str, str]
-    """What it says of each."""
+    """The description of each parameter."""
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Docstring:
@@ -101,7 +101,7 @@ def _parsed(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _without_parameters(text: str) -> str:
-    """A docstring in NumPy's style or reST without what it says of parameters: all else is for the reader."""
+    """Remove the descriptions of parameters from a NumPy or reST docstring: a client reads all the rest."""
     return re.sub(r"\n{3,}", "\n\n", _REST_FIELDS.sub("", _NUMPY_SECTION.sub("", text))).strip()
 
 
@@ -120,10 +120,10 @@ def _argument_descriptions(section: str) -> dict[str, str]:
 
 
 RESULT: Final = "result"
-"""The one property of the structured content of what is no object, since MCP wants one. FastMCP names it so, too."""
+"""The one property of structured content made of a value that is no object, since MCP requires one; as in FastMCP."""
 
 _TAKEN_FOR_CONTENT: Final = frozenset({"content", "resultType", "type"})
-"""What MCP's results and blocks of content have, and an author's own type may have, too."""
+"""Fields of MCP's results and blocks of content that an author's own type may have, too."""
 _WRAPPERS: Final = (Awaitable, Coroutine)
 
 
@@ -133,10 +133,10 @@ class TypedFunction:
     Args:
         function: The function: plain, a coroutine function or a generator function; a `functools.partial`, or an
             object with `__call__`.
-        what: What it is published as, for messages: `tool 'greet'`.
+        what: The function's published name, for messages: `tool 'greet'`.
 
     Raises:
-        TypeError: It cannot be called with named arguments, or its types have no JSON Schema.
+        TypeError: The function cannot be called with named arguments, or its types have no JSON Schema.
     """
 
     def __init__(self, function: Callable[..., Any], what: str) -> None:
@@ -155,14 +155,14 @@ class TypedFunction:
         self._returns: Any = hints.get("return", Any)
 
     def calling(self, function: Callable[..., Any]) -> TypedFunction:
-        """The same for the method of another object; what is known of its types is shared."""
+        """Return a copy for the method of another object; the schemas are shared."""
         other = copy(self)
         other.function = function
         return other
 
     @property
     def _annotated_texts(self) -> Mapping[str, str]:
-        """Descriptions by `Annotated[int, "how many"]`."""
+        """Descriptions of parameters written as `Annotated[int, "how many"]`."""
         found: dict[str, str] = {}
         for name, parameter in self._parameters.items():
             texts = [item for item in getattr(parameter.annotation, "__metadata__", ()) if isinstance(item, str)]
@@ -180,15 +180,15 @@ class TypedFunction:
         return self.function
 
     def __call__(self, /, **arguments: Any) -> Any:
-        """Call the function with named arguments, which are checked and converted; returns as `call` does.
+        """Call the function with named arguments, which are checked and converted; return the result of `call`.
 
         Raises:
-            ValidationError: They do not fit; pydantic's, a `ValueError`.
+            ValidationError: The arguments do not fit; pydantic's error, a `ValueError`.
         """
         return self.invoke(self.arguments(arguments))
 
     def published(self, given: Mapping[str, Any]) -> Any:
-        """Call the function with JSON arguments; returns its `result`, or an awaitable of it.
+        """Call the function with JSON arguments; return its `result`, or an awaitable of it.
 
         Raises:
             ToolError: The arguments do not fit.
@@ -205,7 +205,7 @@ class TypedFunction:
         """The JSON Schema of the arguments.
 
         Raises:
-            TypeError: One of the types has none.
+            TypeError: One of the types has no JSON Schema.
         """
         schema = self._reader.schema
         for name, facts in schema.setdefault("properties", {}).items():
@@ -216,7 +216,7 @@ class TypedFunction:
 
     @cached_property
     def output_schema(self) -> JSON | None:
-        """The JSON Schema of structured content; `None` where the return type does not say what it is."""
+        """The JSON Schema of structured content; `None` where the return type does not state one."""
         schema = self._writer.schema
         if schema is None:
             return None
@@ -228,10 +228,10 @@ class TypedFunction:
         return {"type": "object", **{key: item for key, item in schema.items() if key != "$ref"}, **_referred(schema)}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert arguments to what the parameters are annotated with.
+        """Convert arguments to the types of the parameters.
 
         Raises:
-            ValidationError: They do not fit; pydantic's, a `ValueError`.
+            ValidationError: The arguments do not fit; pydantic's error, a `ValueError`.
         """
         return self._reader(given)
 
@@ -242,10 +242,10 @@ class TypedFunction:
             given: The arguments.
 
         Returns:
-            What the function returned, an awaitable of it, or what its generator came to.
+            The function's return value, an awaitable of it, or the result of its generator.
 
         Raises:
-            ToolError: The arguments do not fit; says which, what came and what was expected.
+            ToolError: The arguments do not fit; the message says which, what came and what was expected.
         """
         from pydantic import ValidationError
 
@@ -258,7 +258,7 @@ class TypedFunction:
         return self.invoke(arguments)
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
-        """Call the function with converted arguments; returns as `call` does."""
+        """Call the function with converted arguments; return the result of `call`."""
         if self._contexts:
             arguments = {**arguments, **dict.fromkeys(self._contexts, self._context())}
         value: Any = self.function(**arguments)
@@ -269,7 +269,7 @@ class TypedFunction:
         return value
 
     def _context(self) -> RequestContext | None:
-        """The request; `None` outside of one, where all parameters that want it may be without."""
+        """Return the request; outside of one `None`, if every parameter for the request may be `None`."""
         try:
             return get_request_context()
         except LookupError:
@@ -278,7 +278,7 @@ class TypedFunction:
             return None
 
     def result(self, value: Any) -> Any:
-        """What the function returned, as JSON: with structured content where its return type promises some."""
+        """Return the function's value as JSON: with structured content where its return type promises some."""
         plain = self._writer(value)
         if self._writer.schema is None:
             return plain
@@ -292,7 +292,7 @@ class TypedFunction:
         return {"content": content, "structuredContent": {RESULT: plain} if self._wraps else plain}
 
     def plain(self, value: Any) -> Any:
-        """What the function returned, as JSON."""
+        """Return the function's value as JSON."""
         return self._writer(value)
 
     @cached_property
@@ -321,20 +321,20 @@ class TypedFunction:
 
     @cached_property
     def _wraps(self) -> bool:
-        """Whether what the function returns is no object."""
+        """Whether the return type is no object, so that structured content needs a property around the value."""
         schema = self._writer.schema or {}
         return bool((_referred(schema) or schema).get("type") != "object")
 
 
 def _referred(schema: JSON) -> JSON:
-    """What a schema refers to; empty if it does not."""
+    """Return the definition that a schema refers to; empty if it refers to none."""
     reference: str | None = schema.get("$ref")
     found: JSON = {} if reference is None else schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
     return found
 
 
 def then(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """`convert` applied to a value, or to what an awaitable comes to."""
+    """Return `convert` applied to a value; if the value is awaitable, an awaitable of that for its result."""
     return _converted(value, convert) if inspect.isawaitable(value) else convert(value)
 
 

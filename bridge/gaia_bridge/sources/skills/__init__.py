@@ -1,1 +1,1 @@
-"""Skills as folders of files: how they are found, read safely, described, and verified by whoever reads them."""
+"""Skills as folders of files: found, read safely, described, and verified by their readers."""

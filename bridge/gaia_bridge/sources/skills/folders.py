@@ -1,6 +1,6 @@
-"""The skills in folders: what there is at one moment, with the digest of every file, and the files themselves.
+"""The skills in folders: their entries at one moment, with the digest of every file, and the files themselves.
 
-No folder is ever left while its files are read: no symbolic link is followed.
+Reading never leaves a folder: no symbolic link is followed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gaia_bridge.sources.skills.frontmatter import FrontmatterError, read_frontm
 from gaia_bridge.text.json_types import JSON
 
 _DEPTH: Final = 16
-"""Folders inside of each other."""
+"""The deepest nesting of folders."""
 
 _IGNORED: Final = frozenset({"__pycache__", "Thumbs.db", "desktop.ini", "node_modules"})
-"""What programs leave behind, beside all that is hidden."""
+"""Names that programs leave behind, beside all hidden ones."""
 
 _ENDINGS: Final = ("~", ".pyc", ".swp", ".tmp")
 
@@ -38,7 +38,7 @@ _FLAGS: Final = (
 
 
 class FileChangedError(OSError):
-    """A file is no longer what it was when it was found."""
+    """A file was changed since it was found."""
 
 
 class FoundFile(Struct, frozen=True):
@@ -47,29 +47,29 @@ class FoundFile(Struct, frozen=True):
     path: Path
     size: int
     signature: tuple[int, ...]
-    """Another one after every change of the file."""
+    """A value that differs after every change of the file."""
 
 
 class Found(Struct, frozen=True):
-    """What is below a folder at one moment."""
+    """The files below a folder at one moment."""
 
     files: Mapping[tuple[str, ...], FoundFile]
-    """By their names from the folder on, in order."""
+    """The files by their names from the folder on, in order."""
     left_out: tuple[tuple[str, str], ...] = ()
-    """What is not looked at, by its path below the folder, and the reason."""
+    """The paths below the folder that are left out, each with the reason."""
 
     @property
     def state(self) -> object:
-        """Another one after every change of something below the folder."""
+        """A value that differs after every change of something below the folder."""
         return {parts: file.signature for parts, file in self.files.items()}, self.left_out
 
 
 def walk(folder: Path, most: int) -> Found:
-    """Find all files below a folder, but for what is hidden or left behind by programs.
+    """Find all files below a folder, except hidden ones and those left behind by programs.
 
     Args:
-        folder: The folder; nothing is below it if there is none.
-        most: Files and folders to look at.
+        folder: The folder; the result is empty if it does not exist.
+        most: The most files and folders to look at.
     """
     files: dict[tuple[str, ...], FoundFile] = {}
     left_out: list[tuple[str, str]] = []
@@ -98,7 +98,7 @@ def walk(folder: Path, most: int) -> Found:
 def _looked_at(
     path: Path, parts: tuple[str, ...], files: dict[tuple[str, ...], FoundFile], waiting: list[tuple[str, ...]]
 ) -> str:
-    """Note a file or folder; returns why it is left out, if so."""
+    """Note a file or folder; return the reason if it is left out."""
     try:
         about = os.lstat(path)
     except OSError as error:
@@ -119,15 +119,15 @@ def _looked_at(
 
 
 def read_file(file: FoundFile, folder: Path) -> bytes:
-    """The bytes of a file that was found below a folder.
+    """Return the bytes of a file that was found below a folder.
 
     Args:
         file: The file.
         folder: The folder, resolved.
 
     Raises:
-        FileChangedError: It is another file now, of another size, or no longer below that folder.
-        OSError: It cannot be read.
+        FileChangedError: The file was changed or replaced, or is no longer below that folder.
+        OSError: The file cannot be read.
     """
     if os.path.realpath(file.path) != str(file.path) or not file.path.is_relative_to(folder):
         raise FileChangedError(f"{file.path} leads elsewhere now")
@@ -154,10 +154,10 @@ def _signature(about: os.stat_result) -> tuple[int, ...]:
 
 _SCHEME: Final = "skill://"
 _SAFE: Final = "!$&'()*+,;=~"
-"""What may stand in every part of a URI as it is, beside letters, digits, and `_.-` (RFC 3986)."""
+"""Characters that may stand unencoded in every part of a URI, beside letters, digits, and `_.-` (RFC 3986)."""
 
 _ATTEMPTS: Final = 3
-"""How often files are found anew that change while they are read."""
+"""Attempts to find and read files that change meanwhile."""
 
 
 class _File(Struct, frozen=True):
@@ -169,29 +169,29 @@ class _File(Struct, frozen=True):
 
 
 class _Problem(Exception):
-    """Why a skill is left out."""
+    """The reason why a skill is left out."""
 
 
 class Skills(Struct, frozen=True):
-    """What is in the folders at one moment."""
+    """The skills in the folders at one moment."""
 
     entries: tuple[JSON, ...]
-    """As `skills/list` has them, in the order of their URIs."""
+    """The entries for `skills/list`, in the order of their URIs."""
     files: Mapping[str, _File]
-    """By their URIs."""
+    """The files by their URIs."""
     left_out: tuple[tuple[str, str], ...]
-    """What is not published, and why."""
+    """The skills and files that are not published, each with the reason."""
 
 
 class SkillFolders:
     """Skills below one or several folders. Not to be used by two threads at once.
 
-    A folder holds skills, at any depth: `refunds/SKILL.md`, `acme/billing/refunds/SKILL.md`. One that has a `SKILL.md`
-    itself is a skill.
+    A folder holds skills, at any depth: `refunds/SKILL.md`, `acme/billing/refunds/SKILL.md`. A folder with a `SKILL.md`
+    of its own is a skill.
 
     Args:
         folders: The folders; they need not exist yet.
-        limits: How many skills and files there may be, and how large.
+        limits: The numbers and sizes of skills and files that are allowed.
     """
 
     def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
@@ -203,11 +203,11 @@ class SkillFolders:
 
     @property
     def current(self) -> Skills:
-        """What was found last."""
+        """The result of the last reading."""
         return self._current
 
     def read(self) -> Skills:
-        """Find out what is there now. Only files that changed are read again."""
+        """Read the folders again, and return the skills. Only files that changed are read again."""
         found = self._found()
         states: list[object] = [one.state for _, one in found]
         if states != self._states:
@@ -215,22 +215,22 @@ class SkillFolders:
                 try:
                     self._current, self._states = self._compiled(found), states
                     break
-                except (FileChangedError, FileNotFoundError):  # somebody is writing it
+                except (FileChangedError, FileNotFoundError):  # another process is writing the file
                     found = self._found()
                     states = [one.state for _, one in found]
         return self._current
 
     def is_changed(self) -> bool:
-        """Whether something else is there now than was found last."""
+        """Return whether the folders differ from the last reading."""
         return [one.state for _, one in self._found()] != self._states
 
     def content(self, uri: str) -> bytes | None:
-        """The bytes of a file of a skill, which fit what `current` says of it; `None` if no skill has such a file.
+        """Return the bytes of a file of a skill, as described by `current`; `None` if no skill has such a file.
 
-        Where the file has changed, `current` is made anew first.
+        If the file has changed, `current` is renewed first.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         for _ in range(_ATTEMPTS):
             file = self._current.files.get(uri)
@@ -251,7 +251,7 @@ class SkillFolders:
         raise FileChangedError(f"{uri} changes while it is read; try again")
 
     def _found(self) -> list[tuple[Path, Found]]:
-        # Unlike `Path.resolve`, this takes a link that leads to itself for a folder that is not there.
+        # Unlike `Path.resolve`, this treats a link that leads to itself as a missing folder.
         folders = [Path(os.path.realpath(folder)) for folder in self._folders]
         return [(folder, walk(folder, self._limits.skill_folder_entries)) for folder in folders]
 
@@ -287,12 +287,12 @@ class SkillFolders:
     def _skill(
         self, folder: Path, below: Found, skill: tuple[str, ...], used: dict[FoundFile, str]
     ) -> tuple[JSON, dict[str, _File]]:
-        """The entry of a skill, and its files by their URIs.
+        """Return the entry of a skill, and its files by their URIs.
 
         Raises:
-            _Problem: It is too large, or its folder has another name than itself.
+            _Problem: The skill is too large, or its name differs from its folder's.
             FrontmatterError: Its frontmatter is not valid.
-            FileChangedError: It is being written.
+            FileChangedError: The skill is being written.
         """
         own = {parts: file for parts, file in below.files.items() if parts[: len(skill)] == skill}
         self._check_size(own.values())
@@ -319,7 +319,7 @@ class SkillFolders:
 
 
 def _name_of(error: OSError, folder: Path) -> str:
-    """The file that cannot be read, by its path below a folder."""
+    """Return the file that cannot be read, by its path below a folder."""
     path = Path(os.fsdecode(error.filename or ""))
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else "a file of it"
 

@@ -15,21 +15,21 @@ _EXPECTED: Final = f"expected {SKILL_FILE} to begin with '---', name, descriptio
 
 
 class FrontmatterError(ValueError):
-    """The frontmatter cannot be read, or is not what the Agent Skills specification wants; says what to do."""
+    """The frontmatter cannot be read, or breaks the Agent Skills specification; the message says what to do."""
 
 
 def read_frontmatter(content: bytes, most: int) -> JSON:
-    """The frontmatter of a `SKILL.md`, every field that its author wrote.
+    """Return the frontmatter of a `SKILL.md`, with every field that its author wrote.
 
-    The values in `metadata` are texts, as the Agent Skills specification wants them: what is written there without
-    quotes, such as `1.0`, is taken as it is written. So is a date, anywhere.
+    The values in `metadata` are texts, as the Agent Skills specification requires: a value without quotes, such as
+    `1.0`, is taken literally. So is a date, anywhere.
 
     Args:
         content: The file.
-        most: Bytes that the frontmatter may have.
+        most: The most bytes of the frontmatter.
 
     Raises:
-        FrontmatterError: There is none, or it is not valid.
+        FrontmatterError: There is no frontmatter, or it is not valid.
     """
     text = _yaml_of(content, most)
     parsed = _parsed(text)
@@ -47,17 +47,17 @@ def read_frontmatter(content: bytes, most: int) -> JSON:
 
 
 def is_same_frontmatter(said: Mapping[str, Any], content: bytes, most: int) -> bool:
-    """Whether the frontmatter of a `SKILL.md` is what somebody says, who may read YAML otherwise than we do.
+    """Return whether the frontmatter of a `SKILL.md` equals an entry's, whose writer may read YAML in another way.
 
-    There are two of it: in one `yes` is true, in the other a text; and some read all values as texts.
+    YAML has two versions: in one `yes` is true, in the other a text; and some programs read all values as texts.
 
     Args:
-        said: What somebody says.
+        said: The frontmatter in the entry.
         content: The file.
-        most: Bytes that the frontmatter may have.
+        most: The most bytes of the frontmatter.
 
     Raises:
-        FrontmatterError: There is none, or it is not valid.
+        FrontmatterError: There is no frontmatter, or it is not valid.
     """
     read = read_frontmatter(content, most)
     return _is_same(said, read, read) or _is_same(said, read, _parsed(_yaml_of(content, most), as_text=True))
@@ -77,10 +77,10 @@ def _is_same(said: object, read: object, written: object) -> bool:
 
 
 def _yaml_of(content: bytes, most: int) -> str:
-    """The YAML of a `SKILL.md`.
+    """Return the YAML of a `SKILL.md`.
 
     Raises:
-        FrontmatterError: There is none.
+        FrontmatterError: There is no frontmatter, or it is too long.
     """
     try:
         text = content.decode()
@@ -95,14 +95,14 @@ def _yaml_of(content: bytes, most: int) -> str:
 
 
 def _parsed(text: str, *, as_text: bool = False) -> Any:
-    """The value of a YAML document without what is not JSON, or has no single meaning.
+    """Return the value of a YAML document; features that are not JSON, or have no single meaning, are refused.
 
     Args:
         text: The document.
         as_text: Whether values without quotes are texts, too.
 
     Raises:
-        FrontmatterError: It cannot be read.
+        FrontmatterError: The document cannot be read.
     """
     import yaml  # it costs a start more than all that is ours, and few agents have skills
 

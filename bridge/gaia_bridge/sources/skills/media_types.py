@@ -35,7 +35,7 @@ _UNKNOWN: Final = "application/octet-stream"
 
 
 def media_type(name: str) -> str | None:
-    """The MIME type that a file has by its name; `None` if that says nothing."""
+    """Return the MIME type of a file by its name; `None` if the name does not decide it."""
     kind, encoding = _TYPES.guess_type(name)
     if encoding is not None:
         return {"gzip": "application/gzip"}.get(encoding, _UNKNOWN)
@@ -43,12 +43,12 @@ def media_type(name: str) -> str | None:
 
 
 def contents_of(uri: str, name: str, content: bytes) -> dict[str, str]:
-    """The contents of a file, as `resources/read` returns them: as text, if it is one.
+    """Return the contents of a file for `resources/read`: as text, if it is one.
 
     Args:
-        uri: Where it is.
-        name: What the file is called.
-        content: Its bytes, which whoever reads it gets back exactly.
+        uri: The URI of the file.
+        name: The name of the file.
+        content: Its bytes, which a reader gets back exactly.
     """
     kind = media_type(name)
     text = None if kind is not None and not _may_be_text(kind) else _decoded(content)

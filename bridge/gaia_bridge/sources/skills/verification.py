@@ -1,4 +1,4 @@
-"""Verifies what was read of a skill against its entry: size, digest, and the frontmatter of its `SKILL.md`."""
+"""Verifies the files of a skill against its entry: size, digest, and the frontmatter of its `SKILL.md`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gaia_bridge.text.json_types import JSON
 
 
 def uri_of(skill: Mapping[str, Any], path: str) -> str:
-    """The URI of a file of a skill; one that its entry lists, if it lists them.
+    """Return the URI of a file of a skill; if the entry lists files, the one that it lists.
 
     Args:
         skill: The entry.
         path: The path of the file in the skill.
 
     Raises:
-        SkillChangedError: There is no such file in the entry, or that is no entry.
+        SkillChangedError: The entry has no such file, or is not valid.
     """
     uri = str(skill.get("uri"))
     if (problem := definition_problem("skill", skill)) is not None:
@@ -42,15 +42,15 @@ def uri_of(skill: Mapping[str, Any], path: str) -> str:
 
 
 def verified(skill: Mapping[str, Any], uri: str, contents: Iterable[Mapping[str, Any]]) -> bytes:
-    """The bytes of a file, if they are what the entry says.
+    """Return the bytes of a file, if they fit the entry.
 
     Args:
         skill: The entry.
         uri: The file.
-        contents: What `resources/read` returned.
+        contents: The contents in the result of `resources/read`.
 
     Raises:
-        SkillChangedError: They are not.
+        SkillChangedError: The bytes do not fit.
     """
     content = _bytes_of(uri, contents)
     said: JSON | None = next((file for file in files_of(skill) if file.get("uri") == uri), None)

@@ -1,4 +1,4 @@
-"""YAML that is JSON: no aliases, dates as texts, no key twice. Whoever verifies a skill reads the same of one text."""
+"""YAML that is JSON: no aliases, dates as texts, no key twice. Everyone who verifies a skill gets the same values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DATE = "tag:yaml.org,2002:timestamp"
 
 
 class PlainLoader(yaml.SafeLoader):
-    """Reads plain YAML. A date is the text that is written: JSON has none, and readers make different things of it."""
+    """Reads plain YAML. A date stays the written text: JSON has no dates, and readers convert them differently."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATE]
@@ -25,7 +25,7 @@ class PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Refuse a key that comes twice."""
+        """Refuse a key that comes twice in a mapping."""
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
@@ -38,6 +38,6 @@ class PlainLoader(yaml.SafeLoader):
 
 
 class TextLoader(PlainLoader):
-    """Reads all values as the texts that are written."""
+    """Reads all values as the written texts."""
 
     yaml_implicit_resolvers = {}

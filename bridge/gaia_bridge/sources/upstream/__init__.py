@@ -1,1 +1,1 @@
-"""An MCP server as a source: started when it is needed, kept alive, and translated to what each client speaks."""
+"""An MCP server as a source: started when needed, kept alive, and translated to the revision of each client."""

@@ -23,16 +23,16 @@ class Turns:
         self._limit = limit
         self._patience = patience
         self._free = limit
-        """Negative while more than `limit` hold the semaphore: those who rested return without waiting."""
+        """Negative while more than `limit` hold the semaphore: those that rested return without waiting."""
         self._queue: deque[anyio.Event] = deque()
 
     async def __aenter__(self) -> None:
         """Acquire the semaphore.
 
         Raises:
-            UpstreamError: It was not free in time.
+            UpstreamError: The semaphore was not free in time.
         """
-        if self._free > 0:  # then nobody is waiting: a released turn goes to the next in the queue
+        if self._free > 0:  # then the queue is empty: a released turn goes to the next in it
             self._free -= 1
         else:
             await self._wait()

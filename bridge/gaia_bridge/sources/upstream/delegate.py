@@ -17,7 +17,7 @@ _APP: Final = "text/html;profile=mcp-app"
 
 
 class Told(Protocol):
-    """Receives what the server sends; see `ClientDelegate`."""
+    """Receives the server's requests and notifications; see `ClientDelegate`."""
 
     @property
     def name(self) -> str:
@@ -25,19 +25,19 @@ class Told(Protocol):
         ...
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
-        """It asks something."""
+        """Answer a question of the server."""
         ...
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """A notification came."""
+        """Handle a notification."""
         ...
 
     def ended(self, reason: str) -> None:
-        """The connection is over."""
+        """Handle the end of the connection."""
         ...
 
     def doubted(self, why: str) -> None:
-        """It may be gone."""
+        """Handle a doubt whether the server is still there."""
         ...
 
 
@@ -48,7 +48,7 @@ class UpstreamDelegate(ClientDelegate):
     client lacks one, the server gets an error instead of an answer.
 
     Args:
-        upstream: Handles what the server sends.
+        upstream: Handles the server's requests and notifications.
         own: Our id.
     """
 
@@ -80,9 +80,9 @@ class UpstreamDelegate(ClientDelegate):
         self._upstream.notified(method, params, during)
 
     def ended(self, reason: str) -> None:
-        """Pass the end on."""
+        """Pass on the end of the connection."""
         self._upstream.ended(reason)
 
     def doubted(self, why: str) -> None:
-        """Pass the doubt on."""
+        """Pass on a doubt whether the server is still there."""
         self._upstream.doubted(why)

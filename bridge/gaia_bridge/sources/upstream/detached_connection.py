@@ -1,10 +1,9 @@
-"""A connection in separate calls, for callers who cannot hold an `async with` open: open, initialize, use, close.
+"""A connection in separate calls, for callers that cannot hold an `async with` open: open, initialize, use, close.
 
 `client.connect` is a block that one task enters and leaves. A `DetachedConnection` keeps such a task, so that every
-step may come from a task of its own: that is what synchronous code on a background loop does. It opens the link first
+step may come from a task of its own, as synchronous code on a background loop requires. It opens the link first
 and shakes hands later, because the specification's transports have those two steps. Answers have the shape of
-JSON-RPC responses, and failures are Python's own exceptions, as the specification's `MCPTransport.send_request` has
-them.
+JSON-RPC responses, and failures are Python's own exceptions, as in the specification's `MCPTransport.send_request`.
 """
 
 from __future__ import annotations
@@ -48,23 +47,23 @@ _KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_
 
 
 class ConnectionOverError(RuntimeError):
-    """The server has forgotten the session and not done the work: over a new connection, it may be asked again."""
+    """The server forgot the session and did not do the work: the request may be sent again over a new connection."""
 
 
 class DetachedConnection:
     """One connection to one server. Every method that is a coroutine runs on the same event loop.
 
     Args:
-        name: What the server is called here, for log and error texts.
-        transport: How to reach it.
-        limits: Deadlines and bounds; `call_timeout` is what one request may take without progress.
-        notified: Is told of the server's notifications.
-        era: What the server was last time. If that is not known, it is sent `initialize`, as the
+        name: The name of the server here, for log and error texts.
+        transport: The transport that reaches it.
+        limits: Deadlines and bounds; `call_timeout` is the limit of one request without progress.
+        notified: Called with the server's notifications.
+        era: The era of the server last time. If it is not known, the server gets `initialize` first, as the
             specification demands, and `server/discover` only after it refused that.
-        own: The id that requests say they have passed. With one, `relay` can be used.
+        own: The id that requests list as passed. With one, `relay` can be used.
         introduction: The parameters of `initialize` on the connection before this one. If there was one, its users may
-            not know that it is over: the handshake comes before what they ask for.
-        asks: Whether the server may ask whoever is behind the requests that are relayed.
+            not know that it is over: the handshake comes before their requests.
+        asks: Whether the server may ask the clients of requests that are relayed.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class DetachedConnection:
     ) -> None:
         self.name = name
         self.handshake: ServerHandshake | None = None
-        """What the server said about itself, once it has."""
+        """The result of the server's handshake, once there is one."""
         self._id = own
         self._asks = asks
         self._relays = Relays(name, limits)
@@ -127,13 +126,13 @@ class DetachedConnection:
         """Shake hands with the server, whatever its era.
 
         Args:
-            params: Those of an `initialize` request; of them, `clientInfo` and `capabilities` are used.
+            params: The parameters of an `initialize` request; `clientInfo` and `capabilities` are used.
 
         Returns:
             The response to `initialize`, also where the server has no such request.
 
         Raises:
-            TimeoutError: It did not answer in time.
+            TimeoutError: The server did not answer in time.
             RuntimeError: The connection is over.
         """
         return await self._respond(self._shake_hands(params))
@@ -141,7 +140,7 @@ class DetachedConnection:
     async def request(self, method: str, params: JSON | None, number: int) -> JSON:
         """Make one request. A list is read to its last page, unless a cursor is given.
 
-        On a link where the first request is any other than `initialize`, all are sent as they are; those that are made
+        If the first request on a link is any other than `initialize`, all are sent unchanged; those that are made
         during the handshake wait for its end.
 
         Args:
@@ -153,7 +152,7 @@ class DetachedConnection:
             A JSON-RPC response. A failure of this request alone has the shape of an error response.
 
         Raises:
-            TimeoutError: It was not answered in time.
+            TimeoutError: The request was not answered in time.
             RuntimeError: The connection is over.
         """
         if self._agreed is None and self._introduction is None:
@@ -161,7 +160,7 @@ class DetachedConnection:
         return await self._respond(self._answer(method, params), number)
 
     async def relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Make a request on behalf of another, whose client hears of its progress and answers its questions.
+        """Make a request on behalf of another one, whose client gets its progress and answers its questions.
 
         Args:
             method: The JSON-RPC method.
@@ -186,7 +185,7 @@ class DetachedConnection:
             request: The other request.
 
         Raises:
-            TimeoutError: It was not answered in time.
+            TimeoutError: The request was not answered in time.
             RuntimeError: The connection is over.
         """
         return await self._respond(self._relayed(method, params, request), number)
@@ -226,7 +225,7 @@ class DetachedConnection:
             raise UpstreamError(str(error)) from None
 
     async def notify(self, method: str, params: JSON | None) -> None:
-        """Send a notification; one that cannot be sent any more is lost."""
+        """Send a notification; it is lost if the connection is over."""
         message: JSON = {"jsonrpc": "2.0", "method": method}
         link = self.link
         if link is not None:
@@ -247,9 +246,9 @@ class DetachedConnection:
                 await held.close()
 
     async def _shake_hands(self, params: JSON) -> JSON:
-        """Shake hands, or wait for the handshake that has begun. There is one: what comes of it is the same for all.
+        """Shake hands, or wait for the handshake that has begun. There is one for all, with the same result.
 
-        Who gives up waiting leaves it to the others; it ends by itself, in good time.
+        A caller that gives up leaves the handshake to the others; it ends by itself, in bounded time.
         """
         agreed = self._agreed = self._agreed or self._begin(params)
         await asyncio.wait({agreed})
@@ -264,7 +263,7 @@ class DetachedConnection:
         return result if handshake.instructions is None else {**result, "instructions": handshake.instructions}
 
     def _begin(self, params: JSON) -> asyncio.Future[ServerHandshake]:
-        """Start the task that owns the connection; returns what resolves with the handshake."""
+        """Start the task that owns the connection; return a future for the handshake."""
         if self._closing.is_set():
             raise ConnectionLostError(_CLOSED)
         delegate = _Delegate(self.name, params, self._notified)
@@ -285,14 +284,14 @@ class DetachedConnection:
         def handshake_ended(_: object) -> None:
             expiry.cancel()
             if not agreed.cancelled():
-                agreed.exception()  # nobody may be left who waits for it
+                agreed.exception()  # retrieved, as perhaps no caller waits for it
 
         expiry = loop.call_later(patience, expire)
         agreed.add_done_callback(handshake_ended)
         return agreed
 
     async def _own(self, delegate: _Delegate, agreed: asyncio.Future[ServerHandshake]) -> None:
-        # The deadline is kept by whoever began this; that of `connect` comes too late to matter.
+        # `expire` in `_begin` keeps the deadline; that of `connect` comes too late to matter.
         more = {name: getattr(self._limits, name) + 1 for name in ("connect_timeout", "download_timeout")}
         limits = replace(self._limits, **more)
         try:
@@ -311,7 +310,7 @@ class DetachedConnection:
             agreed.cancel()  # does nothing to one that is done
 
     async def _connected(self) -> Connection:
-        """The connection, after its handshake; that is made as before, if it was not begun."""
+        """Return the connection, after its handshake; one that was not begun is made with the last parameters."""
         if self._connection is None:
             if self._agreed is None and self._introduction is None:
                 raise ConnectionLostError("is not connected")
@@ -346,7 +345,7 @@ class DetachedConnection:
             return _failure(number, INTERNAL_ERROR, f"{self.name} {error}")
 
     async def _respond(self, answer: Coroutine[Any, Any, JSON], number: int | None = None) -> JSON:
-        """The response that an answer makes, in the terms of `request`."""
+        """Return the response for an answer; raise as `request` does."""
         number = next(self._numbers) if number is None else number
         try:
             return {"jsonrpc": "2.0", "id": number, "result": await answer}
@@ -362,7 +361,7 @@ class DetachedConnection:
             return _failure(number, INTERNAL_ERROR, f"{self.name} {error}")
 
     async def _link_for(self, receiver: Receiver) -> _HeldLink:
-        """The link that was opened already, or a new one for every further attempt to agree with the server."""
+        """Return the link that was opened already, or a new one for each further attempt to agree with the server."""
         held = self._held
         if held is None or held.receiver is not None:
             held = await self._new_link()
@@ -384,7 +383,7 @@ class DetachedConnection:
 
 
 class _HeldLinks:
-    """What `connect` is given for a transport. Implements `transport.Transport`."""
+    """The transport for `connect`. Implements `transport.Transport`."""
 
     def __init__(self, link_for: Callable[[Receiver], Awaitable[_HeldLink]]) -> None:
         self._link_for = link_for
@@ -403,13 +402,13 @@ class _HeldLinks:
 class _HeldLink:
     """A link held open by a task of its own, because the task that opened it has to close it.
 
-    Implements `transport.Receiver`: what comes in is passed on, once there is somebody to pass it to.
+    Implements `transport.Receiver`: incoming messages are passed on, once there is a receiver.
     """
 
     def __init__(self, name: str, transport: Transport, notified: Notified) -> None:
         self.receiver: Receiver | None = None
         self.ending: str | None = None
-        """How the link ended, if it did."""
+        """The reason for the end of the link, if it ended."""
         self._name = name
         self._transport = transport
         self._notified = notified
@@ -444,13 +443,13 @@ class _HeldLink:
             await asyncio.wait({self._task})
 
     def hand_to(self, receiver: Receiver) -> None:
-        """Pass what comes in on from now on."""
+        """Pass incoming messages on from now on."""
         self.receiver = receiver
         if self.ending is not None:
             receiver.ended(self.ending)
 
     def message(self, message: JSON, during: int | None) -> None:
-        """A request or notification came from the server."""
+        """Pass on a request or notification of the server."""
         if self.receiver is not None:
             self.receiver.message(message, during)
         elif "id" not in message and isinstance(method := message.get("method"), str):
@@ -458,9 +457,9 @@ class _HeldLink:
             self._notified(method, params if is_object(params) else {})
 
     def ended(self, reason: str) -> None:
-        """The link is over, and that was the server's doing."""
+        """Handle the end of the link by the server."""
         self.ending = reason
-        self._released.set()  # what it holds is of no use any more, and others may soon have its numbers
+        self._released.set()  # its resources are useless now, and others may soon have their numbers
         if self.receiver is not None:
             self.receiver.ended(reason)
 
@@ -479,10 +478,10 @@ class _HeldLink:
 
 
 class _Delegate(ClientDelegate):
-    """Who we are: what the caller of `initialize` says."""
+    """Our identity: the client info of the caller of `initialize`."""
 
     relays: Relays | None = None
-    """Whose clients are asked."""
+    """The requests whose clients can be asked."""
 
     def __init__(self, server: str, params: JSON, notified: Notified) -> None:
         self.server = server
@@ -493,13 +492,13 @@ class _Delegate(ClientDelegate):
         self._notified = notified
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
-        """Let the client answer on whose behalf it was called."""
+        """Let the client of the relayed request answer."""
         if self.relays is None:
             return await super().answer(method, params, during)
         return await self.relays.answer(method, params, during)
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """Pass it on."""
+        """Pass a notification on."""
         self._notified(method, params)
 
 

@@ -1,8 +1,8 @@
-"""Which eras one server speaks, and the second connection that serves clients of the other era.
+"""The eras of one server, and the second connection that serves clients of the other era.
 
-A server of both eras may be able to do in one what it cannot do in the other, such as to ask its client in the middle
-of a call. So a client is given a connection of its own era where the server has it. There is at most one for each; the
-second is opened when the first client needs it, and its failures are its own: what it cannot serve, the first one does.
+A server of both eras may have features in only one of them, such as to ask its client during
+a call. So a client gets a connection of its own era if the server has it. There is at most one for each; the
+second is opened when the first client needs it, and its failures are its own: the first one serves all the rest.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {
     Era.LEGACY: "handshake",
     Era.MODERN: "2026-07-28",
 }
-"""How the configuration calls an era (`ServerOptions.era`)."""
+"""The names of the eras in the configuration (`ServerOptions.era`)."""
 
 _THERE: Final = (SourceState.READY, SourceState.DEGRADED)
 _DOWN: Final = (SourceState.BACKOFF, SourceState.FAILED)
 
 
 def era_of(request: ClientRequest) -> Era:
-    """The era of a client."""
+    """Return the era of a client."""
     return Era.MODERN if request.modern else Era.LEGACY
 
 
 def only_era(options: ServerOptions) -> Era | None:
-    """The only era that an entry allows; `None` for both."""
+    """Return the only era that an entry allows; `None` for both."""
     return next((era for era, name in OPTION_OF.items() if name == options.era), None)
 
 
 class KnownEras:
-    """What is known of the eras of one server.
+    """The known facts about the eras of one server.
 
     Args:
-        options: What its entry says.
+        options: The options in its entry.
         first: The era that a connection is tried in first, if that is known.
     """
 
@@ -70,7 +70,7 @@ class KnownEras:
         return False if False in known else None if None in known else True
 
     def recall(self, era: Era, both: bool | None) -> None:
-        """Use what was known when the bridge last ran: the era, and whether the server has both."""
+        """Use the facts of the last run: the era, and whether the server has both."""
         if self.only is None:
             self._first = era
             self._has = {Era.LEGACY: True, Era.MODERN: True} if both else {era: True}
@@ -78,7 +78,7 @@ class KnownEras:
                 self._has[_other(era)] = bool(both)
 
     def may_have(self, era: Era) -> bool:
-        """Whether the server speaks an era, or may do so."""
+        """Return whether the server speaks an era, or may do so."""
         return self._has.get(era) is not False
 
     def prefer(self, era: Era) -> None:
@@ -91,12 +91,12 @@ class KnownEras:
         self._first = self.only or era
 
     def begin(self) -> Era | None:
-        """The era to try first now; it is forgotten unless `found` confirms it."""
+        """Return the era to try first now; it is forgotten unless `found` confirms it."""
         era, self._first = self._first, self.only
         return era
 
     def found(self, handshake: ServerHandshake, tried: Era | None) -> None:
-        """A connection was opened.
+        """Record the eras that an opened connection shows.
 
         Args:
             handshake: The result of the handshake.
@@ -135,7 +135,7 @@ class OneEra(Runs, Protocol):
 
     @property
     def refused(self) -> bool:
-        """Whether the server said that it does not speak this era."""
+        """Whether the server refused this era."""
         ...
 
     @property
@@ -160,9 +160,9 @@ class OtherEras(Generic[S]):
 
     Args:
         upstream: The server's name, for the log.
-        known: What is known of it.
-        patience: Seconds that a client waits for another connection before it is served by the one that there is.
-        make: Makes the connection for one era; `None` if there is to be none.
+        known: The known facts about its eras.
+        patience: Seconds that a client waits for another connection before the existing one serves it.
+        make: Makes the connection for one era; `None` if there shall be none.
         heard: Called with changes that the server announces on such a connection.
         learnt: Called when it becomes known whether the server has both eras.
         yields: Ends the shared connection if it was not used yet, and returns whether it did. `None` where that saves
@@ -213,12 +213,12 @@ class OtherEras(Generic[S]):
         ]
 
     def __iter__(self) -> Iterator[tuple[Era, S]]:
-        return iter(tuple(self._of.items()))  # connections may come while somebody waits for one
+        return iter(tuple(self._of.items()))  # a copy: connections may be added while a caller waits for one
 
     async def of(
         self, request: ClientRequest, shared: Callable[[], Awaitable[ServerHandshake]], tasks: TaskGroup
     ) -> S | None:
-        """The connection that serves the client of a request; `None` for the shared connection.
+        """Return the connection that serves the client of a request; `None` for the shared connection.
 
         Args:
             request: The request.
@@ -256,7 +256,7 @@ class OtherEras(Generic[S]):
 
     async def _turned(self, era: Era, shared: Callable[[], Awaitable[ServerHandshake]]) -> None:
         """Reopen the shared connection in the era of the first client, so that no second one is needed."""
-        self._yielded = True  # what came of it is known from now on, or it failed
+        self._yielded = True  # the result is known from now on, or it failed
         self._turning = anyio.Event()
         self._known.turn_to(era)
         try:
@@ -273,7 +273,7 @@ class OtherEras(Generic[S]):
             self._turning = None
 
     def _is_worth_a_wait(self, era: Era, state: SourceState) -> bool:
-        """Whether to wait for a connection: a second process may hang forever, such as for a lock of the first."""
+        """Return whether to wait for a connection: a second process may hang forever, as for a lock of the first."""
         if era in self._failed:
             return state not in (*_DOWN, SourceState.STARTING)
         return era in self._proven or state not in _DOWN
@@ -316,5 +316,5 @@ class OtherEras(Generic[S]):
 
 
 def _goes_on(request: ClientRequest) -> bool:
-    """Whether a request continues an earlier one: its answers belong to the shared connection, which asked."""
+    """Return whether a request continues an earlier one: its answers belong to the shared connection, which asked."""
     return not request.modern and (request.request_state is not None or bool(request.input_responses))

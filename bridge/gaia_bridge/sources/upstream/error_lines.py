@@ -1,4 +1,4 @@
-"""What a child writes to its error output: passed on, counted, and the last of it kept and understood."""
+"""The error output of a child: passed on, counted, and its last lines kept and explained."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from gaia_bridge.client.transport import StartTimeoutError, UpstreamError
 from gaia_bridge.model import ServerSpec
 
 _LAST_LINES: Final = 20
-"""Lines of error output that the status shows, of the latest start: why a server does not start is mostly there.
-Clients are not told: they may be somebody else's."""
+"""Lines of error output in the status, of the latest start: mostly, they explain why a server does not start.
+Clients do not get them: they may belong to somebody else."""
 
 
 class ErrorLines:
     """The error output of one server.
 
     Args:
-        heard: Told every line, redacted.
+        heard: Called with every line, redacted.
     """
 
     def __init__(self, heard: Callable[[str], None] | None) -> None:
         self._heard = heard
         self.count = 0
-        """How many lines there were."""
+        """The number of lines."""
         self.last = deque[str](maxlen=_LAST_LINES)
-        """The last ones of the latest start."""
+        """The last lines of the latest start."""
         self.cause: str | None = None
-        """Why it does not start, and what to do, as far as they say it."""
+        """The cause of the failed start, and the remedy, as far as the lines show them."""
 
     def note(self, line: str) -> None:
-        """One more line came."""
+        """Add a line."""
         self.count += 1
         self.last.append(line)
         if self._heard is not None:
             self._heard(line)
 
     def explained(self, spec: ServerSpec, error: UpstreamError, last: str) -> str:
-        """Why the server failed, as far as it says so; its last line, where that is none of the usual causes.
+        """Explain why the server failed, by its error output; by its last line, if that shows none of the usual causes.
 
         Args:
             spec: Its entry.
-            error: How it failed.
+            error: The failure.
             last: The last line of its connection, if it had one.
         """
         from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail

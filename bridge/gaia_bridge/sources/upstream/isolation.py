@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Runs(Protocol):
-    """Serves one client."""
+    """A connection that serves one client."""
 
     @property
     def is_awaited(self) -> bool:
@@ -39,7 +39,7 @@ S = TypeVar("S", bound=Runs)
 
 
 class _Private(Struct, Generic[S]):
-    """A connection. Implements `TaskStatus`: its start goes on when the request that caused it is given up."""
+    """A private connection. Implements `TaskStatus`: its start goes on if the request that caused it is cancelled."""
 
     server: S
     is_started: anyio.Event = field(default_factory=anyio.Event)
@@ -63,16 +63,16 @@ class PrivateConnections(Generic[S]):
 
     Args:
         make: Creates the connection of a client, from its first request.
-        limit: How many there may be at once.
+        limit: The most connections at once.
     """
 
     def __init__(self, make: Callable[[ClientRequest], S], limit: int) -> None:
         self._make = make
         self._limit = limit
         self._of: dict[Hashable, _Private[S]] = {}
-        """By their clients; whose was used last comes last."""
+        """The connections by their clients, the last used one last."""
         self._awaited: set[Hashable] = set()
-        """Clients that are removed when their session ends; also those that were refused and keep asking."""
+        """Clients that are removed when their session ends; also refused ones that keep asking."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -82,13 +82,13 @@ class PrivateConnections(Generic[S]):
 
     @asynccontextmanager
     async def serving(self, request: ClientRequest, tasks: TaskGroup) -> AsyncGenerator[S | None]:
-        """The private connection for a request; `None` if its client has no session and so uses the shared one.
+        """Yield the private connection for a request; `None` if its client has no session and so uses the shared one.
 
         When the limit is reached, the connection that was idle for longest is closed; its client gets a new one later.
 
         Args:
-            request: The request. What serves it does not give way before the end of the block.
-            tasks: Where something new runs. It ends with the client's session.
+            request: The request. Its connection does not give way before the end of the block.
+            tasks: The task group of a new connection, which ends with the client's session.
 
         Raises:
             UpstreamError: The limit is reached, and all connections are in use.
@@ -130,7 +130,7 @@ class PrivateConnections(Generic[S]):
         private.end()
 
     def there(self, request: ClientRequest) -> S | None:
-        """The connection that the client of a request has already."""
+        """Return the connection that the client of a request has already."""
         private = self._of.get(request.client)
         return None if private is None else private.server
 

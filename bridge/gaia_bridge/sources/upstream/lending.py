@@ -1,7 +1,7 @@
 """A server of the bridge, lent to agents of this process, which would otherwise start the same one for themselves.
 
-To the server they are one more client, as those of the bridge are: calls, questions and progress find their way as for
-all clients. What is configured for the bridge (which tools, under which names) concerns the bridge alone.
+To the server they are one more client, like those of the bridge: calls, questions and progress work as for
+all clients. The bridge's configuration (which tools, under which names) applies to the bridge alone.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 class Lendable(Source, Protocol):
-    """What is wanted of an upstream."""
+    """The methods of an upstream that lending needs."""
 
     @property
     def everything(self) -> ServerFeatures:
-        """What the server offers, whatever the configuration permits."""
+        """The whole offer of the server, including definitions that the configuration does not permit."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Lendable(Source, Protocol):
         ...
 
     def start_as(self, spec: ServerSpec) -> bool:
-        """Start it in another way from now on; returns whether that is so: not while it is used."""
+        """Start the server in another way from now on; return whether that works: not while it is used."""
         ...
 
     async def ask(self, method: str, params: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
@@ -62,19 +62,19 @@ class Lendable(Source, Protocol):
         ...
 
     async def call(self, own: str, arguments: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
-        """Run a tool, under the server's own name for it, likewise."""
+        """Run a tool by the server's own name for it; `beside` as for `ask`."""
         ...
 
 
 class Lending:
-    """Lends one upstream. Implements `shared_servers.Lender`. Everything runs on its event loop, but for properties.
+    """Lends one upstream. Implements `shared_servers.Lender`. Everything runs on its event loop, except the properties.
 
     Args:
         upstream: The upstream.
-        transport: How it reaches its server.
+        transport: The transport that reaches its server.
         spec: Its entry.
-        limits: How long those who borrow it may take to let it go.
-        lends: Whether it is one that may be lent at all.
+        limits: The limits, such as how long borrowers may take to return it.
+        lends: Whether it may be lent at all.
     """
 
     def __init__(
@@ -92,38 +92,38 @@ class Lending:
 
     @property
     def is_used(self) -> bool:
-        """Whether somebody has borrowed it: it is to keep running then."""
+        """Whether the server is lent: then it has to keep running."""
         return bool(self._sessions)
 
     @property
     def works(self) -> bool:
-        """Whether it runs, or will when it is used."""
+        """Whether the server runs, or will when it is used."""
         return self._loop is not None and self._upstream.status.state is not SourceState.FAILED
 
     @property
     def pid(self) -> int | None:
-        """Its process, if it is one that runs."""
+        """The server's process, if one runs."""
         return self._transport.pid
 
     def lease(self) -> Lease:
-        """The right to run something on its event loop.
+        """Return the right to run something on its event loop.
 
         Raises:
-            RuntimeError: It is not lent any more.
+            RuntimeError: The server is not lent any more.
         """
         if (loop := self._loop) is None:
             raise RuntimeError(LentLoop.gone)
         return loop.lease()
 
     def anticipate(self) -> None:
-        """Have it started, when it is, as those want it who will borrow it: it is started once then."""
+        """Prepare the start with the variables that waiting borrowers want: then the server is started only once."""
         for wanted in SHARED_SERVERS.sought(self.spec) if self._lends else ():
             if covers(wanted, self.spec) and not covers(self.spec, wanted):
                 self._adopt(wanted)
 
     @asynccontextmanager
     async def offered(self) -> AsyncGenerator[None]:
-        """Lend it until the end of the block; then it is taken from those who have it still."""
+        """Lend the server until the end of the block; then close the connections of those that still have it."""
         if not self._lends:
             yield
             return
@@ -141,27 +141,27 @@ class Lending:
             self._sessions.clear()
 
     async def wait_returned(self) -> None:
-        """Wait until nobody has borrowed it. Bounded by the life of those who have, and of the bridge."""
+        """Wait until the server is not lent any more. Bounded by the life of the borrowers, and of the bridge."""
         while self._sessions:
             self._returned = anyio.Event()
             await self._returned.wait()
 
     async def agrees(self, wanted: ServerSpec, patience: float) -> bool:
-        """Whether it runs as somebody wants it, or can be started so, since nobody uses it yet.
+        """Return whether the server runs as a borrower wants it, or can be started so, since nobody uses it yet.
 
         Args:
-            wanted: The entry of whoever asks.
-            patience: Seconds that requests may take there; it must not be the bridge that gives up first.
+            wanted: The borrower's entry.
+            patience: Seconds that requests may take there; the bridge must not be the first to give up.
         """
         if not self._lends or patience > self._limits.call_timeout:
             return False
         return _alike(wanted, self.spec) or (not self._sessions and covers(wanted, self.spec))
 
     async def open(self, session: Borrows, wanted: ServerSpec) -> None:
-        """Have it run as it is wanted, and open a connection to `source`.
+        """Start the server as wanted, if needed, and open a connection to `source`.
 
         Raises:
-            UpstreamError: It does not run, or not so.
+            UpstreamError: The server does not run, or not as wanted.
         """
         self._sessions.add(session)
         try:
@@ -178,14 +178,14 @@ class Lending:
             raise
 
     async def close(self, session: Borrows) -> None:
-        """Close such a connection."""
+        """Close a connection to `source`."""
         try:
             await session.close()
         finally:
             self._forget(session)
 
     def _adopt(self, wanted: ServerSpec) -> bool:
-        """Start it with the variables that somebody else would pass on to it, who starts it otherwise for himself."""
+        """Start the server with the variables of a borrower, which would otherwise start one for itself."""
         assert isinstance(wanted, StdioServerSpec) and isinstance(self.spec, StdioServerSpec)
         spec = replace(self.spec, inherit_env=wanted.inherit_env)
         if not self._upstream.start_as(spec):
@@ -204,7 +204,7 @@ def _alike(wanted: ServerSpec, running: ServerSpec) -> bool:
 
 
 class _Plain(AsksServer):
-    """What a server offers, as it offers it, over the connection that all share. Implements `Source`.
+    """The unchanged offer of a server, over the connection that all share. Implements `Source`.
 
     Args:
         upstream: The server.
@@ -215,22 +215,22 @@ class _Plain(AsksServer):
 
     @property
     def name(self) -> str:
-        """What the bridge calls it."""
+        """The bridge's name of the server."""
         return self._upstream.name
 
     @property
     def kind(self) -> SourceKind:
-        """A server."""
+        """The kind of the source: a server."""
         return self._upstream.kind
 
     @property
     def features(self) -> ServerFeatures:
-        """Everything."""
+        """The whole offer of the server."""
         return self._upstream.everything
 
     @property
     def status(self) -> SourceStatus:
-        """That of the server."""
+        """The status of the server."""
         return self._upstream.status
 
     @property
@@ -243,15 +243,15 @@ class _Plain(AsksServer):
         await self._upstream.started()
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Be told of changes."""
+        """Call `listener` after every change."""
         return self._upstream.listen(listener)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait briefly until it is known what it offers."""
+        """Wait briefly until the offer is known."""
         await self._upstream.settle(listed_once=listed_once)
 
     async def learn(self) -> None:
-        """Wait until it is known what it offers."""
+        """Wait until the offer is known."""
         await self._upstream.learn()
 
     async def refresh(self) -> None:

@@ -27,7 +27,7 @@ class NotificationQueue:
     there is no client, and everything waits.
 
     Args:
-        tasks: Where messages are sent from: a slow client must not keep the server's messages.
+        tasks: The task group that sends messages: a slow client must not hold up the server's messages.
         limits: How often progress is sent to a client, and how many messages may wait for it.
     """
 
@@ -40,12 +40,12 @@ class NotificationQueue:
         self._request: ClientRequest | None = None
         self._wake: anyio.Event | None = None  # only from when there is something to tell
         self._sending: anyio.CancelScope | None = None  # there is a task as long as there is this
-        self._told: anyio.Event | None = None  # set when something more was told, or nothing more will be
+        self._told: anyio.Event | None = None  # set when a message was sent, or none will be
         self._urgent = False
         self._over = False
 
     def attach(self, request: ClientRequest) -> None:
-        """Set where notifications go from now on."""
+        """Set the request whose client gets notifications from now on."""
         self._request, self._urgent = request, False
         if self._others or self._reports:
             self._send()
@@ -65,7 +65,7 @@ class NotificationQueue:
         self._send()
 
     async def flush(self) -> None:
-        """Send what is in the queue at this moment, without a pause; returns when that is sent.
+        """Send the present content of the queue without a pause; return when it is sent.
 
         Neither a server that sends without end nor a client that does not read can delay an answer.
         """
@@ -120,9 +120,9 @@ class NotificationQueue:
             self._tell()
 
     async def _step(self, request: ClientRequest) -> None:
-        """Send what is due, or wait."""
+        """Send the messages that are due, or wait."""
         wake = self._wake = anyio.Event()
-        for _ in range(len(self._others)):  # no more: a server can speak faster than a client listens
+        for _ in range(len(self._others)):  # no more: a server can write faster than a client reads
             if self._request is not request:
                 return
             await self._others.tell_next(request)
@@ -137,7 +137,7 @@ class NotificationQueue:
         await self._reports.tell_next(request)
 
     def _pause(self) -> float:
-        """Seconds until progress may be sent. If there are any, of all that waits only the latest is worth it."""
+        """Return seconds until progress may be sent. If there are any, drop all waiting reports but the latest."""
         if len(self._reported) < (self._reported.maxlen or 0):
             return 0
         pause = self._reported[0] + _SECOND - anyio.current_time()
@@ -150,16 +150,16 @@ class _Waiting:
     """Notifications in order of arrival. When there are too many, the oldest are dropped.
 
     Args:
-        most: How many may wait.
+        most: The most that may wait.
     """
 
     def __init__(self, most: int) -> None:
         self._notes: deque[Note] = deque()
         self._most = most
         self.added = 0
-        """How many have come."""
+        """The number of notifications that came."""
         self.gone = 0
-        """How many of those were told, or dropped."""
+        """The number of those that were sent or dropped."""
 
     def __len__(self) -> int:
         return len(self._notes)
@@ -171,7 +171,7 @@ class _Waiting:
             self._drop_oldest()
 
     async def tell_next(self, request: ClientRequest) -> None:
-        if not self._notes:  # dropped while the one before was told
+        if not self._notes:  # dropped while the one before was sent
             return
         try:
             await self._notes.popleft()(request)

@@ -1,4 +1,4 @@
-"""A call at a legacy server on behalf of a modern client, which cannot be asked while it waits.
+"""A call at a legacy server for a modern client, which cannot be asked while it waits.
 
 The call runs in a task of its own and outlives the request that began it. When the server asks something, the client
 gets the question as its result; the request that brings the answer resumes the same call.
@@ -28,11 +28,11 @@ from gaia_bridge.text.json_types import JSON
 
 
 class ParkedCall:
-    """Implements `calls.parked_calls.Resumable`.
+    """A call that outlives its request. Implements `calls.parked_calls.Resumable`.
 
     Args:
-        tasks: Where the call runs.
-        notes: What comes back before the answer.
+        tasks: The task group of the call.
+        notes: The notifications before the answer.
         send: Makes the call.
     """
 
@@ -79,7 +79,7 @@ class ParkedCall:
         return [question for question in self._open.values() if not question.reply.done()]
 
     async def advance(self, request: ClientRequest) -> bool:
-        """Pass on what the server sends until it is done or asks something. Returns whether it is done."""
+        """Pass on the server's messages until it is done or asks something. Returns whether it is done."""
         self._notes.attach(request)
         try:
             while not self._done and not self.questions:
@@ -97,10 +97,10 @@ class ParkedCall:
 
     @property
     def result(self) -> JSON:
-        """What came of it, once it is done.
+        """The result of the call, once it is done.
 
         Raises:
-            RequestError: It failed.
+            RequestError: The call failed.
         """
         if self._failure is not None:
             raise self._failure

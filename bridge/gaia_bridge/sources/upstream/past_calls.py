@@ -1,8 +1,8 @@
-"""Whose the calls were that are over, and whose the tasks and links are that came of them.
+"""The owners of calls that are over, and of the tasks and links that those made.
 
-A server may still speak of a call after its end: one that was given up, because it does not know yet; one that was
-answered, because it does something later. A task outlives the call that made it, and a link that a user is to open
-outlives the question.
+A server may still send messages for a call after its end: for one that was given up, because it does not know yet;
+for one that was answered, because it does something later. A task outlives the call that made it, and a link for a
+user outlives the question.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.text.json_types import JSON, is_object
 
 _REMEMBERED: Final = 256
-"""Calls that were given up, tasks, and links; of more of a kind, the oldest is forgotten."""
+"""Calls that were given up, tasks, and links; of more of a kind, the oldest is dropped."""
 
 _NOBODY: Final = object()
-"""The client of what is nobody's that is known."""
+"""The client of tasks without a known owner."""
 
 _LINK_ID: Final = "elicitationId"
 
 
 class PastCalls:
-    """What one server may still speak of, though no call is in flight for it.
+    """The calls, tasks and links that a server may still refer to, though no call is in flight for them.
 
     Args:
-        limits: For how long a server may speak of a call that is over.
+        limits: The limits, such as how long a server may refer to a call that is over.
     """
 
     def __init__(self, limits: UpstreamLimits) -> None:
@@ -40,9 +40,9 @@ class PastCalls:
         self._given_up: deque[tuple[float, Hashable]] = deque(maxlen=_REMEMBERED)
         """The owners of calls that ended without an answer, each with the time until which it counts."""
         self._answered: dict[Hashable, float] = {}
-        """The last two principals whose calls were answered: if there is another one than somebody's, it is of these.
+        """The last two principals whose calls were answered: if one differs from a given principal, it is among them.
 
-        Not the owners: a request without a session would hear nothing after each other one of the same program."""
+        Not the owners: a request without a session would get no messages after each other one of the same program."""
         self._tasks: dict[object, Hashable] = {}
         self._links: dict[object, Hashable] = {}
 
@@ -61,26 +61,26 @@ class PastCalls:
             _remember(self._tasks, task, relay.request.client)
 
     def note_links(self, relay: Relay, *asked: Mapping[str, Any]) -> None:
-        """Remember whom a server asks to open links."""
+        """Remember the client that a server asks to open links."""
         for link in asked:
             if isinstance(identifier := link.get(_LINK_ID), str):
                 _remember(self._links, identifier, relay.request.client)
 
     def others_given_up(self, relays: Sequence[Relay]) -> bool:
-        """Whether the server may still work on a call that was given up, of another owner than one of these."""
+        """Return whether the server may still work on a call that was given up, of another owner than one of these."""
         now = anyio.current_time()
         while self._given_up and self._given_up[0][0] <= now:
             self._given_up.popleft()
         return any(owner != relay.owner for _, owner in self._given_up for relay in relays)
 
     def others_answered(self, relays: Sequence[Relay]) -> bool:
-        """Whether a call of another principal than one of these was answered just now."""
+        """Return whether a call of another principal than one of these was answered just now."""
         now = anyio.current_time()
         recent = [principal for principal, until in self._answered.items() if until > now]
         return any(principal != relay.request.principal for principal in recent for relay in relays)
 
     def about(self, task: str, relays: Mapping[int, Relay]) -> dict[int, Relay]:
-        """The calls that a task may be meant with: those that ask for it, else all of the client that made it."""
+        """Return the calls that a task may belong to: those that ask for it, else all of the client that made it."""
         asking = {number: relay for number, relay in relays.items() if relay.params.get(TASK_ID) == task}
         maker = self._tasks.get(task, _NOBODY)
         return asking or {number: relay for number, relay in relays.items() if relay.request.client == maker}
@@ -90,16 +90,16 @@ class PastCalls:
         return task in self._tasks
 
     def maker_of(self, task: str) -> Hashable:
-        """The client that made a task; nobody's if that is not known."""
+        """Return the client that made a task; a placeholder if that is not known."""
         return self._tasks.get(task, _NOBODY)
 
     def asked_to_open(self, params: JSON) -> Hashable:
-        """The client that a server has asked to open the link that was opened; `None` if it has asked nobody."""
+        """Return the client that a server asked to open the link that was opened; `None` if it asked none."""
         return self._links.get(params.get(_LINK_ID))
 
 
 def related_task(params: JSON) -> str | None:
-    """The task that a question or a message says that it belongs to (2025-11-25, basic/utilities/tasks)."""
+    """Return the task that a question or a message belongs to (2025-11-25, basic/utilities/tasks)."""
     told = params.get("_meta")
     related = told.get(RELATED_TASK_KEY) if is_object(told) else None
     identifier = related.get(TASK_ID) if is_object(related) else None

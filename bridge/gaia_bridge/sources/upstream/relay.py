@@ -1,10 +1,10 @@
 """Forwards requests of clients to one upstream, and its progress, log messages and questions back to the right client.
 
-A server of the handshake era asks with requests of its own, which may not say for which call. Then the client is clear
+A server of the handshake era asks with requests of its own, which may not name the call. Then the client is clear
 only while all calls in flight are of one client. Otherwise the question waits until it is. From then on, calls of tools
 that have asked, or may have, take turns with those of other clients that can answer questions. A call that was given up
-counts for some time: the server may not have heard of it yet. Requests without a session, and those that a bridge or an
-agent sends for its clients, are each taken for another client's.
+counts for some time: the server may not have received the cancellation yet. Requests without a session, and those that
+a bridge or an agent sends for its clients, each count as another client's.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _OUR_HOP: Final = frozenset(
         PROTOCOL_VERSION_KEY,
     }
 )
-"""Keys of a request's `_meta` that speak about the connection between the client and us, and end here. Save, where the
-server's era has them too, the log level and the capabilities: what the server is to send for this request, and what it
-may ask."""
+"""Keys of a request's `_meta` about the connection between the client and us, which end here. Except, where the
+server's era has them too, the log level and the capabilities: they limit the server's messages and questions for
+this request."""
 
 _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
 """Parameters that are translated or handled separately."""
@@ -92,7 +92,7 @@ _STATE: Final = "upstream:"
 """The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
 
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
-"""How loud our own log is about an upstream's message; everything more severe is a warning."""
+"""The levels of our own log for an upstream's messages; everything more severe is a warning."""
 
 
 class Asks(Protocol):
@@ -105,7 +105,7 @@ class Asks(Protocol):
         ...
 
     def new_id(self) -> int:
-        """An id for a request."""
+        """Return an id for a request."""
         ...
 
     async def request(
@@ -136,7 +136,7 @@ class Relays:
     Args:
         upstream: Its name, for the log.
         limits: How long a call waits for calls of other clients, if questions cannot be told apart, and how long a call
-            that was given up may be what the server means.
+            that was given up may still be the one that the server asks for.
         for_log: Makes text of the server fit for our log.
         waiting: The questions that wait for answers, bounded; a new one with the default bound if `None`.
         redactor: Removes the secrets that the server was given from errors that are sent to clients.
@@ -160,35 +160,35 @@ class Relays:
         self._level: str | None = None
         self._told: tuple[Asks, str] | None = None
         self._user: tuple[Hashable, Hashable] | None = None
-        """Whose call was the first: its owner, and its client."""
+        """The owner and the client of the first call."""
         self._is_shared = False
         """Whether there were calls of another client."""
-        self._news: anyio.Event | None = None  # while somebody waits for other calls
+        self._news: anyio.Event | None = None  # set while a call or a question waits for other calls
         self._queue: deque[Relay] = deque()
-        self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
+        self._unclear: list[object] = []  # one for each question whose client is not clear, oldest first
         self._refusals = 0
-        """The questions that were refused because it was not clear whom they were for."""
+        """The number of questions that were refused because their client was not clear."""
         self._wants_roots = False
-        self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
+        self._rooted: ClientRequest | None = None  # the last notification that a client's folders changed
         self._says_when_it_logs = False
         self.askers: set[Hashable] = set()
-        """The tools, and the methods, that may have asked something without saying on behalf of which call."""
+        """The tools and methods that may have asked something without naming the call."""
 
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
-        """Forward a request, and on the way back what belongs to it. Cancelling it cancels the server's work.
+        """Forward a request, and its messages on the way back. Cancelling it cancels the server's work.
 
         Args:
-            connection: Who is asked.
+            connection: The connection to the server.
             relay: The request.
-            deadline: How long it may take.
+            deadline: The limit of its time.
 
         Returns:
             The result as it came, with the `resultType` that the modern revision demands.
 
         Raises:
             ProtocolError: The upstream answered with a JSON-RPC error.
-            ToolError: The user does not want what the upstream needs.
-            UpstreamError: It did not answer as it should, or had no turn for the call.
+            ToolError: The user refused an action that the upstream needs.
+            UpstreamError: The upstream gave no valid answer, or had no turn for the call.
         """
         modern = connection.handshake.modern
         if relay.request.input_responses:
@@ -235,22 +235,22 @@ class Relays:
         return _crossing_back(result, relay.request, modern=modern)
 
     def _refused(self, relay: Relay, error: ProtocolError) -> JSON:
-        """The result of a call that the server refused: what its client is to do first.
+        """Return the result of a call that the server refused: the questions that its client has to answer first.
 
         Raises:
-            ProtocolError: It is to do nothing.
+            ProtocolError: There is nothing for the client to do.
         """
         self._past.note_answer(relay, {})
         if links := links_of(error):
             self._past.note_links(relay, *links)
             if relay.request.modern:
                 return asking_for(links, relay.request.client_capabilities)
-        # What is nested too deep could be written to no client.
+        # Data that is nested too deep could be sent to no client.
         data = None if is_too_deep(error.data) else self._redactor.without_known_in(error.data)
         raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
-        """Answer a question of the server: ask the client on whose behalf the server works.
+        """Answer a question of the server: ask the client of the call that the server works on.
 
         Args:
             method: A key of `vocabulary.CAPABILITY_OF`.
@@ -258,13 +258,13 @@ class Relays:
             during: The id of the call that it belongs to, if known.
 
         Raises:
-            ProtocolError: Nobody can be asked, or the client refused.
+            ProtocolError: No client can be asked, or the client refused.
         """
         if problem := question_problem(method, params):
             raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
         self._wants_roots = self._wants_roots or method == _ROOTS
         was_for_a_call = bool(self._in_flight)
-        if during is not None:  # of a call that is over, it is nobody's
+        if during is not None:  # a question of a call that is over has no client
             known = self._in_flight.get(during)
             relay = known if known is not None and known.can_be_asked(method, params) else None
         else:
@@ -283,7 +283,7 @@ class Relays:
             relay.asked -= 1
 
     async def _put(self, relay: Relay, method: str, params: JSON) -> JSON:
-        """Put a question to the client of a call; a standing call is ended itself when it has to give way."""
+        """Put a question to the client of a call; a standing call itself is ended when it has to give way."""
         if relay.standing is not None:
             return await relay.ask(method, params)
         reasons: list[str] = []
@@ -301,10 +301,10 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
 
     async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
-        """Tell a server that has asked for roots that the roots of a client changed.
+        """Notify a server that has asked for roots that the roots of a client changed.
 
         Args:
-            connection: To the server.
+            connection: The connection to the server.
             request: The client's notification.
         """
         if not self._wants_roots or connection.handshake.modern or request.client_capabilities.get("roots") is None:
@@ -322,7 +322,7 @@ class Relays:
             self._rooted = None
 
     async def _ask_again(self, request: ClientRequest) -> JSON:
-        """The roots of the client that last reported a change of them, while no call of it is in flight."""
+        """Return the roots of the client that last reported a change of them, while no call of it is in flight."""
         with anyio.move_on_after(self._patience):
             try:
                 return await request.push(_ROOTS, {})
@@ -331,9 +331,9 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, f"The client did not answer {_ROOTS} within {self._patience:g} s")
 
     def _refusal(self, method: str, params: JSON, during: int | None) -> ProtocolError:
-        """The error for a question that no client can answer: the one that the client itself would send."""
+        """Return the error for a question that no client can answer: the one that the client itself would send."""
         relays = [relay for number, relay in self._in_flight.items() if during in (None, number)]
-        # A client of 2026-07-28 that declares nothing is told so, too: its call does not stand.
+        # A client of 2026-07-28 that declares nothing counts as well: its call is not kept standing.
         reachable = [relay for relay in relays if relay.is_reachable or not relay.can_be_asked_something]
         if not reachable:
             return ProtocolError(INVALID_REQUEST, "No call is in flight whose client can be asked anything")
@@ -348,14 +348,14 @@ class Relays:
         return ProtocolError(METHOD_NOT_FOUND, f"The client does not support {capability}")
 
     async def _meant(self, method: str, params: JSON) -> Relay | None:
-        """The call that a question belongs to which does not say so: the one that stays when the others are done, or
-        wait for an answer themselves.
+        """Return the call of a question that names none: the one that remains when the others are done, or wait for an
+        answer themselves.
 
         Raises:
-            ProtocolError: They are not done in time, or cannot be, because they wait for such answers as well.
+            ProtocolError: The others are not done in time, or cannot be, because they wait for such answers as well.
         """
         task = related_task(params)
-        # What begins from now on did not ask.
+        # Calls that begin from now on did not ask.
         candidates = dict(self._in_flight) if task is None else self._past.about(task, self._in_flight)
         if candidates and not self.askers:
             logger.info("upstream %r does not say for which call it asks: such calls take turns", self._upstream)
@@ -366,7 +366,7 @@ class Relays:
             with anyio.move_on_after(self._patience):
                 while True:
                     relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
-                    # Whether its client can be asked makes no difference yet: the server asks for any of them.
+                    # Whether a client can be asked makes no difference yet: the question may belong to any of them.
                     relays = [relay for relay in relays if not relay.asked] or relays
                     ended = [relay for number, relay in candidates.items() if self._in_flight.get(number) is not relay]
                     unexplained = _failed_of_others(relays, ended) - (self._refusals - refused)
@@ -374,7 +374,7 @@ class Relays:
                         break
                     if _are_of_one_client(relays):
                         return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
-                    # The newest gives way: the end of its call makes it clearer whom the others are for.
+                    # The newest question gives way: the end of its call makes the others clearer.
                     if self._unclear[-1] is question and len(self._unclear) >= len(relays):
                         break
                     await self._next_change()
@@ -392,10 +392,10 @@ class Relays:
             self._is_shared = self._user[0] != relay.owner
 
     async def _turn(self, relay: Relay) -> None:
-        """Wait while a call would make it unclear whom a question is for; first come, first served.
+        """Wait while a call would make the client of a question unclear; first come, first served.
 
         Raises:
-            UpstreamError: That took too long.
+            UpstreamError: The wait took too long.
         """
         self._queue.append(relay)
         try:
@@ -442,14 +442,14 @@ class Relays:
             logger.debug("upstream %r: log level %s: %s", self._upstream, self._level, error)
 
     def log(self, params: JSON, during: int | None = None) -> bool:
-        """Pass a log message on to the client that it is for; returns whether it is for that client alone.
+        """Pass a log message on to its client; return whether it is for that client alone.
 
         If the server says which call or task a message belongs to, its client gets it. Once a server has named a call,
         a message that names none belongs to none. Messages of any other server may belong to every call in flight that
         may cause some, or to one that is over for a short while, and are passed on only if all these are of one client.
 
         Args:
-            params: Of `notifications/message`, unchecked.
+            params: The parameters of `notifications/message`, unchecked.
             during: The id of the call that it belongs to, if known.
         """
         level, data, name = params.get("level"), params.get("data"), params.get("logger")
@@ -479,10 +479,10 @@ class Relays:
         return True
 
     def told_alone(self, method: str, params: JSON) -> Hashable:
-        """The client that alone is told of a notification which belongs to no call in flight; `None`: all are.
+        """Return the only client for a notification that belongs to no call in flight; `None` for all clients.
 
         Args:
-            method: Of the notification.
+            method: The method of the notification.
             params: Its parameters.
         """
         if method == ELICITATION_COMPLETE:
@@ -505,7 +505,7 @@ def _are_of_one_client(relays: Sequence[Relay]) -> bool:
 
 
 def _params(relay: Relay, *, modern: bool) -> JSON:
-    """The parameters that are sent to the server."""
+    """Return the parameters for the server."""
     request = relay.request
     meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP} if request.meta else {}
     more: JSON = {}
@@ -524,7 +524,7 @@ def _params(relay: Relay, *, modern: bool) -> JSON:
 
 
 def _understood(error: ProtocolError) -> ProtocolError:
-    """An error of the server, in a form that can be sent to clients of both eras."""
+    """Return an error of the server in a form for clients of both eras."""
     needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
     if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
         return ClientCapabilityError(needed)
@@ -538,7 +538,7 @@ def _own_state(state: str) -> str:
 
 
 def _crossing_back(result: JSON, request: ClientRequest, *, modern: bool) -> JSON:
-    """A result for the client: without `serverInfo`, which is about our own connection, and with a `resultType`."""
+    """Return a result for the client: with a `resultType`, and without `serverInfo`, which is for our connection."""
     meta = result.get("_meta")
     if is_object(meta) and SERVER_INFO_KEY in meta:
         others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
@@ -549,10 +549,10 @@ def _crossing_back(result: JSON, request: ClientRequest, *, modern: bool) -> JSO
 
 
 def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
-    """An input-required result, with its `requestState` marked as created by the server.
+    """Return an input-required result, with its `requestState` marked as created by the server.
 
     Raises:
-        UpstreamError: It asks a question that the client did not declare.
+        UpstreamError: The result has a question that the client did not declare.
     """
     questions = result.get("inputRequests")
     if is_object(questions):
@@ -563,7 +563,7 @@ def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
 
 
 def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
-    """Refuse a question of a result that the client did not say that it can be asked."""
+    """Refuse a question in a result that the client did not declare."""
     asked: JSON = question if is_object(question) else {}
     method = asked.get("method")
     params: JSON = asked.get("params") or {}

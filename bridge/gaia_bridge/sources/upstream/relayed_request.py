@@ -1,14 +1,14 @@
-"""One request of one client on its way through an upstream: what its client is told meanwhile, and asked.
+"""One request of one client on its way through an upstream: the notifications to its client, and the questions.
 
-A span for each request to a server, where OpenTelemetry is set up; nothing, and at no cost, where it is not.
+Also a span for each request to a server, where OpenTelemetry is set up; nothing, and at no cost, where it is not.
 
 The trace context of a client (`traceparent`, `tracestate` in `_meta`, SEP-414) goes on to the server as it came. With
-OpenTelemetry, the server is given our span as the parent instead, whose own parent is that of the client.
+OpenTelemetry, the server gets our span as the parent instead, whose own parent is that of the client.
 
-Links that a user has to open before a server does its work, as clients of 2026-07-28 are asked to open them.
+Also links that a user has to open before a server does its work, as questions to clients of 2026-07-28.
 
-A server of 2025-11-25 answers with an error that names them (URL elicitation required). Later clients are given them as
-questions in a result, and the request that brings their answers is made anew: the server knows what was done.
+A server of 2025-11-25 answers with an error that lists them (URL elicitation required). Later clients get them as
+questions in a result, and the request that brings their answers is made anew: the server knows the outcome.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.version import __version__
 
 _KEY: Final = "gaia-link-"
-"""What our keys of such questions begin with."""
+"""The prefix of our keys of such questions."""
 _ASK: Final = "elicitation/create"
 
 
 def links_of(error: ProtocolError) -> list[JSON]:
-    """The links that an error names; none if it is another error, or does not name them as it should."""
+    """Return the links in an error; none if it is another error, or does not list them as it should."""
     named = error.data.get("elicitations") if is_object(error.data) else None
     if error.code != URL_ELICITATION_REQUIRED or not is_array(named):
         return []
@@ -46,10 +46,10 @@ def links_of(error: ProtocolError) -> list[JSON]:
 
 
 def asking_for(links: Sequence[JSON], declared: Mapping[str, Any]) -> JSON:
-    """The result that asks to open links.
+    """Return the result that asks to open links.
 
     Raises:
-        ClientCapabilityError: The client did not declare that it can.
+        ClientCapabilityError: The client did not declare that it can open links.
     """
     if (missing := missing_capability(_ASK, links[0], declared)) is not None:
         raise ClientCapabilityError(missing)
@@ -61,10 +61,10 @@ def asking_for(links: Sequence[JSON], declared: Mapping[str, Any]) -> JSON:
 
 
 def check_links(answers: Mapping[str, JSON]) -> None:
-    """Look at the answers that a request brings.
+    """Check the answers that a request brings.
 
     Raises:
-        ToolError: The user does not want to open a link: the server need not be asked again.
+        ToolError: The user refused to open a link: the server need not be asked again.
     """
     for key, answer in answers.items():
         if key.startswith(_KEY) and answer.get("action") != "accept":
@@ -81,7 +81,7 @@ def request_span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
         params: Its parameters.
 
     Returns:
-        Gives the parameters to send.
+        A context manager that yields the parameters to send.
     """
     from opentelemetry.propagate import inject
     from opentelemetry.trace import SpanKind, get_tracer
@@ -114,8 +114,8 @@ class Relay:
         method: The JSON-RPC method.
         params: Its parameters, without `_meta`.
         request: The client's request.
-        tasks: Where messages to the client are sent from, if there are any.
-        limits: How often a client is told of progress, how many messages may wait for it, how long it may think.
+        tasks: The task group that sends messages to the client, if there are any.
+        limits: How often a client gets progress, how many messages may wait for it, and how long it may think.
     """
 
     def __init__(
@@ -125,15 +125,15 @@ class Relay:
         self.params = params
         self.request = request
         self.owner: Hashable = object() if request.is_relayed else request.client
-        """Whose request it is; nobody else's, where its session may carry requests of several clients."""
+        """The owner of the request; a unique one where its session may carry requests of several clients."""
         self.target: Hashable = params.get("name") if method == "tools/call" else method
-        """What of the server works on it: the name of a tool, else the method."""
+        """The part of the server that works on it: the name of a tool, else the method."""
         self.standing: ParkedCall | None = None
         """The parked call, if the call may outlive the request."""
         self.may_log = True
-        """Whether the server may send log messages because of it."""
+        """Whether the server may send log messages because of the request."""
         self.has_failed = False
-        """Whether it ended without a result, or with one that says that it failed."""
+        """Whether it ended without a result, or with one that reports a failure."""
         self.asked = 0
         """The number of questions that its client has not answered yet."""
         self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -141,12 +141,12 @@ class Relay:
         self._tasks = tasks
         self._limits = limits
         self.queue: NotificationQueue | None = None
-        """Of its `notes`, if its client was told anything, or could have been."""
+        """The queue of `notes`, if there were any notifications to the client, or could have been."""
         self._is_over = False
 
     @property
     def notes(self) -> NotificationQueue:
-        """What its client is told before the answer. Most are told nothing, and have none."""
+        """The notifications to the client before the answer. Most requests have none, and no queue."""
         if self.queue is None:
             self.queue = NotificationQueue(self._tasks, self._limits)
             self.queue.attach(self.request)
@@ -155,7 +155,7 @@ class Relay:
         return self.queue
 
     def end(self) -> None:
-        """Tell its client nothing more."""
+        """Send the client nothing more."""
         self._is_over = True
         if self.queue is not None:
             self.queue.end()
@@ -178,21 +178,21 @@ class Relay:
 
     @property
     def can_be_asked_something(self) -> bool:
-        """Whether its client can answer any question."""
+        """Whether the client can answer any question."""
         return may_be_asked(self.request)
 
     @property
     def may_ask(self) -> bool:
-        """Whether its next question could be anybody's: servers do one thing at a time for each call."""
+        """Whether the next unnamed question may be of this call: servers do one thing at a time for each call."""
         return self.can_be_asked_something and not self.asked
 
     def can_be_asked(self, method: str, params: JSON) -> bool:
-        """Whether its client can answer such a question now."""
+        """Return whether the client can answer such a question now."""
         return self.is_reachable and missing_capability(method, params, self.request.client_capabilities) is None
 
     @property
     def is_reachable(self) -> bool:
-        """Whether its client can be asked anything at all now."""
+        """Whether the client can be asked anything at all now."""
         return self.standing is not None or not self.request.modern
 
     async def ask(self, method: str, params: JSON) -> JSON:
@@ -217,5 +217,5 @@ class Relay:
 
 
 def may_be_asked(request: ClientRequest) -> bool:
-    """Whether the client declared that it answers any kind of question."""
+    """Return whether the client declared that it answers any kind of question."""
     return any(request.client_capabilities.get(name) is not None for name in ASKABLE)

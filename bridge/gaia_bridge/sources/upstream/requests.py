@@ -1,4 +1,4 @@
-"""The requests of clients that are one request to the server, and what it answers where it has no such thing."""
+"""The requests of clients that are one request to the server, and the errors for features that it lacks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from gaia_bridge.protocol.parameters import METHODS
 from gaia_bridge.text.json_types import JSON, is_object
 
 _RESOURCE_NOT_FOUND: Final = -32002
-"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI."""
+"""The code of MCP up to 2025-11-25, server/resources; later revisions report invalid parameters, with the URI."""
 
 _OF_SDK_1: Final = "Invalid request parameters"
-"""What version 1 of the Python SDK answers to a method that it does not know, with the code of invalid parameters."""
+"""The message of version 1 of the Python SDK for an unknown method, with the code of invalid parameters."""
 
 
 def understood(error: ProtocolError, method: str, params: JSON, *, same_era: bool) -> ProtocolError:
-    """An error of a server as the rest of the core knows it.
+    """Return an error of a server in the form that the rest of the core expects.
 
     Args:
-        error: As the server said it.
-        method: What it was asked.
-        params: With which parameters.
-        same_era: Whether the client is of the server's era, and understands it as it is.
+        error: The server's error.
+        method: The method of the request.
+        params: The parameters of the request.
+        same_era: Whether the client is of the server's era, and understands the error unchanged.
     """
     if not same_era and error.code == INVALID_PARAMS and error.message == _OF_SDK_1:
         return error if method in METHODS else ProtocolError(METHOD_NOT_FOUND, "Method not found")

@@ -1,4 +1,4 @@
-"""Which resources of one upstream server clients subscribed to, and which the bridge subscribed to at the server."""
+"""The resources of one upstream server that clients subscribed to, and the bridge's subscriptions at the server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class ResourceSubscriptions:
     """The subscriptions to resources of one server. Use it only on the event loop.
 
     Args:
-        upstream: Its name, for the log.
-        supervisor: Has its connections.
-        patience: Seconds to wait for one.
+        upstream: The server's name, for the log.
+        supervisor: The supervisor of its connections.
+        patience: Seconds to wait for a connection.
     """
 
     def __init__(self, upstream: str, supervisor: Supervisor[Connection], patience: float) -> None:
@@ -35,7 +35,7 @@ class ResourceSubscriptions:
         return len(self._subscribed)
 
     def __iter__(self) -> Iterator[str]:
-        """The resources that the bridge subscribed to at the server."""
+        """Iterate over the resources that the bridge subscribed to at the server."""
         return iter(tuple(self._subscribed))
 
     async def add(self, uri: str) -> None:
@@ -43,7 +43,7 @@ class ResourceSubscriptions:
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: It did not answer.
+            UpstreamError: The server did not answer.
         """
         self._interested[uri] += 1
         try:
@@ -56,8 +56,8 @@ class ResourceSubscriptions:
         """End a subscription; the last one also ends that of the server. Never raises.
 
         Args:
-            uri: Of the resource.
-            connection: To the server, if there is one.
+            uri: The resource.
+            connection: The connection to the server, if there is one.
         """
         if not self._lose(uri) or connection is None or not connection.may_subscribe:
             return

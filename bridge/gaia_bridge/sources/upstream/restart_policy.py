@@ -15,7 +15,7 @@ _EXPONENT: Final = 30
 
 
 class RestartPolicy:
-    """Counts the failures of one server, and says how long to wait after each. Callers pass the time.
+    """Counts the failures of one server, and computes the pause after each. Callers pass the time.
 
     Args:
         limits: Pauses and counts.
@@ -43,7 +43,7 @@ class RestartPolicy:
 
         Args:
             now: Seconds, on a clock that never goes back.
-            at_least: Seconds that it asked for (HTTP `Retry-After`).
+            at_least: Seconds that the server asked for (HTTP `Retry-After`).
 
         Returns:
             Seconds until the next attempt, or `None` to give up. Full jitter, so that many clients of a

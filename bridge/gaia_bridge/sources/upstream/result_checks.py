@@ -1,4 +1,4 @@
-"""Whether a result of a server can be handed on: looked at on the event loop, or in a thread where that takes long."""
+"""Checks whether a result of a server can be passed on: on the event loop, or in a thread if that takes long."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gaia_bridge.text.json_text import json_size
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object, is_too_deep
 
 _LARGE: Final = 256 * KIB
-"""Bytes from which on a result is looked at in a thread: below, that takes a few milliseconds at most."""
+"""Bytes from which on a result is checked in a thread: below, that takes a few milliseconds at most."""
 
 _THREADS: Final = 1
-"""Results of one server that are looked at in threads at once: more would only take the loop's time from it."""
+"""Results of one server that are checked in threads at once: more would only take time from the event loop."""
 
 _BLOCKS: Final = 250
-"""Blocks of content that are looked at in one go: nothing else runs meanwhile, also in another thread."""
+"""Blocks of content that are checked in one go: nothing else runs meanwhile, even from another thread."""
 
 
 _LISTS: Final[Mapping[str, str]] = {"tools/call": "content", "prompts/get": "messages", "resources/read": "contents"}
-"""The list that a result must have."""
+"""The list that a result must have, by method."""
 
 
 def with_list(method: str, result: JSON) -> JSON:
@@ -45,20 +45,20 @@ def with_list(method: str, result: JSON) -> JSON:
 
 
 class ResultChecker:
-    """Looks at the results of one server."""
+    """Checks the results of one server."""
 
     def __init__(self) -> None:
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     async def checked(self, method: str, result: JSON) -> JSON:
-        """Return the result as it can be handed on.
+        """Return the result in a form that can be passed on.
 
         Args:
-            method: What was asked.
-            result: What came, of any size and shape.
+            method: The method of the request.
+            result: The result, of any size and shape.
 
         Raises:
-            UpstreamError: It cannot be; says why.
+            UpstreamError: The result cannot be passed on; the message says why.
         """
         result = with_list(method, result)
         size = json_size(result)
@@ -73,7 +73,7 @@ class ResultChecker:
 
 
 def _checked(method: str, result: JSON, size: float) -> tuple[JSON, str | None]:
-    # A level has two brackets, so that most results need not be looked at.
+    # A level has two brackets, so that small results need no check.
     if size > 2 * MAX_NESTING and is_too_deep(result):
         return result, f"is nested deeper than {MAX_NESTING} levels"
     if is_complete(method, result):

@@ -1,6 +1,6 @@
-"""The servers that bridges of this process run, and who of the same process would use them: one process for both.
+"""The servers that bridges of this process run, and other users of them in this process: one server for both.
 
-What runs where is a fact of the process and not of a bridge, because an agent does not know which bridge publishes it,
+The running servers are a fact of the process and not of a bridge: an agent does not know which bridge publishes it,
 and often connects before there is one.
 """
 
@@ -20,59 +20,59 @@ from gaia_bridge.runtime.background_loop import Lease
 
 
 class Borrows(Protocol):
-    """A connection through which a server is used that somebody else runs."""
+    """A connection through which a borrower uses a server that a bridge runs."""
 
     async def open(self) -> None:
-        """Open it; raises `UpstreamError`."""
+        """Open the connection; raises `UpstreamError`."""
         ...
 
     async def close(self) -> None:
-        """Close it, within a bounded time."""
+        """Close the connection, within a bounded time."""
         ...
 
 
 class Lender(Protocol):
-    """A server that a bridge runs, as others of this process use it. Coroutines run under a lease of its event loop."""
+    """A server that a bridge runs, for other users in this process. Coroutines run under a lease of its event loop."""
 
     @property
     def spec(self) -> ServerSpec:
-        """How it is started or reached."""
+        """The entry by which the server is started or reached."""
         ...
 
     @property
     def source(self) -> Source:
-        """What it offers: all of it, under the names that it gives."""
+        """The whole offer of the server, under its own names."""
         ...
 
     @property
     def works(self) -> bool:
-        """Whether it runs, or will when it is used. May be read in any thread."""
+        """Whether the server runs, or will when it is used. May be read in any thread."""
         ...
 
     @property
     def pid(self) -> int | None:
-        """Its process, if it is one that runs. May be read in any thread."""
+        """The server's process, if one runs. May be read in any thread."""
         ...
 
     def lease(self) -> Lease:
-        """The right to run what follows on its event loop."""
+        """Return the right to run coroutines on its event loop."""
         ...
 
     async def agrees(self, wanted: ServerSpec, patience: float) -> bool:
-        """Whether it runs, or can be started, as somebody wants it. Returns at once."""
+        """Return whether the server runs, or can be started, as a borrower wants it. Returns at once."""
         ...
 
     async def open(self, session: Borrows, wanted: ServerSpec) -> None:
-        """Have it run, and open a connection to `source`; raises `UpstreamError`."""
+        """Start the server if needed, and open a connection to `source`; raises `UpstreamError`."""
         ...
 
     def close(self, session: Borrows) -> Coroutine[Any, Any, None]:
-        """Close such a connection."""
+        """Close a connection to `source`."""
         ...
 
 
 class SharedServers:
-    """Who lends, and who would borrow. Safe to be used in any thread."""
+    """The lenders and the would-be borrowers of servers. Safe to be used in any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -80,10 +80,10 @@ class SharedServers:
         self._seekers: dict[object, tuple[ServerSpec, Callable[[], None]]] = {}
 
     def add(self, lender: Lender) -> Callable[[], None]:
-        """A bridge runs a server, which those are told who would use it.
+        """Register a server that a bridge runs, and notify those that wait for it.
 
         Returns:
-            An idempotent function that says that it does no longer.
+            An idempotent function that removes it.
         """
         key = _key(lender.spec)
         with self._lock:
@@ -101,7 +101,7 @@ class SharedServers:
         return remove
 
     def find(self, spec: ServerSpec) -> Lender | None:
-        """Who runs the server that an entry leads to; the latest, where several bridges do."""
+        """Return the lender of the server that an entry leads to; the latest, where several bridges run it."""
         with self._lock:
             if not self._lenders or not is_lendable(spec):
                 return None
@@ -115,7 +115,7 @@ class SharedServers:
             tell: Called in any thread.
 
         Returns:
-            An idempotent function that ends it.
+            An idempotent function that ends the calls.
         """
         if not is_lendable(spec):
             return lambda: None
@@ -130,7 +130,7 @@ class SharedServers:
         return stop
 
     def sought(self, spec: ServerSpec) -> list[ServerSpec]:
-        """How those who would use a server want it started."""
+        """Return the entries of those that wait for a server."""
         with self._lock:
             if not self._seekers:
                 return []
@@ -139,18 +139,18 @@ class SharedServers:
 
 
 def is_lendable(spec: ServerSpec) -> bool:
-    """Whether a server is one that several may use: not one where a client has a connection of its own."""
+    """Return whether several may use a server: not one where a client has a connection of its own."""
     options = spec.options
     is_shared = options.isolation == "shared" and not options.is_of_one_client
     return is_shared and isinstance(spec, StdioServerSpec | HttpServerSpec)
 
 
 def covers(wanted: ServerSpec, running: ServerSpec) -> bool:
-    """Whether a server that was started as the one entry wants it lacks nothing that the other gives it.
+    """Return whether a server started by one entry has everything that another entry gives it.
 
     Args:
-        wanted: The one.
-        running: The other, which leads to the same server but for the variables that it inherits.
+        wanted: The entry that it is started by.
+        running: The other entry, which leads to the same server except for the variables that it inherits.
     """
     if not isinstance(wanted, StdioServerSpec) or not isinstance(running, StdioServerSpec):
         return True
@@ -161,8 +161,8 @@ def covers(wanted: ServerSpec, running: ServerSpec) -> bool:
 
 
 def _key(spec: ServerSpec) -> str:
-    """What has to be the same. Of the variables that a process inherits, it may see those that either wants; and a
-    folder of its own is what an entry has that names none, so that either may have started it."""
+    """Return a key that is equal for entries of the same server. Variables that a process inherits do not count: it may
+    see those that either entry wants. Its own folder counts as none, so that either may have started the server."""
     alike = spec
     if isinstance(spec, StdioServerSpec):
         alike = replace(spec, inherit_env=(), cwd=None if spec.cwd == own_folder(spec.name) else spec.cwd)
@@ -170,4 +170,4 @@ def _key(spec: ServerSpec) -> str:
 
 
 SHARED_SERVERS: Final = SharedServers()
-"""Of this process."""
+"""The servers of this process."""

@@ -1,7 +1,7 @@
 """One upstream server as a source, over any transport: supervised, started when needed, its lists cached.
 
 One task, `Upstream.run`, opens and closes the connections; all other code only uses the current one. Before the server
-is started, the bridge publishes what the server offered last time; the real lists replace that when they are known.
+is started, the bridge publishes its last offer; the real lists replace that when they are known.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ logger = logging.getLogger(__name__)
 
 
 class Upstream(AsksServer):
-    """A `Source` whose capabilities come from a server: a child process, over HTTP, or whatever a transport reaches.
+    """A `Source` whose capabilities come from a server: a child process, over HTTP, or over any given transport.
 
     Args:
         spec: Its entry in the configuration.
-        limits: Deadlines and bounds of all servers; the entry may say otherwise for its own.
+        limits: Deadlines and bounds of all servers; the entry may set its own.
         transport: Replaces the transport that the entry describes.
-        cache: Remembers what servers offer, from one run to the next. Without it, the server is started at once, to
-            list what it offers.
+        cache: Remembers the offers of servers, from one run to the next. Without it, the server is started at once, to
+            read its lists.
         on_error_line: Called with every line of a child's error output, redacted.
-        launches: When a child may be launched; shared by all who share an event loop.
-        own: The id of the bridge that it is an upstream of.
-        refusal: Called before each start; returns why the server must not be started, if so. See `Watched`.
-        alone: The era that it is spoken to in first, if this is but one of several connections to the server: it has
+        launches: Limits the launches of children; shared by all upstreams on one event loop.
+        own: The id of the bridge that this is an upstream of.
+        refusal: Called before each start; returns the reason if the server must not be started. See `Watched`.
+        alone: The era to try first, if this is one of several connections to the server: it has
             no further ones then.
     """
 
@@ -128,9 +128,9 @@ class Upstream(AsksServer):
         self._look = FirstLook(limits)
         self._interests = ResourceSubscriptions(spec.name, self._supervisor, limits.call_timeout)
         self.refused = False
-        """Whether the server said that it does not speak the one era that it is to be spoken to in."""
+        """Whether the server refused the only era that this connection may use."""
         self.lending = Lending(self, self._transport, spec, limits, lends=transport is None and alone is None)
-        """Through which agents of this process use it."""
+        """The lender through which agents of this process use the server."""
         shared = replace(spec.options, isolation="shared")
         another = partial(Upstream, limits=limits, transport=transport, launches=launches, refusal=refusal)
         further = partial(another, on_error_line=on_error_line, own=own)
@@ -163,27 +163,27 @@ class Upstream(AsksServer):
 
     @property
     def name(self) -> str:
-        """The name of its entry in the configuration; not the one that it gives itself."""
+        """The name of its entry in the configuration; not the server's own name."""
         return self._spec.name
 
     @property
     def kind(self) -> SourceKind:
-        """An upstream server."""
+        """The kind of the source: an upstream server."""
         return SourceKind.SERVER
 
     @property
     def features(self) -> ServerFeatures:
-        """What it offers now, or offered when it was last connected; nothing if it failed."""
+        """The offer of the server now, or when it was last connected; nothing if it failed."""
         return self._tracker.features
 
     @property
     def everything(self) -> ServerFeatures:
-        """What it offers, including what the configuration does not permit."""
+        """The whole offer, including definitions that the configuration does not permit."""
         return self._tracker.everything
 
     @property
     def status(self) -> SourceStatus:
-        """Its state."""
+        """The state of the server."""
         return self._supervisor.status
 
     @property
@@ -210,7 +210,7 @@ class Upstream(AsksServer):
 
     @property
     def unseen(self) -> Unseen | None:
-        """What starts for the first time: its entry, its process, and where its lists go; `None` if it does not."""
+        """Entry, process and cache folder of a server that starts for the first time; `None` if it does not."""
         starts = not self.features.settled and self.status.state is SourceState.STARTING
         return (self._spec, self._transport.pid, self._tracker.cache_folder) if starts else None
 
@@ -226,10 +226,10 @@ class Upstream(AsksServer):
             await other.wait_drained()
 
     async def connected(self) -> ServerHandshake:
-        """Wait for a connection, as a request does, and return what the server said in the handshake.
+        """Wait for a connection, as a request does, and return the server's handshake.
 
         Raises:
-            UpstreamError: There is none; says why, and what to do.
+            UpstreamError: There is no connection; the message says why, and what to do.
         """
         if (ready := self._supervisor.ready) is not None:
             return ready.handshake
@@ -248,7 +248,7 @@ class Upstream(AsksServer):
             await other.started()
 
     def _beside(self) -> Iterator[Upstream]:
-        """The further connections: those of the other era, and those of single clients."""
+        """Yield the further connections: those of the other era, and those of single clients."""
         yield from (other for _, other in self._others)
         yield from self._private or ()
 
@@ -264,21 +264,21 @@ class Upstream(AsksServer):
             other.retry()
 
     def adjust(self, spec: ServerSpec) -> None:
-        """Publish its tools as a new entry wants them, and connect again now if the server failed.
+        """Publish the tools as a new entry wants them, and connect again now if the server failed.
 
         Args:
-            spec: Its entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
+            spec: The new entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
         """
         self._spec = spec
         self._tracker.adjust(spec)
         self._supervisor.retry()
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call `listener` after every change; returns an idempotent function that stops it."""
+        """Call `listener` after every change; return an idempotent function that stops it."""
         return self._tracker.listen(listener)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait until it is known what it offers, or that it fails: `first_look` or `first_list` seconds in all."""
+        """Wait until the offer is known, or the server fails: `first_look` or `first_list` seconds in all."""
         if not self.features.settled and not self._supervisor.settled.is_set():
             await self._look.within(self.learn, listed_once=listed_once)
 
@@ -294,13 +294,13 @@ class Upstream(AsksServer):
                 await self._others.of(request, self.connected, self._tasks)
 
     async def learn(self) -> None:
-        """Wait until it is known what it offers, or that it fails."""
+        """Wait until the offer is known, or the server fails."""
         if not self.features.settled:
             with self._supervisor.using:
                 await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
-        """Wait as `settle` does; then read its lists again."""
+        """Wait as `settle` does; then read the lists again."""
         await self.settle()
         await self._tracker.renew(0, self._limits.first_look)
 
@@ -348,9 +348,9 @@ class Upstream(AsksServer):
     async def call(
         self, own: str, arguments: JSON, request: ClientRequest, *, called: str | None = None, beside: bool = True
     ) -> JSON:
-        """Run a tool by the server's own name for it, whatever the configuration makes of it; see `call_tool`.
+        """Run a tool by the server's own name for it, whatever its published name; see `call_tool`.
 
-        It may be `called` otherwise by the client; `beside` the shared connection, one of the client's era may be used.
+        `called` is the client's name of it; `beside` the shared connection, one of the client's era may be used.
         """
         name = own if called is None else called
         try:
@@ -398,7 +398,7 @@ class Upstream(AsksServer):
         await self._interests.discard(uri, self._connection)
 
     def _described(self, error: UpstreamError) -> str:
-        """The error for the client of a failed request. The call log notes if the deadline had passed."""
+        """Return the error for the client of a failed request. The call log notes if the deadline had passed."""
         note_failure(too_late=error.too_late, unreached=error.unreached)
         return self._redacted.without_known(f"upstream {self.name!r} {error}")
 
@@ -418,7 +418,7 @@ class Upstream(AsksServer):
         call = None if request.request_state is None else self._calls.resumed(request)
         if call is None:
             if self._tasks is None:
-                await self._supervisor.connection(0)  # which says why there is none
+                await self._supervisor.connection(0)  # raises with the reason why there is none
                 raise UpstreamError("is not running")
             ready = self._supervisor.ready
             same_era = ready is not None and ready.handshake.modern is request.modern and not self._others.turning
@@ -439,7 +439,7 @@ class Upstream(AsksServer):
         return call.result if asked is None else asked
 
     def _may_be_parked(self, request: ClientRequest) -> bool:
-        """Whether a call may ask its client something in a way that only works when the call outlives the request."""
+        """Return whether a call may ask its client in a way that only works when the call outlives the request."""
         speaks_modern = self._connection is not None and self._connection.handshake.modern
         return request.modern and not speaks_modern and may_be_asked(request)
 
@@ -451,7 +451,7 @@ class Upstream(AsksServer):
                 try:
                     return await self._send(connection, relay, began)
                 except SessionExpiredError:
-                    # The one case in which it is known that nothing was done.
+                    # The only case in which it is certain that the server did nothing.
                     self._supervisor.expired(connection)
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 return await self._send(connection, relay, began)
@@ -476,7 +476,7 @@ class Upstream(AsksServer):
         self._supervisor.answered()
         return await self._checker.checked(relay.method, result)
 
-    # What the supervisor wants: see `supervisor.Life`
+    # The methods for the supervisor: see `supervisor.Life`
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
@@ -498,7 +498,7 @@ class Upstream(AsksServer):
             raise
 
     async def prepare(self, connection: Connection) -> None:
-        """Read its lists, and renew the subscriptions of clients."""
+        """Read the lists, and renew the subscriptions of clients."""
         with anyio.move_on_after(self._limits.connect_timeout) as patience:
             self._tracker.both = self._eras.both
             await self._tracker.read(connection)
@@ -508,7 +508,7 @@ class Upstream(AsksServer):
             raise UpstreamError(f"did not say within {self._limits.connect_timeout:g} s what it offers")
 
     async def attend(self, connection: Connection) -> None:
-        """Follow the changes of what it offers."""
+        """Follow the changes of the offer."""
         self._look.succeeded()
         logger.info("%s is ready: %s", self.name, summary(self.features))
         await self._tracker.follow(connection)
@@ -519,16 +519,16 @@ class Upstream(AsksServer):
         return len(self._interests) > 0 or self.lending.is_used
 
     def explained(self, error: UpstreamError) -> str:
-        """Why it failed, as its error output has it, redacted; its last line where that is not known."""
+        """Explain why the server failed, by its error output, redacted; by its last line if the cause is not known."""
         words = self._connection.last_words if self._connection is not None else ""
         return self._errors.explained(self.lending.spec, error, words)
 
     def for_log(self, text: str) -> str:
-        """Text of the server for a log or a status, without secrets that it was given."""
+        """Return text of the server for a log or a status, without the secrets that the server was given."""
         return printable(self._redacted(text))
 
     def changed(self, status: SourceStatus) -> None:
-        """Publish what the new state changes."""
+        """Publish the effects of a new state."""
         if status.state is SourceState.FAILED:
             self._tracker.withdraw()
         elif status.state is SourceState.READY:
@@ -537,7 +537,7 @@ class Upstream(AsksServer):
             for uri in self._interests:
                 self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
 
-    # What the server says
+    # Messages of the server
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
         """Answer a request of the server.
@@ -574,10 +574,10 @@ class Upstream(AsksServer):
         return True
 
     def start_as(self, spec: ServerSpec) -> bool:
-        """Start it in another way from now on, unless it is used already; returns whether it will be.
+        """Start the server in another way from now on, unless it is used already; return whether it will be.
 
         Args:
-            spec: Its entry, in which only the variables differ that it inherits.
+            spec: The entry, in which only the inherited variables differ.
         """
         if self._connection is not None and not self._give_way("is started with the variables that an agent gives it"):
             return False
@@ -585,14 +585,14 @@ class Upstream(AsksServer):
         return True
 
     def _note_eras(self) -> None:
-        """Remember whether the server speaks both eras."""
+        """Store whether the server speaks both eras."""
         self._tracker.both = self._eras.both
         if self._tasks is not None and self._connection is not None:
             self._tasks.start_soon(self._tracker.remember, self._connection)
 
     def ended(self, reason: str) -> None:
         """Handle the end of the connection."""
-        # A link has only words to say so.
+        # A link reports the reason only as text.
         self._supervisor.lost(reason, blameless=reason == str(SessionExpiredError()))
 
     def doubted(self, why: str) -> None:

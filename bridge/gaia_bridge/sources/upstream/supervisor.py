@@ -8,7 +8,7 @@
        ├──────────── stopped     nobody needs it; the next request starts it
        └──── asked ─ failed      it failed too often, or trying again cannot help
 
-What a server offers stays published in every state but `failed`. Otherwise, each short outage would make all clients
+The offer of a server stays published in every state but `failed`. Otherwise, each short outage would make all clients
 list again, and models would lose the tools they were about to use. A request that arrives during an outage waits for
 the next connection, or fails with the time of the next attempt. A server that failed for good, or was removed from the
 configuration, offers nothing: a tool that cannot work is worse than none.
@@ -41,7 +41,7 @@ _STARTING: Final = "it is still starting"
 
 
 class HasPing(Protocol):
-    """What a supervisor needs from a connection."""
+    """The part of a connection that a supervisor needs."""
 
     async def ping(self) -> float:
         """Ping the server; raises `UpstreamError` if it does not answer."""
@@ -52,7 +52,7 @@ C = TypeVar("C", bound=HasPing)
 
 
 class Life(Protocol[C]):
-    """What the owner of a supervisor does with a server."""
+    """The owner of a supervisor, which connects to the server."""
 
     def connect(self) -> AbstractAsyncContextManager[C]:
         """Open a connection; raises `UpstreamError`."""
@@ -72,11 +72,11 @@ class Life(Protocol[C]):
         ...
 
     def explained(self, error: UpstreamError) -> str:
-        """What its error output says of a failure, for the log, where secrets may be: empty where it says nothing."""
+        """Return the cause of a failure by the error output, for the log, where secrets may be; empty if unknown."""
         ...
 
     def for_log(self, text: str) -> str:
-        """Text from the server, made safe for a log and a status."""
+        """Return text from the server, made safe for a log and a status."""
         ...
 
     def changed(self, status: SourceStatus) -> None:
@@ -96,11 +96,11 @@ class Supervisor(Generic[C]):
     """Keeps one server connected, in a task of its own. Any task may ask it for the connection.
 
     Args:
-        name: What the server is called, for the log.
+        name: The name of the server, for the log.
         life: Connects to the server and prepares its connections.
         limits: Deadlines of this server.
         restarts: Decides when to try again.
-        lazy: Whether it runs only when it is needed.
+        lazy: Whether the server runs only when it is needed.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Supervisor(Generic[C]):
         self.settled = anyio.Event()
         """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
-        """How many attempts to connect there were."""
+        """The number of attempts to connect."""
         self.using = _Use()
         """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
         self._connection: C | None = None
@@ -160,7 +160,7 @@ class Supervisor(Generic[C]):
 
     @property
     def requests(self) -> int:
-        """How many requests wait or are in progress."""
+        """The number of requests that wait or are in progress."""
         return self.using.count
 
     async def wait_drained(self) -> None:
@@ -181,7 +181,7 @@ class Supervisor(Generic[C]):
             patience: Seconds to wait at most.
 
         Raises:
-            UpstreamError: There is none; says why, and what to do.
+            UpstreamError: There is no connection; the message says why, and what to do.
         """
         if self._connection is not None:
             return self._connection
@@ -211,7 +211,7 @@ class Supervisor(Generic[C]):
             await self._attempt.settled.wait()
 
     def answered(self) -> None:
-        """The server answered a request."""
+        """Count the server as answering."""
         self._unanswered = 0
         if self.status.state is SourceState.DEGRADED:
             self._enter(SourceState.READY)
@@ -242,13 +242,13 @@ class Supervisor(Generic[C]):
     # Ends
 
     def lost(self, reason: str, *, blameless: bool = False) -> None:
-        """The server closed the connection.
+        """Handle the end of a connection that the server closed.
 
         If no request was in progress, that is no failure: servers may have an idle timeout of their own. The next
         request starts the server again.
 
         Args:
-            reason: Continues a sentence that begins with its name.
+            reason: The reason; it continues a sentence that begins with the server's name.
             blameless: Whether this is no failure in any case.
         """
         if self._over.is_set():
@@ -392,7 +392,7 @@ class Supervisor(Generic[C]):
             self._enter(SourceState.STOPPED, reason)
             return
         pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
-        # What a child said last stays local: it may hold what clients must not see.
+        # The last lines of a child stay local: they may hold secrets.
         note = f"{reason}; {said}" if said else reason
         if pause is not None:
             logger.warning("upstream %r failed: %s; it is tried again in %.1f s", self._name, note, pause)
@@ -435,7 +435,7 @@ class Supervisor(Generic[C]):
 
 
 def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError:
-    """Why there is no connection, and what to do."""
+    """Return the error that says why there is no connection, and what to do."""
     text = f"is not running: {reason}"
     match state:
         case SourceState.BACKOFF:
@@ -456,9 +456,9 @@ class _Use:
 
     def __init__(self) -> None:
         self.count = 0
-        """How many there are."""
+        """The number of requests."""
         self.last = -math.inf
-        """When the last one ended, by the event loop's clock."""
+        """The time at which the last one ended, by the event loop's clock."""
         self._drained: anyio.Event | None = None
 
     def __enter__(self) -> None:
@@ -472,14 +472,14 @@ class _Use:
             self._drained = None
 
     async def wait_drained(self) -> None:
-        """Wait until there are none."""
+        """Wait until there are no requests."""
         while self.count:
             self._drained = self._drained or anyio.Event()
             await self._drained.wait()
 
 
 def clock() -> float:
-    """Seconds on a clock that also goes on while the machine sleeps; that of the event loop does not everywhere."""
+    """Return seconds on a clock that also goes on while the machine sleeps; the event loop's does not everywhere."""
     for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):  # Linux, and systems where this one goes on
         if (number := getattr(time, name, None)) is not None:
             return time.clock_gettime(number)
@@ -487,10 +487,10 @@ def clock() -> float:
 
 
 async def resumed(interval: float) -> None:
-    """Return once this process has stood still for some time, and goes on.
+    """Return once this process has been suspended for some time, and goes on.
 
     Args:
-        interval: Seconds between two looks; standing still for as long again is what counts.
+        interval: Seconds between two looks; a suspension of at least that length counts.
     """
     while True:
         due = clock() + interval

@@ -18,7 +18,7 @@ _WANTS: Final = "as the configuration wants it"
 
 
 class TransformedTools(Struct, frozen=True):
-    """The published tools of a server, and how to call them."""
+    """The published tools of a server, and the way to call each."""
 
     features: ServerFeatures
     _options: ServerOptions
@@ -45,7 +45,7 @@ class TransformedTools(Struct, frozen=True):
         return name, arguments
 
     def beside(self, other: TransformedTools) -> TransformedTools:
-        """The same, and what is published of the same server in the other era."""
+        """Return the same tools, together with those published of the same server in the other era."""
         return TransformedTools(
             replace(self.features, other=other.features), self._options, {**other._calls, **self._calls}
         )
@@ -54,7 +54,7 @@ class TransformedTools(Struct, frozen=True):
         """Filter tools that the server lists and that are not among its features.
 
         Args:
-            tools: As they came, of a page that was not read before.
+            tools: The tools of a page that was not read before, unchecked.
         """
         return [
             tool
@@ -70,7 +70,7 @@ def transformed(features: ServerFeatures, options: ServerOptions) -> Transformed
     """Apply the configuration to the features of a server: its allowed tools, transformed.
 
     Args:
-        features: Everything that the server offers.
+        features: All features of the server.
         options: The server's own options.
     """
     ours = _transformed(features, options)

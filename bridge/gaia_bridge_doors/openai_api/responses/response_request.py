@@ -1,6 +1,6 @@
-"""A request for a response: everything in it, checked, and for the agent the same as one for a completion.
+"""A request for a response: all of it, checked, and converted for the agent to a request for a completion.
 
-The items of its `input` become the messages that chat completions have for them. Responses are kept, so
+The items of its `input` become the messages of chat completions. Responses are stored, so
 that a later request can go on from them (`previous_response_id`), or read them again.
 """
 
@@ -29,16 +29,16 @@ class _Stored(Struct, frozen=True):
     response: JSON
     history: list[JSON]
     size: int
-    """In bytes, as JSON: of the response and of the whole conversation, though responses share its messages."""
+    """Bytes as JSON: of the response and of the whole conversation, though responses share its messages."""
     expires: float
 
 
 class StoredResponses:
-    """In memory, and bounded: of more, those that were used last. Only on the event loop.
+    """Responses in memory, and bounded: those used last are kept. Only on the event loop.
 
     Args:
-        limits: How many, how large, how long.
-        clock: Tells the time in seconds.
+        limits: The limits of their number, size and age.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, limits: ChatEndpointLimits, clock: Callable[[], float] = time.monotonic) -> None:
@@ -48,11 +48,11 @@ class StoredResponses:
         self._stored: OrderedDict[str, _Stored] = OrderedDict()
 
     def add(self, response: JSON, history: list[JSON]) -> None:
-        """Keep a response.
+        """Store a response.
 
         Args:
-            response: It, as the client got it.
-            history: The conversation up to and with it, without instructions, as chat completions have it.
+            response: The response, as the client got it.
+            history: The conversation up to and with it, without instructions, in the shape of chat completions.
         """
         size = len(to_json(response)) + len(to_json(history))
         self._stored[response["id"]] = _Stored(response, history, size, self._clock() + self._limits.stored_seconds)
@@ -61,29 +61,29 @@ class StoredResponses:
             self._forget(next(iter(self._stored)))
 
     def response(self, response_id: str) -> JSON:
-        """A response, as the client got it.
+        """Return a response, as the client got it.
 
         Raises:
-            ChatError: There is none of that id, or no longer.
+            ChatError: There is no response of that id, or no longer.
         """
         return self._found(
             response_id, ChatError(404, _missing("Response", response_id), "response_not_found")
         ).response
 
     def history(self, response_id: str) -> list[JSON]:
-        """The conversation up to and with a response.
+        """Return the conversation up to and with a response.
 
         Raises:
-            ChatError: There is none of that id, or no longer.
+            ChatError: There is no response of that id, or no longer.
         """
         message, param = _missing("Previous response", response_id), "previous_response_id"
         return self._found(response_id, ChatError(400, message, "previous_response_not_found", param)).history
 
     def remove(self, response_id: str) -> None:
-        """Forget a response. Others that went on from it are kept.
+        """Remove a response. Others that continue it are kept.
 
         Raises:
-            ChatError: There is none of that id.
+            ChatError: There is no response of that id.
         """
         self.response(response_id)
         self._forget(response_id)
@@ -119,25 +119,25 @@ def _missing(what: str, response_id: str) -> str:
 
 _ROLES: Final = {"assistant": "assistant", "developer": "system", "system": "system", "user": "user"}
 _TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-"""Where the text is in a part of a content."""
+"""The field of the text in each kind of content part."""
 _SKIPPED: Final = frozenset(
     {"reasoning", "compaction", "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"}
     | {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"}
 )
-"""What a client sends back of other models' answers, and no model here has a use for."""
+"""Items of other models' answers that clients send back, and that no model here can use."""
 
 
 def read_items(value: Any, limit: int, history: Iterable[JSON] = (), *, whole: bool) -> list[JSON]:
-    """The messages of the field `input`.
+    """Return the messages of the field `input`.
 
     Args:
         value: The field: a text, or a list of items.
-        limit: How many items there may be.
+        limit: The most items that are allowed.
         history: The messages before.
         whole: Whether these are all messages before, or the agent may remember more.
 
     Raises:
-        ChatError: Something is wrong with an item, or there is nothing to answer.
+        ChatError: An item is invalid, or there is nothing to answer.
     """
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
@@ -163,7 +163,7 @@ def read_items(value: Any, limit: int, history: Iterable[JSON] = (), *, whole: b
 
 
 def _add(messages: list[JSON], message: JSON) -> None:
-    """Calls belong to the words before them, and to the other calls beside them: to models they are one message."""
+    """Add a message; calls join the answer before them, and the calls beside them: to models they are one message."""
     before = messages[-1] if messages else None
     if "tool_calls" in message and before is not None and before["role"] == "assistant":
         messages[-1] = {**before, "tool_calls": [*before.get("tool_calls", ()), *message["tool_calls"]]}
@@ -206,7 +206,7 @@ def _call(at: str, item: JSON) -> JSON:
 
 
 def _read_part(at: str, fields: JSON, *, images: bool) -> JSON:
-    """One part, an image as chat completions have it."""
+    """Return one part, an image in the shape of chat completions."""
     kind = fields.get("type")
     if isinstance(kind, str) and (field := _TEXTS.get(kind)):
         return text_part(at, fields, field)
@@ -224,16 +224,16 @@ _REFUSED: Final[Mapping[str, str]] = {
     "prompt": "there are no stored prompts. Send instructions and input",
 }
 _SAME: Final = ("temperature", "top_p", "parallel_tool_calls", "user")
-"""Fields that chat completions have under the same name, and with the same meaning."""
+"""Fields of chat completions with the same name and meaning."""
 _MAX_METADATA: Final = 16
 _MAX_METADATA_CHARS: Final = 512
 
 
 class ResponseRequest(Struct, frozen=True):
-    """What a client asks for."""
+    """The contents of a request."""
 
     asked: CompletionRequest
-    """As far as the agent is concerned."""
+    """The request as the agent gets it."""
     history: list[JSON]
     """The whole conversation up to the answer, without instructions."""
     previous: str | None
@@ -245,16 +245,16 @@ class ResponseRequest(Struct, frozen=True):
 def read_response_request(
     body: bytes, session_id: str | None, stored: StoredResponses, limits: ChatEndpointLimits
 ) -> ResponseRequest:
-    """Read the body of a request. Fields that are not known are ignored.
+    """Read the body of a request. Unknown fields are ignored.
 
     Args:
-        body: As it came.
+        body: The body.
         session_id: The session that it continues.
         stored: Earlier responses.
-        limits: How much it may have.
+        limits: The limits of one request.
 
     Raises:
-        ChatError: Something is wrong with it.
+        ChatError: The body is invalid.
     """
     fields = decoded_body(body, "model and input")
     for name, reason in _REFUSED.items():
@@ -296,7 +296,7 @@ def _previous(value: Any, session_id: str | None) -> str | None:
 
 
 def _options(fields: JSON) -> JSON:
-    """The options in the words of chat completions."""
+    """Return the options by the names of chat completions."""
     options = read_options({name: fields.get(name) for name in _SAME})
     tokens = fields.get("max_output_tokens")
     if tokens is not None:
@@ -363,7 +363,7 @@ def _echo(fields: JSON) -> JSON:
 
 
 def _metadata(value: Any) -> JSON:
-    """What the client wants to be told again."""
+    """Return the metadata that the response repeats to the client."""
     metadata = object_at("metadata", {} if value is None else value)
     if len(metadata) > _MAX_METADATA:
         message = f"metadata: {len(metadata)} entries came; expected at most {_MAX_METADATA}."

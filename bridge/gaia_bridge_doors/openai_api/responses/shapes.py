@@ -17,7 +17,7 @@ from gaia_bridge_doors.openai_api.responses.response_request import ResponseRequ
 from gaia_bridge_doors.openai_api.turn_endpoint import Event
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Why an answer is not whole, by the reason that chat completions have for its end."""
+"""The reasons for an incomplete answer, by the finish reasons of chat completions."""
 
 
 class ResponseExchange:
@@ -25,7 +25,7 @@ class ResponseExchange:
 
     Args:
         request: The request.
-        stored: Where the response is kept.
+        stored: The store of responses.
     """
 
     def __init__(self, request: ResponseRequest, stored: StoredResponses) -> None:
@@ -39,30 +39,30 @@ class ResponseExchange:
 
     @property
     def asked(self) -> CompletionRequest:
-        """As far as the agent is concerned."""
+        """The request as the agent gets it."""
         return self._request.asked
 
     def whole(self, reply: Reply) -> bytes:
-        """The answer in one piece."""
+        """Return the answer in one piece."""
         output = [*self._message(reply.text), *map(self._call_item, reply.tool_calls)]
         if not output:
             output = [_message_item(_new_id("msg"), "")]
         return to_json(self._finished(reply, output))
 
     def first(self) -> list[Event]:
-        """What begins a stream."""
+        """Return the events that begin a stream."""
         response = self._response("in_progress")
         return [self._event(f"response.{state}", response=response) for state in ("created", "in_progress")]
 
     def piece(self, text: str) -> Iterator[Event]:
-        """A piece of text; the first begins a message."""
+        """Yield the events for a piece of text; the first begins a message."""
         if self._message_id is None:
             yield from self._opened()
         self._said.append(text)
         yield self._of_text("response.output_text.delta", delta=text, logprobs=[])
 
     def last(self, reply: Reply, rest: str) -> Iterator[Event]:
-        """What ends a stream: the rest of the message, calls of the client's functions, the whole response."""
+        """Yield the events that end a stream: the rest of the message, the calls of functions, the response."""
         if rest:
             yield from self.piece(rest)
         elif self._message_id is None and not reply.tool_calls:
@@ -78,20 +78,20 @@ class ResponseExchange:
         yield self._event(f"response.{response['status']}", response=response)
 
     def broken(self, error: ChatError) -> list[Event]:
-        """What ends a stream that failed."""
+        """Return the event that ends a failed stream."""
         problem = {"code": error.code or "server_error", "message": valid_text(error.message)}
         response = self._response("failed") | {"error": problem, "output": self._message("".join(self._said))}
         return [self._event("response.failed", response=response)]
 
     def refused(self, error: ChatError) -> ChatError:
-        """The error in the words of this API: what is `messages` there is `input` here."""
+        """Return the error for this API: the field `messages` is called `input` here."""
         if error.param != "messages":
             return error
         message = f"input{rest}" if (rest := error.message.removeprefix("messages")) != error.message else error.message
         return ChatError(error.status, message, error.code, "input", error.headers)
 
     def _finished(self, reply: Reply, output: list[JSON]) -> JSON:
-        """The whole response, which is kept."""
+        """Return the whole response, and store it if the client wants that."""
         reason = None if reply.tool_calls else _INCOMPLETE.get(reply.finish_reason)
         response = self._response("completed" if reason is None else "incomplete")
         response |= {
@@ -185,7 +185,7 @@ def _message_item(item_id: str, text: str) -> JSON:
 
 
 def _as_message(text: str, calls: Sequence[ToolCall]) -> JSON:
-    """The answer as chat completions have it, which is what the agent is told later that it said."""
+    """Return the answer in the shape of chat completions, in which the agent gets it again later."""
     message: JSON = {"role": "assistant", "content": text or (None if calls else "")}
     if not calls:
         return message

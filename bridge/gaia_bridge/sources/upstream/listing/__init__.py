@@ -1,1 +1,1 @@
-"""What a server lists: read, cached, and read again, and how long somebody waits for that."""
+"""A server's lists: read, cached, and read again, with bounded waits."""

@@ -1,7 +1,7 @@
-"""What upstream servers offered last time, on disk, so that a bridge can list it before any of them has been started.
+"""The last offers of upstream servers, on disk, so that a bridge can list them before any server has been started.
 
-One file for each launch line, named by its fingerprint, readable by its owner alone. It is a cache: whatever is wrong
-with a file or the folder means that nothing is known. What comes from it is checked again as if the server had sent it.
+One file for each launch line, named by its fingerprint, readable by its owner alone. It is a cache: a fault in a
+file or the folder counts as an empty cache. Its content is checked again as if the server had sent it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from gaia_bridge.version import __version__
 logger = logging.getLogger(__name__)
 
 Unseen = tuple[ServerSpec, int | None, Path | None]
-"""A server that starts for the first time: its entry, its process, and the folder where its lists go."""
+"""A server that starts for the first time: its entry, its process, and the folder for its lists."""
 
 _SUFFIX: Final = ".json"
 
 
 def default_cache_folder() -> Path | None:
-    """Where it lies: `~/.gaia/cache`; nowhere if this user has no home folder."""
+    """Return the folder of the cache, `~/.gaia/cache`; `None` if this user has no home folder."""
     try:
         return home_folder() / ".gaia" / "cache"
     except RuntimeError:
@@ -45,35 +45,35 @@ def default_cache_folder() -> Path | None:
 
 
 class Remembered(Struct, frozen=True):
-    """What is known of a server from last time."""
+    """The facts about a server from its last run."""
 
     features: ServerFeatures
-    """What it offered, all of it, whatever the configuration permits."""
+    """The whole offer of the server, including what the configuration does not permit."""
     era: Era
-    """Which family of revisions it spoke."""
+    """The family of revisions that it used."""
     both: bool | None = None
-    """Whether it speaks the other one too, as far as that was tried."""
+    """Whether it supports the other family too, as far as that was tried."""
 
 
 class FeatureCache:
     """The offers of all servers.
 
     Args:
-        folder: Where they are kept; made when the first is stored. Nothing is kept if `None`.
-        limits: How large one may be, and how many are kept.
+        folder: The folder of the cache; created when the first offer is stored. With `None`, nothing is kept.
+        limits: The size of one offer, and how many are kept.
     """
 
     def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
         self.folder = folder
-        """Where they are kept."""
+        """The folder of the cache."""
         self._limits = limits or UpstreamLimits()
 
     async def load(self, fingerprint: str, name: str) -> Remembered | None:
-        """What is remembered of a launch line.
+        """Return the cached facts of a launch line; `None` if there are none.
 
         Args:
-            fingerprint: Of the launch line; letters and digits.
-            name: What the server is called here.
+            fingerprint: The fingerprint of the launch line; letters and digits.
+            name: The bridge's name of the server.
         """
         if self.folder is None:
             return None
@@ -81,13 +81,13 @@ class FeatureCache:
         return None if document is None else _remembered(name, document)
 
     async def store(self, fingerprint: str, remembered: Remembered, secrets: tuple[str, ...] = ()) -> None:
-        """Remember what a launch line led to; instead of what was known of it before. Never raises.
+        """Store the facts of a launch line; they replace the earlier ones. Never raises.
 
         Args:
-            fingerprint: Of the launch line.
-            remembered: What to remember.
+            fingerprint: The fingerprint of the launch line.
+            remembered: The facts to store.
             secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept, and neither is
-                that of another bridge, of which only this run knows what came through whom.
+                that of another bridge: only this run knows which definitions came through which bridge.
         """
         if self.folder is None:
             return
@@ -98,7 +98,7 @@ class FeatureCache:
             await self.forget(fingerprint)
             return
         content = json.dumps(_document(remembered), ensure_ascii=False)
-        # A server may say in a description what it was given in its environment.
+        # A server may repeat values of its environment in a description.
         if len(content) > self._limits.cache_bytes or any(_quoted(secret) in content for secret in secrets):
             await self.forget(fingerprint)
             return
@@ -106,7 +106,7 @@ class FeatureCache:
         await anyio.to_thread.run_sync(self._write, self.folder / (fingerprint + _SUFFIX), data)
 
     async def forget(self, fingerprint: str) -> None:
-        """Remember nothing of a launch line."""
+        """Remove the facts of a launch line."""
         if self.folder is not None:
             await anyio.to_thread.run_sync(_remove, self.folder / (fingerprint + _SUFFIX))
 
@@ -142,7 +142,7 @@ class FeatureCache:
             logger.debug("%s cannot be written: %s", path, error)
 
     def _make_room(self, folder: Path) -> None:
-        """Keep what was used last. Also clears away what a process left behind that was killed while it wrote."""
+        """Keep the files used last. Also removes temporary files of a process that was killed while it wrote."""
         found: list[tuple[float, Path]] = []
         for entry in os.scandir(folder):
             with suppress(OSError):  # another process may be faster
@@ -157,7 +157,7 @@ def _remove(path: Path) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Text as it looks inside of a file."""
+    """Return a text as it looks inside of a file."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
@@ -206,7 +206,7 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
 
 
 def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | None:
-    """What was offered in one era; `None` if that cannot be read."""
+    """Return the offer in one era; `None` if it cannot be read."""
     info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
     lists: list[Any] = [document.get(listed.field) for listed in LISTS]
     if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
@@ -225,7 +225,7 @@ def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | No
 
 
 def _pages(document: object) -> dict[str, tuple[ListPage, ...]]:
-    """How the lists were cut into pages; of a list where that cannot be read, the server is asked."""
+    """Return the pages of the lists; for a list that cannot be read, the server is asked."""
     found: dict[str, tuple[ListPage, ...]] = {}
     for kind, pages in document.items() if is_object(document) else ():
         with suppress(TypeError, ValueError):

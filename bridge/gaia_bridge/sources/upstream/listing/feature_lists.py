@@ -1,4 +1,4 @@
-"""Builds `ServerFeatures` from what an upstream declares and lists. Pure.
+"""Builds `ServerFeatures` from the capabilities and lists of an upstream. Pure.
 
 An invalid definition is left out, with a reason; the others are published.
 """
@@ -55,7 +55,7 @@ _DEFINITION_BYTES: Final = 256 * 1024
 """The largest definition that is published."""
 
 _SKILL_BYTES: Final = 1024 * 1024
-"""The same for a skill, which lists up to 512 files."""
+"""The largest entry of a skill, which lists up to 512 files."""
 
 _REASON: Final = 500
 """Characters of a reason that a server gives."""
@@ -68,30 +68,30 @@ EXTRAS: Final = ("tasks", "extensions", "experimental")
 
 
 def has_list(features: ServerFeatures, listed: ListedKind) -> bool:
-    """Whether a server declares that it has a list.
+    """Return whether a server declares a list.
 
     Args:
-        features: What it offers.
-        listed: Which list.
+        features: The server's features.
+        listed: The list.
     """
     return listed.capability in features.capabilities or listed.capability in features.extras.get("extensions", {})
 
 
 def no_features(name: str) -> ServerFeatures:
-    """The features of a server that nothing is known of.
+    """Return the features of an unknown server.
 
     Args:
-        name: What the server is called here.
+        name: The bridge's name of the server.
     """
     return ServerFeatures(info=ServerInfo(name=name, version=""), declared={})
 
 
 def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
-    """The features of a server whose lists were not read yet.
+    """Return the features of a server whose lists were not read yet.
 
     Args:
         name: The configured name, used if the server does not send its own.
-        handshake: What the server sent, unchecked.
+        handshake: The server's handshake, unchecked.
     """
     told, declared = handshake.info, _declared(handshake)
 
@@ -122,7 +122,7 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
 
 
 def _declared(handshake: ServerHandshake) -> JSON:
-    """The valid capabilities that a server declares."""
+    """Return the valid capabilities that a server declares."""
     declared: JSON = {}
     for name, told in handshake.capabilities.items():
         if told is not None and capability_problem(name, told) is None:
@@ -135,7 +135,7 @@ def _declared(handshake: ServerHandshake) -> JSON:
 
 
 def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatures:
-    """The features with the lists of older features, as far as the server still declares them.
+    """Return features with the lists of older features, as far as the server still declares them.
 
     Args:
         features: The new features.
@@ -151,10 +151,10 @@ def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatur
 
 
 def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
-    """The features with those tools only that the configuration allows (`allowed_tools`, `disabled_tools`).
+    """Return the features with only the tools that the configuration allows (`allowed_tools`, `disabled_tools`).
 
     Args:
-        features: Everything that the server offers.
+        features: All features of the server.
         options: The server's own options.
     """
     if options.allowed_tools is None and not options.disabled_tools:
@@ -163,19 +163,19 @@ def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeature
 
 
 def is_permitted(tool: str, options: ServerOptions) -> bool:
-    """Whether the configuration allows a tool, named as the server names it."""
+    """Return whether the configuration allows a tool, by the server's name of it."""
     allowed = options.allowed_tools
     return (allowed is None or tool in allowed) and tool not in options.disabled_tools
 
 
 def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[object], own: str = "") -> ServerFeatures:
-    """The features with one list replaced.
+    """Return the features with one list replaced.
 
     Args:
         features: The features so far.
-        listed: Which list.
-        items: What the server listed, unchecked.
-        own: Our id: what came through ourselves is left out.
+        listed: The list.
+        items: The items from the server, unchecked.
+        own: Our id: definitions that came through this bridge are left out.
     """
     found: dict[str, JSON] = {}
     kinds = (listed.kind, OUTPUT_PART) if listed.kind == "tool" else (listed.kind,)
@@ -196,7 +196,7 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
             if problem is None and fault is not None:
                 left_out.append(LeftOut(OUTPUT_PART, key, fault))
         if problem is None:
-            # What a skill says of itself is compared with its file, to the last character.
+            # A client compares the entry of a skill with its file, to the last character.
             found[key] = definition if listed.kind == "skill" else _described_openly(definition)
         else:
             left_out.append(LeftOut(listed.kind, key, problem))
@@ -207,13 +207,13 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
 def with_pages(
     features: ServerFeatures, listed: ListedKind, pages: Sequence[ReadPage], own: str = ""
 ) -> ServerFeatures:
-    """The features with one list replaced, and its division into pages.
+    """Return the features with one list replaced, and its division into pages.
 
     Args:
         features: The features so far.
-        listed: Which list.
-        pages: What the server listed, unchecked.
-        own: Our id: what came through ourselves is left out.
+        listed: The list.
+        pages: The pages from the server, unchecked.
+        own: Our id: definitions that came through this bridge are left out.
     """
     features = with_list(features, listed, [item for page in pages for item in page.items], own)
     told: set[str] = set()
@@ -227,7 +227,7 @@ def with_pages(
 
 
 def _sound(more: JSON) -> JSON:
-    """The valid fields of a page other than its items."""
+    """Return the valid fields of a page other than its items."""
     sound = {
         name: value
         for name, value in more.items()
@@ -250,7 +250,7 @@ _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def _described_openly(value: Any) -> Any:
-    """The definition without hidden characters in titles and descriptions. Names and URIs are not changed."""
+    """Return the definition without hidden characters in titles and descriptions. Names and URIs are not changed."""
     if is_array(value):
         return [_described_openly(item) for item in value]
     if not is_object(value):
@@ -262,14 +262,14 @@ def _described_openly(value: Any) -> Any:
 
 
 def _refused(item: JSON) -> str | None:
-    """Why whoever lists a definition does not offer it; `None` if it does."""
+    """Return the reason if the lister of a definition does not offer it; `None` if it does."""
     meta = item.get("_meta")
     reason = meta.get(LEFT_OUT_KEY) if is_object(meta) else None
     return one_line(reason, _REASON) if isinstance(reason, str) else None
 
 
 def _problem(kind: str, definition: JSON) -> str | None:
-    """Why a definition is left out, or `None`. The shape is checked first: it keeps the other checks cheap."""
+    """Return why a definition is left out, or `None`. The shape is checked first: that keeps the other checks cheap."""
     problem = shape_problem(definition) or definition_problem(kind, definition)
     most = _SKILL_BYTES if kind == "skill" else _DEFINITION_BYTES
     if problem is None and (size := len(to_json(definition))) > most:
@@ -278,14 +278,14 @@ def _problem(kind: str, definition: JSON) -> str | None:
 
 
 def _schema_problem(tool: JSON) -> str | None:
-    """Why the schemas of a tool cannot be published, or `None`."""
+    """Return why the schemas of a tool cannot be published, or `None`."""
     schemas = ((field, tool.get(field)) for field in ("inputSchema", "outputSchema"))
     found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
     return next((f"{field}: {text}" for field, text in found if text is not None), None)
 
 
 def summary(features: ServerFeatures) -> str:
-    """The number of definitions of each kind, in words."""
+    """Return the number of definitions of each kind, in words."""
     counts = {listed.kind: len(getattr(features, listed.field)) for listed in LISTS}
     return (
         ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count) or "no tools"
@@ -293,7 +293,7 @@ def summary(features: ServerFeatures) -> str:
 
 
 def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
-    """The changes between two features, which listeners are told."""
+    """Return the changes between two features, for listeners."""
     kinds: dict[ChangeKind, None] = {}
     for modern in (True, False):
         kinds |= _changes(old.for_era(modern=modern), new.for_era(modern=modern))
@@ -301,7 +301,7 @@ def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
 
 
 def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]:
-    """The changes for clients of one era."""
+    """Return the changes for clients of one era."""
     kinds = {
         listed.change: None
         for listed in LISTS
@@ -313,7 +313,7 @@ def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]
 
 
 def _introduction(features: ServerFeatures) -> object:
-    """Everything about a server except its lists, to be compared."""
+    """Return everything about a server except its lists, for comparison."""
     return (
         features.info,
         features.implementation,

@@ -1,9 +1,9 @@
-"""What one upstream server offers, from the cache and from its lists, and announcements of every change.
+"""The offer of one upstream server, from the cache and from its lists, and announcements of every change.
 
 The lists are read on every connection, and when the server announces changes. Clients are notified at a bounded rate,
 however often that happens.
 
-Announcements make lists newer than they are trusted for, and no older: servers of MCPServer (mcp 2.3) and of FastMCP
+Announcements refresh lists before their time, and never prolong it: servers of MCPServer (mcp 2.3) and of FastMCP
 (4.2) declare that they announce changes, and announce none that their own code makes.
 
 How long clients wait for the first lists is bounded, so that a server that hangs delays them once.
@@ -49,10 +49,10 @@ from gaia_bridge.text.json_types import JSON
 
 
 class FirstLook:
-    """How long clients waited for one server, and may still wait. Use it only on the event loop.
+    """Counts how long clients waited for one server, and may still wait. Use it only on the event loop.
 
     Args:
-        limits: Of the server.
+        limits: The limits of the server.
     """
 
     def __init__(self, limits: UpstreamLimits) -> None:
@@ -62,10 +62,10 @@ class FirstLook:
         self._began = self._took = 0.0
 
     async def within(self, wait: Callable[[], Awaitable[None]], *, listed_once: bool) -> None:
-        """Wait for something. All waits together last at most `first_look` seconds, or `first_list`.
+        """Wait for a condition. All waits together last at most `first_look` seconds, or `first_list`.
 
         Args:
-            wait: Waits for it.
+            wait: Waits for the condition.
             listed_once: Whether the client lists once, so that `first_list` counts.
         """
         self._first = self._first or anyio.current_time()
@@ -82,11 +82,11 @@ class FirstLook:
         self._took = anyio.current_time() - self._began
 
     def second(self) -> float:
-        """Seconds that clients wait for a connection of their era, by what the last one took."""
+        """Return how long clients wait for a connection of their era, in seconds, by the duration of the last start."""
         return round(self._took * self._limits.second_start + self._limits.first_look, 2)
 
     def is_first_of(self, era: Era) -> bool:
-        """Whether this is the first client of an era."""
+        """Return whether this is the first client of an era."""
         first = era not in self._met
         self._met.add(era)
         return first
@@ -95,14 +95,14 @@ class FirstLook:
 def outdated(
     features: ServerFeatures, read: Mapping[ChangeKind, float], now: float, usual: float, *, at_least: float
 ) -> set[ChangeKind]:
-    """Which lists are to be read again.
+    """Return the lists that are to be read again.
 
     Args:
-        features: What the server offers.
-        read: When each was read.
-        now: The same for now.
-        usual: Seconds that a list is trusted of which the server does not say how long (`ttlMs`).
-        at_least: Seconds that any is trusted; all older ones are to be read again if `usual` is no more than that.
+        features: The server's features.
+        read: When each list was read.
+        now: The present time, by the same clock.
+        usual: Seconds for which a list is trusted without a `ttlMs` of the server.
+        at_least: The least seconds for which a list is trusted; older ones are read again if `usual` is not greater.
     """
     found: set[ChangeKind] = set()
     for listed in LISTS:
@@ -125,7 +125,7 @@ _ANNOUNCED: Final = {
 
 
 class HasLists(Protocol):
-    """What is needed of a connection."""
+    """The part of a connection that reads lists."""
 
     handshake: ServerHandshake
 
@@ -143,7 +143,7 @@ class FeatureTracker:
         spec: Its entry in the configuration.
         limits: How often lists are read and changes announced.
         cache: Remembers the lists for the next run; `None` for no cache.
-        own: The id of this bridge; what came through the bridge itself is not offered.
+        own: The id of this bridge; definitions that came through the bridge itself are not offered.
     """
 
     def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: FeatureCache | None, own: str = "") -> None:
@@ -156,11 +156,9 @@ class FeatureTracker:
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
         """The output schemas of its tools."""
         self.published = transformed(self._everything, spec.options)
-        """What is offered now, and under which names."""
+        """The current offer, and its names."""
         self._learnt = self._everything  # read last
-        self._in_era: dict[
-            bool | None, ServerFeatures
-        ] = {}  # what was read last in each era, by whether it is the modern one
+        self._in_era: dict[bool | None, ServerFeatures] = {}  # the last lists of each era; the modern one is `True`
         self._fetched: ServerFeatures | None = None  # read, but not published yet
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
@@ -171,7 +169,7 @@ class FeatureTracker:
         self._read_at: dict[ChangeKind, float] = {}
         self._looked_at: dict[ChangeKind, float] = {}  # when each was read because it was stale
         self._news_at: dict[ChangeKind, float] = {}  # when a change of each was announced
-        self._other_is_new = False  # the other era told of its lists since those of this one were read
+        self._other_is_new = False  # the other era's lists are newer than those of this one
         self._follows = False
         self._caught_up = anyio.Event()
         self._became_stale = anyio.Event()
@@ -179,16 +177,16 @@ class FeatureTracker:
 
     @property
     def features(self) -> ServerFeatures:
-        """What is offered right now."""
+        """The current offer."""
         return self.published.features
 
     @property
     def cache_folder(self) -> Path | None:
-        """Where the lists are kept for the next run; `None` if they are not."""
+        """The folder where the lists are kept for the next run; `None` if they are not."""
         return None if self._cache is None else self._cache.folder
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call `listener` after every change; returns an idempotent function that stops it."""
+        """Call `listener` after every change; return an idempotent function that stops it."""
         token = object()
         self._listeners[token] = listener
 
@@ -214,7 +212,7 @@ class FeatureTracker:
             logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
 
     def tell_alone(self, client: Hashable, change: Change) -> None:
-        """Pass on what the server said on the private connection of a client, if that is for the client."""
+        """Pass on a notification from a client's private connection, if it is for the client."""
         if change.kind is ChangeKind.NOTIFIED:
             self.announce(replace(change, client=client))
 
@@ -224,7 +222,7 @@ class FeatureTracker:
         self._publish(self._everything)
 
     async def recall(self) -> Remembered | None:
-        """Offer what the cache has of the last run. Returns the cached entry, if there is one."""
+        """Offer the cached lists of the last run. Returns the cached entry, if there is one."""
         if self._cache is None:
             return None
         self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
@@ -250,12 +248,12 @@ class FeatureTracker:
         await self.remember(connection)
 
     def connected(self) -> None:
-        """The server is ready: publish what was read, unless that would be too often."""
+        """Publish the lists just read, as the server is ready, unless that would be too often."""
         if self._fetched is not None and anyio.current_time() >= self._announced_at + self._limits.announce_interval:
             self._publish_fetched()
 
     async def follow(self, connection: HasLists) -> None:
-        """Publish what could not be published yet, and every change from then on; however many announcements of the
+        """Publish lists that had to wait, and every change from then on; however many announcements of the
         server come meanwhile, its lists are read once. Returns when the connection is lost.
         """
         if self._fetched is not None:
@@ -269,7 +267,7 @@ class FeatureTracker:
             self._follows = False
 
     async def _caught_up_with(self, connection: HasLists) -> bool:
-        """Read what is stale as soon as it may be read again; whether the connection still stands."""
+        """Read stale lists as soon as they may be read again; return whether the connection still stands."""
         while not (stale := self._due()):
             self._became_stale = anyio.Event()
             pause = min(map(self._due_at, self._stale), default=math.inf) - anyio.current_time()
@@ -293,7 +291,7 @@ class FeatureTracker:
         return self._looked_at.get(kind, -math.inf) + self._limits.refresh_interval
 
     def _due(self) -> set[ChangeKind]:
-        """What is stale, and was not read just now."""
+        """Return the stale lists that were not read just now."""
         now = anyio.current_time()
         return {kind for kind in self._stale if self._due_at(kind) <= now}
 
@@ -301,8 +299,8 @@ class FeatureTracker:
         """Read old lists again.
 
         Args:
-            usual: Seconds that they are trusted, if the server does not say; 0 where it is asked for what they lack.
-            patience: Seconds to wait for them; what comes later is announced.
+            usual: Seconds for which lists are trusted without a `ttlMs`; 0 if a client needs an item that they lack.
+            patience: Seconds to wait for them; later results are announced.
         """
         if not self._follows:
             return
@@ -322,7 +320,7 @@ class FeatureTracker:
             self.look_again(kind)
 
     def look_again(self, kind: ChangeKind) -> None:
-        """Mark a list as stale."""
+        """Mark a list as stale, for a change that the server announced."""
         self._stale.add(kind)
         self._told.add(kind)
         self._became_stale.set()
@@ -335,7 +333,7 @@ class FeatureTracker:
         """Offer nothing."""
         self._fetched = None
         self._publish(no_features(self._spec.name))
-        self._announced_at = -math.inf  # it only works again if somebody asks for that
+        self._announced_at = -math.inf  # it only works again after a request to retry
 
     def end(self) -> None:
         """Offer nothing, and notify no listener: the caller knows, and the process may be ending."""
@@ -345,7 +343,7 @@ class FeatureTracker:
     async def _read_lists(
         self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
     ) -> ServerFeatures:
-        """The offer with the stale lists read again; a list that cannot be read stays as it was.
+        """Return the offer with the stale lists read again; a list that cannot be read stays as it was.
 
         Raises:
             ConnectionLostError: The connection ended.
@@ -368,13 +366,13 @@ class FeatureTracker:
         return features
 
     def _beside(self, features: ServerFeatures) -> ServerFeatures:
-        """What was read in one era, joined with what is known of the other."""
+        """Return the lists just read in one era, joined with the known ones of the other."""
         features = replace(features, other=None)
         before, other = self._in_era.get(features.modern), self._in_era.get(not features.modern)
         self._in_era[features.modern] = features
         is_older, self._other_is_new = not self._other_is_new, False
         if other is not None and before is not None and before != features and is_older:
-            # That is older than what is known now: whoever it was may be another, and have other lists.
+            # The other era's lists are older than these: the server may be another by now, and have other lists.
             other = with_lists_of(other, features) if other.info.version == features.info.version else None
             self._in_era.pop(not features.modern)
         if other is not None:
@@ -384,12 +382,12 @@ class FeatureTracker:
     def overheard(self, change: Change, features: ServerFeatures) -> None:
         """Handle a change on the connection of the other era.
 
-        A list that changed there has mostly changed here as well, and the server tells of it on both connections: it is
-        read here too, and both are announced together.
+        A list that changed there has mostly changed here as well, and the server announces it on both connections: the
+        list is read here too, and both are announced together.
 
         Args:
-            change: What.
-            features: What the server offers there.
+            change: The change.
+            features: The server's features on that connection.
         """
         if change.kind.is_list and self._follows:
             self._in_era[features.modern] = replace(features, other=None)
@@ -415,11 +413,11 @@ class FeatureTracker:
 
     @property
     def everything(self) -> ServerFeatures:
-        """What the server offers, including what the configuration does not permit."""
+        """The whole offer, including definitions that the configuration does not permit."""
         return self._everything
 
     async def remember(self, connection: HasLists) -> None:
-        """Store what was just learnt. Whoever it was learnt for may have gone, and the process end at any moment."""
+        """Store the lists just learnt at once: their client may have gone, and the process may end at any moment."""
         remembered = Remembered(self._learnt, connection.handshake.next_era, self.both)
         if self._cache is not None and remembered != self._remembered:
             self._remembered = remembered
@@ -432,7 +430,7 @@ class FeatureTracker:
             self._announced_at = anyio.current_time()
 
     def _publish(self, everything: ServerFeatures, announced: Collection[ChangeKind] = ()) -> bool:
-        """Offer this from now on. Returns whether it is a change. Announcements of the server are passed on, too."""
+        """Replace the offer. Returns whether it changed. Announcements of the server are passed on, too."""
         old, self._everything = self.features, everything
         self.published = transformed(everything, self._spec.options)
         for left_out in self.features.left_out:

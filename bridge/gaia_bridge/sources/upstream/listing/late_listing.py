@@ -1,11 +1,11 @@
-"""Lists what was still starting when a bridge ended, so that the next one has its lists. Run as a program of its own.
+"""Lists servers that were still starting when a bridge ended, for the next bridge. Run as a program of its own.
 
 Some clients start a bridge for each operation: they list, and end it. A server that takes longer than they wait would
-be started and ended with every one of them, and never be seen. The client must not wait either, and ends whoever keeps
-it waiting; so a process of its own starts the server once more, lists it, and ends.
+be started and ended with every one of them, and never be listed. The client must not wait either, and ends a bridge
+that keeps it waiting; so a process of its own starts the server once more, lists it, and ends.
 
-Usage: `python -m gaia_bridge.sources.upstream.listing.late_listing`, with a `_Work` as JSON on standard input. Whoever
-starts it holds a lock and hands it on, so that there is one for each server at a time.
+Usage: `python -m gaia_bridge.sources.upstream.listing.late_listing`, with a `_Work` as JSON on standard input. The
+starting process holds a lock and hands it on, so that there is one such program for each server at a time.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from gaia_bridge.sources.upstream.source import Upstream
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.1
-"""Seconds between two looks whether the old process of a server is gone; the system does not tell."""
+"""Seconds between two checks whether the old process of a server is gone; the system sends no event."""
 
 
 class _Work(msgspec.Struct, frozen=True):
-    """What is to be listed."""
+    """The server to list."""
 
     spec: StdioServerSpec
     group: int
     """The process group of the server that is being ended: two that download at once may get in each other's way."""
     folder: str
-    """Where its lists go."""
+    """The folder for its lists."""
 
 
 def list_later(unseen: Iterable[Unseen]) -> None:
-    """Have servers listed by processes of their own. Never raises.
+    """Start a process for each server that lists it later. Never raises.
 
     Args:
-        unseen: Those of a bridge that is about to end which start for the first time.
+        unseen: The servers that start for the first time, of a bridge that is about to end.
     """
     for spec, pid, folder in unseen:
         if folder is not None and pid is not None and isinstance(spec, StdioServerSpec):
@@ -72,7 +72,7 @@ def _start(work: _Work) -> None:
         reading, writing = os.pipe()
         try:
             os.set_blocking(writing, False)
-            if os.write(writing, said) == len(said):  # what a pipe does not hold is too much to be worth it
+            if os.write(writing, said) == len(said):  # an entry larger than a pipe is not worth it
                 _spawn(reading, lock)
         finally:
             os.close(reading)
@@ -85,7 +85,7 @@ def _start(work: _Work) -> None:
 
 def _spawn(reading: int, lock: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    # A bridge may be the child of another, which ends whatever carries the mark of its child.
+    # A bridge may be the child of another, which ends every process with the mark of its child.
     environ = {name: value for name, value in os.environ.items() if name not in (MARK, AGENTS_MARK)}
     words = [sys.executable, "-P", "-m", __name__]
     streams = [(os.POSIX_SPAWN_DUP2, here, there) for here, there in ((reading, 0), (null, 1), (null, 2), (lock, 3))]
@@ -96,7 +96,7 @@ def _spawn(reading: int, lock: int) -> None:
 
 
 async def _list(work: _Work) -> None:
-    """Start the server, and end it when its lists are kept, or when that takes too long."""
+    """Start the server, and end it when its lists are stored, or when that takes too long."""
     limits = UpstreamLimits()
     with anyio.move_on_after(2 * limits.rollback_grace):
         while _is_alive(work.group):  # noqa: ASYNC110 - the system has no event for the end of a group
