@@ -21,16 +21,16 @@ _REACHING: Final = frozenset(
     {"type", "command", "args", "cwd", "url", "serverUrl", "httpUrl", "headers", "http_headers"}
     | {"bearer_token_env_var", "source", "transport"}
 )
-"""Keys that say how a server is reached, in any editor: of these, what is not written anew is gone."""
+"""Keys that say how a server is reached, in any editor: those that are not written anew are removed."""
 
 _OF_PROGRAMS: Final = frozenset({"dev", "env", "environment", "envFile", "env_vars"})
-"""Keys that go with a program alone."""
+"""Keys that go only with a program, not with an address."""
 
 
 def program_entry(
     shape: Shape, command: str, args: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
 ) -> JSON:
-    """A server that the editor starts and talks to over stdio.
+    """Return the entry of a server that the editor starts and talks to over stdio.
 
     Args:
         shape: How the editor writes it.
@@ -54,16 +54,16 @@ def program_entry(
 def address_entry(
     shape: Shape, url: str, *, token_variable: str | None = None, token_input: str | None = None
 ) -> JSON | None:
-    """A server that runs already.
+    """Return the entry of a server that runs already.
 
     Args:
         shape: How the editor writes it.
-        url: Where.
+        url: Its address.
         token_variable: The variable of the environment that holds the bearer token, if one is wanted.
-        token_input: What the editor asks the user for instead: the name of an input.
+        token_input: The name of the input with which the editor asks the user for the token instead.
 
     Returns:
-        The entry; `None` if the editor cannot be told of one like it.
+        The entry; `None` if the editor's file cannot describe such a server.
     """
     if shape.http is None:
         return None
@@ -80,10 +80,10 @@ def address_entry(
 
 
 def token_input(name: str) -> JSON:
-    """The input with which an editor asks for the bearer token, and remembers it where it keeps secrets.
+    """Return the input with which an editor asks for the bearer token and keeps it among its secrets.
 
     Args:
-        name: Its name.
+        name: The input's name.
     """
     return {
         "type": "promptString",
@@ -94,11 +94,11 @@ def token_input(name: str) -> JSON:
 
 
 def merged(old: object, new: JSON) -> JSON:
-    """The new entry, with what the user has added to the old one: what is approved, how long it may take, and so on.
+    """Return the new entry with the keys that the user added to the old one, such as approvals and timeouts.
 
     Args:
-        old: What is there.
-        new: What is wanted.
+        old: The present value of the entry.
+        new: The entry to write.
     """
     if not is_object(old):
         return new
