@@ -65,14 +65,14 @@ class Fronts:
     """The fronts of a bridge.
 
     Args:
-        scope: What is published: a front that wants something else is refused.
-        dispatcher: Finds what answers at an endpoint by the name of its source; raises `PublishError`.
-        names: Tells the names of the sources.
+        scope: The scope of the bridge: a front that wants another one is refused.
+        dispatcher: Returns the dispatcher of an endpoint by the name of its source; raises `PublishError`.
+        names: Returns the names of the sources.
         settings: Limits.
-        usage: Told of every front.
+        usage: Counts every front as a user.
         on_stop: Called when the bridge is asked to end.
-        on_drain: Called when it is asked to end once nobody waits for it.
-        report: What it says of itself.
+        on_drain: Called when the bridge is asked to end once no client waits for it.
+        report: Returns the bridge's status.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Fronts:
         self._began = time.time()
 
     async def run(self, listener: socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled.
+        """Serve fronts until cancelled.
 
         Args:
-            listener: Where fronts connect.
-            task_status: Told when they can.
+            listener: The socket to which fronts connect.
+            task_status: Started when fronts can connect.
         """
         server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_CHUNK)
         try:
@@ -118,9 +118,9 @@ class Fronts:
                 front.writer.close()
 
     def rest(self) -> None:
-        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves.
+        """Disconnect all fronts before the bridge ends on request: they start no other bridge by themselves.
 
-        They are left at once: how the bridge puts itself away is nothing to their clients.
+        They are disconnected at once, because their clients need nothing from the bridge's shutdown.
         """
         self._is_leaving = True
         self._say(do=REST)
@@ -128,7 +128,7 @@ class Fronts:
             front.writer.close()
 
     def move(self) -> None:
-        """Another bridge takes the place of this one: fronts go there, each when nobody waits for it."""
+        """Send all fronts to the bridge that replaces this one; each goes as soon as nothing is open."""
         self._is_leaving = True
         self._say(do=MOVE)
 
@@ -144,7 +144,7 @@ class Fronts:
                 front.writer.write(written(**news))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve whoever connected."""
+        """Serve a program that has connected."""
         connection = writer.get_extra_info("socket")
         try:
             if not is_of_this_user(connection):

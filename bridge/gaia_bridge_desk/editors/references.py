@@ -128,7 +128,7 @@ class Translator:
         self.problems: list[str] = []
         """Why the entry cannot be used here."""
         self.texts: list[str] = []
-        """What looks like a reference, and is a text."""
+        """Texts that look like references, and are none to the program."""
         self.inputs: set[str] = set()
         """The inputs that are used."""
 
