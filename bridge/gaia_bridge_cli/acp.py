@@ -1,4 +1,4 @@
-"""`gaia-bridge acp`: an agent for an editor to converse with."""
+"""`gaia-bridge acp`: serves an agent for conversations in an editor."""
 
 from __future__ import annotations
 

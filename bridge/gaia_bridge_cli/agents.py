@@ -1,4 +1,4 @@
-"""`gaia-bridge agents`: what would be published, and what would not and why."""
+"""`gaia-bridge agents`: the agents and features that would be published, and the reasons for those left out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Entry(Struct, frozen=True):
     error: str | None = None
 
     def to_json(self) -> JSON:
-        """The stable form. Every key is always there, but `error`."""
+        """Return the stable form for programs. Every key is always there, except `error`."""
         features = self.features
         content: JSON = {
             "name": self.name,
@@ -75,7 +75,7 @@ class _Entry(Struct, frozen=True):
         return content if self.error is None else {**content, "error": self.error}
 
     def lines(self) -> Iterator[str]:
-        """The form for people."""
+        """Yield the lines for people."""
         if self.error is not None:
             yield f"{click.style('failed', fg='red')}  {one_line(self.error)}"
         if self.features is None:
@@ -114,7 +114,7 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
 async def _offers(
     bridge: Bridge, loaded: Sequence[LoadedAgent]
 ) -> dict[str, tuple[ServerFeatures | None, str | None, str | None]]:
-    """What each agent offers and which model it is, by its name, or why it cannot be published."""
+    """Return each agent's features and model, or why it cannot be published, by its name."""
     all_features: dict[str, tuple[ServerFeatures | None, str | None, str | None]]
     async with bridge:
         refused = await bridge.add_agents({item.name: item.agent for item in loaded})

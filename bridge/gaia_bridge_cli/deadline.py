@@ -1,6 +1,6 @@
-"""Ends the process in bounded time, whatever runs in it, and however the interpreter fares with putting itself away.
+"""Ends the process in bounded time, whatever code runs in it, and even if the interpreter hangs in its shutdown.
 
-Imports next to nothing, because the program makes one before anything else.
+Imports hardly any module, because the program makes a deadline before anything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS = 0.5
-"""Seconds for the last call, and to say that something hangs, where nobody may be reading."""
+"""Seconds for the last call, and to report that something hangs, where nobody may be reading."""
 
 
 class Deadline:
@@ -46,16 +46,16 @@ class Deadline:
         self._leaving = False
 
     def start(self) -> None:
-        """Be ready: from now on `begin` may be called."""
+        """Start the thread: from now on `begin` may be called."""
         self._thread = threading.Thread(target=self._watch, name="deadline", daemon=True)
         self._thread.start()
 
     def begin(self, seconds: float) -> None:
-        """The process is gone in that many seconds. May be called in a signal handler."""
+        """End the process in that many seconds. May be called in a signal handler."""
         self._news.put(time.monotonic() + seconds)
 
     def finish(self) -> None:
-        """Everything was put away: what is left is to be gone."""
+        """Begin the exit grace, or cancel all deadlines if the process goes on."""
         if self._exit_grace is None:
             self._news.put(None)
         else:
@@ -63,7 +63,7 @@ class Deadline:
             self.begin(self._exit_grace)
 
     def leave(self) -> None:
-        """End the process, if `finish` said so; see above."""
+        """End the process, if `finish` began the exit grace; see above."""
         if self._leaving:
             self.last()
             _flush()

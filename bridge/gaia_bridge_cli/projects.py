@@ -72,7 +72,7 @@ def new(kind: str, name: str, file: Path | None) -> int:
 
 
 def _test() -> str:
-    """The command that runs tests, as far as they can be run here."""
+    """Return the command that runs tests, with the installation of pytest if it is missing."""
     return "python -m pytest" if find_spec("pytest") is not None else "pip install pytest && python -m pytest"
 
 
