@@ -37,7 +37,7 @@ class Deadline:
 
     def __init__(self, exit_grace: float | None = None) -> None:
         self.code = 0
-        """What the process exits with."""
+        """The exit code of the process."""
         self.last: Callable[[], object] = lambda: None
         """Called when the process is about to end, by `leave` or by force."""
         self._exit_grace = exit_grace

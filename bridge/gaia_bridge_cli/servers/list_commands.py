@@ -1,4 +1,4 @@
-"""`gaia-bridge list`, `logs`: what is configured, and what a server has said."""
+"""`gaia-bridge list`, `logs`: the configured servers, and the error output of a server."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
 
 _FOLLOW_INTERVAL = 0.5
-"""Seconds between two looks for new lines."""
+"""Seconds between two checks for new lines."""
 
 _LATEST = 30
-"""Of the lines of a log, those that may say why a server does not start now."""
+"""The last lines of a log, which may give the reason why a server does not start now."""
 
 _LOGGED = re.compile(r"\S+ \S+ \[(?P<process>\d+)\] (?P<said>.*)")
 """A line as `server_logs` writes it."""
@@ -133,7 +133,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
 
 
 def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
-    """Say what to do, if the last that a server wrote says why it does not start."""
+    """Report what to do, if the last lines of a server give the reason why it does not start."""
     from gaia_bridge.config import EntryError
     from gaia_bridge.config.launching.failure_causes import cause_for
 
@@ -149,10 +149,10 @@ def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
 
 
 def _logged_name(target: str) -> str:
-    """The name of a server whose error output may have been kept.
+    """Return the name of a server whose error output may have been kept.
 
     Raises:
-        click.UsageError: It is something else, which says elsewhere what it says.
+        click.UsageError: The target has no such log; the message says where its output goes.
     """
     if words := command_of():
         raise click.UsageError(
@@ -196,7 +196,7 @@ def _with_era(row: JSON) -> str:
 
 
 def address_of(entry: object) -> str:
-    """What is reached, in short, without what may be secret."""
+    """Return the address or command line of an entry, in short, without possible secrets."""
     from gaia_bridge.config.expansion import without_references
     from gaia_bridge.text.json_types import is_array, is_object
     from gaia_bridge.text.redaction import redacted

@@ -1,4 +1,4 @@
-"""`gaia-bridge tools`, `call`, `test-client`: what a server or agent says when it is really asked."""
+"""`gaia-bridge tools`, `call`, `test-client`: the real answers of a server or agent."""
 
 from __future__ import annotations
 
@@ -191,12 +191,12 @@ def _probed(reached: Target, show_all: bool = False) -> Probe:
 
 
 def _is_about_asking(reason: str) -> bool:
-    """Whether a call failed because nobody could be asked: each server has words of its own for that, and this one."""
+    """Return whether a call failed because the user could not be asked: servers have texts of their own for that."""
     return any(word in reason.lower() for word in ("elicit", "sampling"))
 
 
 def _print_answer(tool: str, answer: Answer) -> None:
-    """Print what a tool answered; if it failed, that is no result, and said on standard error."""
+    """Print the answer of a tool; if the tool failed, on standard error, since that is no result."""
     content, structured = answer.result.get("content"), answer.result.get("structuredContent")
     blocks = content if is_array(content) else []
     if answer.failed:

@@ -25,7 +25,7 @@ from gaia_bridge_cli.options import (
 from gaia_bridge_cli.streams import queue_standard_streams
 
 _SHORT_LINES = "gaia_bridge.calls.call_log"
-"""Tells of each call what the lines of this command tell, without what was said."""
+"""The logger whose line for each call would repeat the lines of this command, without arguments and results."""
 
 
 @click.command()
