@@ -26,13 +26,13 @@ _LAST_WORDS = 0.5
 class Deadline:
     """Ends the process from a thread of its own. Of several deadlines, the earliest counts.
 
-    At its end, the interpreter waits for threads and for what is registered with `atexit`, and runs `__del__` of
-    whatever is left, with all other threads stopped: any agent's code can hang there for ever. So a program never gets
-    that far; `leave` is the last thing that is registered.
+    At its end, the interpreter waits for threads and for functions registered with `atexit`, and runs `__del__` of all
+    remaining objects, with all other threads stopped: any agent's code can hang there for ever. So a program never gets
+    that far; `leave` is the last function that is registered.
 
     Args:
-        exit_grace: Seconds for threads and exit handlers, once everything was put away; `None` where this process is
-            somebody else's, and goes on.
+        exit_grace: Seconds for threads and exit handlers, once the cleanup is done; `None` where the process is not
+            ours, and goes on.
     """
 
     def __init__(self, exit_grace: float | None = None) -> None:

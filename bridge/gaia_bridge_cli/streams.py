@@ -57,9 +57,9 @@ class QueuedBytes(io.BufferedIOBase):
         self._in_line = False
         self._fails = False
         self._asleep = False
-        """Whether the thread has nothing to do, and is to be told when there is something."""
+        """Whether the thread waits, and has to be notified of new output."""
         self._awaited = 0
-        """How many wait until everything is written."""
+        """The number of callers that wait until everything is written."""
         self._thread: threading.Thread | None = None
 
     def writable(self) -> bool:

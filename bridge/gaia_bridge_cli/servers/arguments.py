@@ -152,7 +152,7 @@ def signature(tool: JSON) -> str:
     """Return a tool as a signature in Python: `greet(name: str, loud: bool = False) -> str`.
 
     Args:
-        tool: The definition of a tool, from anybody.
+        tool: The definition of a tool; it may be malformed.
     """
     schema = tool.get("inputSchema")
     shown = ", ".join(_parameter(key, about, root, needed) for key, about, root, needed in _parameters(schema))
@@ -165,7 +165,7 @@ def parameter_lines(schema: object) -> list[str]:
     """Return a line for each parameter that has a description: its type, and the description.
 
     Args:
-        schema: The `inputSchema` of a tool, from anybody.
+        schema: The `inputSchema` of a tool; it may be malformed.
     """
     lines: list[str] = []
     for key, about, root, needed in _parameters(schema):

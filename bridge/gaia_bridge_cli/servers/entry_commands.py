@@ -199,7 +199,7 @@ def _add_listed(
     place: KeptIn,
     as_json: bool,
 ) -> int:
-    """Add what the public registry lists."""
+    """Add a server that the public registry lists."""
     from gaia_bridge_cli.collection import imported_for_good
 
     if typed.openapi or typed.sse:

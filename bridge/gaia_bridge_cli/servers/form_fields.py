@@ -36,7 +36,7 @@ class Field:
 
     def __init__(self, key: str, schema: Mapping[str, Any], *, required: bool) -> None:
         self.required = required
-        """Whether there must be a value."""
+        """Whether a value is required."""
         self._key = key
         self._schema = schema
         self._many = schema.get("type") == "array"

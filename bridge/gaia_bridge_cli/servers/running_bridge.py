@@ -98,7 +98,7 @@ class _Asked:
         self._connection = kind(self._authority, timeout=_PATIENCE)
         self._socket: socket.socket | None = None
         self.needs_token = False
-        """Whether it was told the token, and so wants it from everybody."""
+        """Whether the bridge has proved that it knows the token, and so requires the token from clients."""
         self._late = Event()
 
     @contextmanager

@@ -99,7 +99,7 @@ class Answer(Struct, frozen=True):
 async def probe(
     transport: Transport, limits: UpstreamLimits, activity: Activity, options: ServerOptions | None = None
 ) -> Probe:
-    """Connect, read every list, ping, and say goodbye.
+    """Connect, read every list, ping, and disconnect.
 
     Args:
         transport: How to reach the server.

@@ -189,7 +189,7 @@ def _published(base: str, name: str, kind: str = "") -> Target | None:
 
 
 def _of_a_stranger(url: str) -> str:
-    """Return what to do where a server asks for authentication, and there is no entry with any."""
+    """Return a hint for a server that asks for authentication, where no entry provides any."""
     add = f"gaia-bridge add NAME {shlex.quote(url)}"
     token = f"{add} --header 'Authorization:Bearer ${{env:TOKEN}}'"
     ours = "for a bridge with --auth, ${file:~/.gaia/bridge-token}"

@@ -96,7 +96,7 @@ class Fronts:
         self._on_drain = on_drain
         self._report = report
         self._is_leaving = False
-        """Whether it takes no more fronts."""
+        """Whether the bridge takes no more fronts."""
         self._fronts: set[_Front] = set()
         self._one_left = asyncio.Event()
         self._began = time.time()

@@ -1,4 +1,4 @@
-"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until nobody uses it.
+"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until it is unused.
 
 Its log is its standard error, with the output of any library, and is kept at a bounded size.
 """

@@ -135,7 +135,7 @@ class Place:
         self.http = os.path.join(folder, f"{name}{_ENDING}")
         """The socket that speaks HTTP, for clients that take `unix:///...`."""
         self.lock = os.path.join(folder, f"{name}.lock")
-        """Held by whoever starts the bridge."""
+        """The lock, held by the process that starts the bridge."""
         self.log = os.path.join(folder, f"{name}.log")
 
 

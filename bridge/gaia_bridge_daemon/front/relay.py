@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Ready = Callable[[Mapping[int, int], float | None], dict[int, int]]
-    """Given masks of `poll` by descriptors, and seconds, tells what there is."""
+    """Waits for events: takes masks of `poll` by descriptors, and seconds, and returns the masks that are ready."""
 
 
 def way_for(*descriptors: int) -> Ready:

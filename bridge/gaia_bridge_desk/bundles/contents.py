@@ -124,10 +124,10 @@ def skill_files(folder: Path) -> dict[str, bytes]:
 
 
 def _expect_name(dotted: str, source: bytes, place: str) -> None:
-    """Refuse the name of an agent that its file does not have, as far as that can be told without running it.
+    """Refuse the name of an agent that its file does not have, as far as this is visible without running the file.
 
     Raises:
-        ConfigError: There is no such name; says which there are.
+        ConfigError: There is no such name; the message lists those that exist.
     """
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))

@@ -2,11 +2,11 @@
 
 A plugin is a folder that VS Code, Copilot CLI, Cursor and others install, with servers and skills. Format:
 https://agent-plugins.org/specification (1.0.0), and for Claude Code https://code.claude.com/docs/en/plugins-reference.
-Neither asks for values: what a server needs is in the variables of whoever starts the editor.
+Neither asks for values: the variables of a server come from the environment of the user who starts the editor.
 
-An MCPB bundle is a file that Claude Desktop installs when it is opened, and asks for what the server needs. Format:
+An MCPB bundle is a file that Claude Desktop installs when it is opened, and asks for the values of the server. Format:
 https://github.com/modelcontextprotocol/mcpb, manifest 0.4, server type `uv`: Claude Desktop brings Python and uv, and
-installs what `pyproject.toml` says. Secrets are kept in the keyring of the system.
+installs the requirements of `pyproject.toml`. Secrets are kept in the keyring of the system.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def serve_arguments(agents: Sequence[str], config: str | None) -> list[str]:
 
     Args:
         agents: The agents, as the other machine finds them.
-        config: The configuration, likewise.
+        config: The configuration, as the other machine finds it.
     """
     words = ["serve", "--stdio"]
     if config is not None:

@@ -2,7 +2,7 @@
 
 Types are not made with datamodel-code-generator: it brings a formatter, a template engine and six further packages,
 fetches references from files and the network, and makes one module of one schema, while a server has many, from
-anybody.
+untrusted authors.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Types:
 
     def __init__(self, names: Names) -> None:
         self.declared: list[str] = []
-        """Their declarations."""
+        """The declarations of the types."""
         self._names = names
         self._known: dict[tuple[int, str], str] = {}
         self._open: set[tuple[int, str]] = set()

@@ -33,7 +33,7 @@ class Level(Enum):
     INFO = "info"
     """Good to know; nothing is wrong."""
     WARNING = "warning"
-    """Something does not work for somebody, or will not one day."""
+    """Something does not work for some users, or will stop working one day."""
     ERROR = "error"
     """Something that the user has set up does not work."""
 
@@ -134,7 +134,7 @@ _DESKTOP: Final = {
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 """The `PATH` of programs that are started from a desktop: of launchd on macOS, of systemd's user manager on Linux.
-What a shell adds in its own files (`~/.bashrc`, `~/.zshrc`) is not in it."""
+Folders that a shell adds in its own files (`~/.bashrc`, `~/.zshrc`) are not in it."""
 
 
 class Subject(Struct, frozen=True):
@@ -168,7 +168,7 @@ class Said(Struct, frozen=True):
 async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[str, str]) -> Said:
     """Run a program that reports its version, and ends. If it does not end, it is killed with its children.
 
-    It is run in the root folder: `python -m` and the shims of version managers heed what lies in the current one,
+    It is run in the root folder: `python -m` and the shims of version managers read files of the current folder,
     which strangers may have written.
 
     Args:

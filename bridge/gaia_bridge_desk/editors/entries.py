@@ -1,4 +1,4 @@
-"""One server as an editor writes it, and whether what an editor has is the bridge itself. Pure."""
+"""One server in the form of an editor, and whether an editor's entry is the bridge itself. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REACHING: Final = frozenset(
     {"type", "command", "args", "cwd", "url", "serverUrl", "httpUrl", "headers", "http_headers"}
     | {"bearer_token_env_var", "source", "transport"}
 )
-"""Keys that say how a server is reached, in any editor: those that are not written anew are removed."""
+"""Keys that decide how a server is reached, in any editor: those that are not written anew are removed."""
 
 _OF_PROGRAMS: Final = frozenset({"dev", "env", "environment", "envFile", "env_vars"})
 """Keys that go only with a program, not with an address."""
@@ -107,7 +107,7 @@ def merged(old: object, new: JSON) -> JSON:
 
 
 def is_ours(entry: object) -> bool:
-    """Whether an entry of an editor leads to the bridge: to its program, its socket, or its usual address.
+    """Return whether an entry of an editor leads to the bridge: to its program, its socket, or its usual address.
 
     Args:
         entry: The entry, in the form of any editor.

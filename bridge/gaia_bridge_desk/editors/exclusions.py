@@ -27,11 +27,11 @@ class Exclusion(Struct, frozen=True):
     """Servers or tools that a program does not use.
 
     Args:
-        why: The list that says so.
-        server: Its name there; `None` for every server that is not in `allowed`.
-        tools: The tools of it; `None` for the whole server.
+        why: The list that switches them off.
+        server: The server's name there; `None` for every server that is not in `allowed`.
+        tools: The server's tools; `None` for the whole server.
         allowed: The servers that are used, where a list names those.
-        of_project: Whether it counts for servers of a project's file alone.
+        of_project: Whether the exclusion applies only to servers of a project's file.
         prefixed: Whether `server` begins the names of tools, with every odd character as `_`.
     """
 

@@ -1,8 +1,8 @@
 """Puts the bridge into an editor's file, and removes it again: planned first, shown, and only then written.
 
-Each change is recorded beside the backups (`~/.gaia/backups`): as long as nobody else has changed the file,
-removing the bridge restores exactly the former content. Where somebody has, only the entry and the things that were
-created for it are removed.
+Each change is recorded beside the backups (`~/.gaia/backups`): as long as no other program has changed the file,
+removing the bridge restores exactly the former content. Otherwise, only the entry and the things that were created for
+it are removed.
 """
 
 from __future__ import annotations

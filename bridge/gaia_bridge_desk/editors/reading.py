@@ -67,7 +67,7 @@ _WITHOUT_MEANING: Final = frozenset(
     | {"remote", "supports_parallel_tool_calls", "transport", "auth", "bearer_token_env_var", "env_http_headers"}
     | {"envFile", "env_file", "requestOptions", "startup_timeout_ms"}
 )
-"""Keys that say how the editor treats the server, and keys that were translated."""
+"""Keys that control how the editor treats the server, and keys that were translated."""
 
 _AUTH_OF_CURSOR: Final = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
 
@@ -89,8 +89,8 @@ class Surroundings(Struct, frozen=True):
         home: The home folder.
         workspace: The folder that is open, where the file belongs to one.
         shape: How the editor writes a server, where it is known which one it is.
-        beside: The folder of a file of the user's own, where the files that it refers to begin; for the file of
-            somebody else, nothing is read.
+        beside: The folder of a file of the user's own, where the files that it refers to begin; `None` for a file of
+            others, for which none is read.
         project: The folder whose own servers count, of those that Claude Code keeps in one file for all folders.
         inputs: The names of the inputs that the editor asks for, with their descriptions.
     """

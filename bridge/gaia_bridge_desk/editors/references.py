@@ -29,9 +29,9 @@ class Language(Struct, frozen=True):
     """The references that a program fills in.
 
     Args:
-        pattern: A reference. The group that matches says what the reference stands for: `variable` or `bare` (with
-            `default`), `input`, `file`, `home`, `separator`, `folder`, `base`; `editor` for what the program alone can
-            fill in, and `taken` for what would be read from this machine by a reference of ours.
+        pattern: A reference. The group that matches names its kind: `variable` or `bare` (with `default`), `input`,
+            `file`, `home`, `separator`, `folder`, `base`; `editor` for a reference that only the program can fill in,
+            and `taken` for one that would be read from this machine as a reference of ours.
         empty: The keys in which a variable that is not set is an empty text.
     """
 
@@ -114,7 +114,7 @@ class Translator:
     """Translates the texts of one entry.
 
     Args:
-        language: In which they are written.
+        language: The language of the texts.
         home: The home folder.
         workspace: The folder that is open, where the file belongs to one.
         beside: The folder of the file, where relative files begin; `None` if no files are read for its author.
@@ -130,7 +130,7 @@ class Translator:
         self.texts: list[str] = []
         """Texts that look like references, and are none to the program."""
         self.inputs: set[str] = set()
-        """The inputs that are used."""
+        """The inputs that the texts refer to."""
 
     def entry(self, entry: JSON) -> JSON:
         """Return the entry with all of its texts translated.

@@ -122,7 +122,7 @@ class Editor(Struct, frozen=True, kw_only=True):
         shape: How it writes one.
         places: Its files, the usual one first; none where users have to add servers by hand.
         programs: Its commands, by which it is detected.
-        settings: Files that list no servers, and say which are switched off.
+        settings: Files that list no servers, but list those that are switched off.
         prompts: Whether it asks the user for values (`inputs` beside the servers).
         sockets: Whether it reaches `unix:///...`.
         then: Instructions for after the installation.

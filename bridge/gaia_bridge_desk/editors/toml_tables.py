@@ -1,8 +1,8 @@
 """TOML as Codex keeps it: read, and changed by whole tables, in the text; all else stays byte for byte.
 
-Libraries that write TOML lay out anew what is around a change, and lose blank lines and the order of tables that lie
-apart. A table that stands by itself needs none of that: it is added behind everything, and taken out from its head to
-its last line. Python's own reader says afterwards whether the text says what was wanted, and nothing else.
+Libraries that write TOML change the layout around a change, and lose blank lines and the order of tables that lie
+apart. A table that stands by itself needs none of that: it is added at the end, and removed from its head to its last
+line. Python's own reader checks afterwards that the text parses to exactly the wanted document.
 """
 
 from __future__ import annotations

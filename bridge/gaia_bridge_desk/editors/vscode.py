@@ -1,4 +1,4 @@
-"""VS Code's `mcp.json`: the document that tells VS Code which MCP servers there are.
+"""VS Code's `mcp.json`: the document that lists MCP servers for VS Code.
 
 Only keys of VS Code's own schema are written: it refuses all others. Secrets are never written into the document: in
 the examples, the token of an HTTP bridge is taken from an environment variable, because VS Code does not lend a server

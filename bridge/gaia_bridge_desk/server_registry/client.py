@@ -38,7 +38,7 @@ class RegistryError(ServerUnavailableError):
 
     Args:
         problem: The problem, and a remedy.
-        problem: What went wrong, and what to do.
+        problem: The problem and its remedy.
     """
 
     def __init__(self, base: str, problem: str) -> None:
