@@ -32,7 +32,7 @@ def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level
 
     AGENT is the same as for `serve`; without any, the agents that ship with the bridge.
     """
-    set_up_logging(ctx, log_level, debug, default="critical")  # what is wrong with an agent stands in what is printed
+    set_up_logging(ctx, log_level, debug, default="critical")  # the output itself names the problems of agents
     from gaia_bridge.config.showing import only_shown
     from gaia_bridge_cli.interrupts import ended_by_interrupt
     from gaia_bridge_cli.output import stdout_to_stderr

@@ -204,7 +204,7 @@ def up(
         place, scope = _scope(config, servers, agents, more)
         if at_login and not _arranged(scope, remove, yes):
             return ExitCode.OK
-        remember_search_path(os.environ)  # for the login, and for whoever starts it again
+        remember_search_path(os.environ)  # for the login, and for other programs that start the bridge again
         seconds = FOR_EVER if keep is None else 60 * keep
         if ask(place, KEEP, keep=seconds) is not None:
             click.echo(f"it runs already: {place.http}", err=True)
@@ -374,7 +374,7 @@ def ps(as_json: bool) -> int:
 def _status(place: Place) -> JSON | None:
     try:
         return ask(place, STATUS)
-    except BridgeDownError as error:  # the others are told of all the same
+    except BridgeDownError as error:  # the other bridges are listed all the same
         return {"error": str(error)}
 
 

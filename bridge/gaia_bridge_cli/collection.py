@@ -24,7 +24,7 @@ def imported_for_good() -> Generator[None]:
 
     Not for the modules of agents: objects that they leave open are finalized at the end as in any other program.
     """
-    if not gc.isenabled():  # somebody else decided that, or is about to do the same
+    if not gc.isenabled():  # switched off by other code, or by an outer block of this function
         yield
         return
     gc.disable()

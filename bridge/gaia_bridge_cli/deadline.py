@@ -89,7 +89,7 @@ class Deadline:
         self.last()
         if not self._leaving:
             logger.warning("something does not end; the process does")
-        from gaia_bridge_cli.streams import drain  # which is loaded by now, if it is in use
+        from gaia_bridge_cli.streams import drain  # loaded by now, if it is in use
 
         drain()
 

@@ -221,7 +221,7 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     if is_wrong:
         yield from _wrapped(" " * _WIDTH, f"why: {finding.kind.why}")
     if finding.remedy != NOTHING:
-        yield f"  {' ' * _WIDTH}do:  {_text(finding.remedy)}"  # not in lines: it is copied
+        yield f"  {' ' * _WIDTH}do:  {_text(finding.remedy)}"  # not wrapped, so that it can be copied
 
 
 def _wrapped(before: str, text: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     reserve_descriptors()
     reserve_streams()
     if os.environ.get("HOME") == "":
-        del os.environ["HOME"]  # else everybody, children too, would take it for the root folder
+        del os.environ["HOME"]  # else all programs, children too, would take the root folder for it
     if args is None and (code := _front()) is not None:
         return code
     from gaia_bridge_cli.deadline import Deadline
@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     try:
         deadline.code = run(args, prog_name, deadline if args is None else None)
     except BaseException:
-        deadline.code = 1  # what Python makes of it, which no longer has the last word
+        deadline.code = 1  # the code that Python itself would use
         raise
     if args is None:
         interrupts_end_the_process()  # while the interpreter puts itself away

@@ -282,7 +282,7 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
         return False
     backup = write(change, shared=place.scope is Scope.WORKSPACE)
     if not remove:
-        remember_search_path(os.environ)  # which an editor that the desktop starts does not have
+        remember_search_path(os.environ)  # an editor that is started from the desktop does not have this PATH
     done = "removed from" if remove else "installed in"
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)
@@ -383,7 +383,7 @@ def _socket_entry(editor: Editor, how: _How) -> dict[str, object]:
     except PlaceError as error:
         raise ConfigError("--unix", str(error)) from None
     entry = address_entry(editor.shape, f"unix://{socket}#/mcp")
-    assert entry is not None  # whoever reaches sockets takes addresses
+    assert entry is not None  # an editor that reaches sockets takes addresses
     return entry
 
 

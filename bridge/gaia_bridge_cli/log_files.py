@@ -34,7 +34,7 @@ class PrivateFile(RotatingFileHandler):
         return bool(super().shouldRollover(record))
 
     def _open(self) -> IO[str]:  # type: ignore[override] # the library says TextIOWrapper, and uses any text file
-        # To open a pipe that nobody reads would wait for ever; to write to one that is full may wait.
+        # To open a pipe without a reader would wait for ever; to write to a full one may wait.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(self.baseFilename, flags, 0o600)
         if hasattr(os, "O_NONBLOCK"):
@@ -195,10 +195,10 @@ def log_to_json(file: Path) -> Callable[[], None]:
     def stop() -> None:
         root.removeHandler(handler)
         root.setLevel(before)
-        with suppress(queue.Full):  # the disk does not take it
+        with suppress(queue.Full):  # the disk is too slow or full
             listener.stop()
             listener.say_lost()
-        with suppress(OSError):  # which was said when the first line could not be written
+        with suppress(OSError):  # reported when the first line could not be written
             writer.close()
 
     return stop

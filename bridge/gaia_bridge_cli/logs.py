@@ -72,10 +72,10 @@ class LineFormatter(logging.Formatter):
             created: When it ended, in seconds since the epoch.
         """
         if call.method not in _NAMES_ONLY:
-            from gaia_bridge.calls.call_log import record_of  # no command needs it that serves nobody
+            from gaia_bridge.calls.call_log import record_of  # only commands that serve need it
 
             return self.format(record_of(call, created))
-        # It has names that clients know, and nothing that anybody said: to look for the shapes of secrets costs more
+        # The line has names that clients know, and no text of users: to search for the shapes of secrets costs more
         # than the rest.
         said = {"asctime": _time_of_day(int(created)), "message": printable(str(call), limit=None), **_OF_CALLS}
         return self.redacted.without_known(self._layout % said)
@@ -109,14 +109,14 @@ class _StandardError(logging.Handler):
         queue = getattr(sys.stderr, "buffer", None)
         if not isinstance(queue, QueuedBytes):
             return False
-        # It refers to nothing that changes, and there are many: the thread that writes puts it into words.
+        # A call has no parts that change, and there are many calls: the thread that writes formats them.
         queue.write_later(partial(self._line, call, created), _LINE_BYTES)
         return True
 
     def _line(self, call: CallRecord, created: float) -> bytes:
         if isinstance(self.formatter, LineFormatter):
             line = self.formatter.line_of(call, created)
-        else:  # an agent has given it another one
+        else:  # an agent has set another formatter
             from gaia_bridge.calls.call_log import record_of
 
             line = self.format(record_of(call, created))
@@ -135,7 +135,7 @@ def log_to_stderr(level: str) -> Callable[[], None]:
     root = logging.getLogger()
     handler = _StandardError()
     handler.setFormatter(LineFormatter(_FORMAT, _TIME))
-    handler.setLevel(level.upper())  # holds whatever agents make of the level of the root logger
+    handler.setLevel(level.upper())  # holds whatever level agents set on the root logger
     before = {logger: logger.level for logger in (root, *map(logging.getLogger, (*_CHATTY, *_BODIES, _RELAYED)))}
     root.addHandler(handler)
     root.setLevel(level.upper())

@@ -14,7 +14,7 @@ _NOTE = "gaia_mcp_bridge-*.dist-info/direct_url.json"
 
 def installed_from() -> Path | None:
     """Return the folder that pip or uv installed this program from, if it still exists; `None` for a package."""
-    # `importlib.metadata` would know it as well, and takes as long to load as the help takes to show.
+    # `importlib.metadata` has the same fact, but takes as long to load as the whole help takes.
     notes = (note for folder in sys.path for note in Path(folder).glob(_NOTE))
     try:
         note = next(notes, None)

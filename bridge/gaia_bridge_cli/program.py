@@ -40,7 +40,7 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
         return ExitCode.USAGE
     except click.Abort:
         return ExitCode.INTERRUPTED
-    except OSError as error:  # of --help and --version, which are no commands
+    except OSError as error:  # from --help and --version, which are no commands
         if not is_of_output(error):
             raise
         click.echo(f"{prog_name}: error: {_no_output(error)}", err=True)

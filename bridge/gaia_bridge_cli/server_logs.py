@@ -125,7 +125,7 @@ class LogReader:
         lines: list[str] = []
         for index, part in enumerate(self._parts):
             lines += part.read()
-            if index < surplus:  # nobody knows it by a name any more, and nobody will complete its last line
+            if index < surplus:  # it has no name any more, and its last line will stay incomplete
                 lines += part.unfinished()
                 part.close()
         del self._parts[: max(0, surplus)]
@@ -169,7 +169,7 @@ class _Part:
 
     def read(self) -> list[str]:
         """Return the lines that were completed."""
-        if os.fstat(self._file.fileno()).st_size < self._file.tell():  # somebody emptied it
+        if os.fstat(self._file.fileno()).st_size < self._file.tell():  # the file was truncated
             self._file.seek(0)
             self._begun = b""
         *complete, self._begun = (self._begun + self._file.read()).split(b"\n")

@@ -47,7 +47,7 @@ class QueuedBytes(io.BufferedIOBase):
 
     def _begin(self) -> None:
         """Start empty; also in a forked child, which has no such thread and starts one when needed."""
-        self._lock = threading.RLock()  # which a signal handler may take again
+        self._lock = threading.RLock()  # reentrant, because a signal handler may take it again
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[bytes | Callable[[], bytes]] = deque()
         self._queued = 0
@@ -83,7 +83,7 @@ class QueuedBytes(io.BufferedIOBase):
         data = bytes(data)
         with self._changed:
             if self._in_line or self._queued + len(data) > self._limit:
-                self._in_line = not data.endswith(b"\n")  # what is left of a line would be taken for one
+                self._in_line = not data.endswith(b"\n")  # else the rest of a dropped line would look like a line
                 self._drop(data.count(b"\n"))
             else:
                 self._queue(data, len(data))
@@ -173,9 +173,9 @@ class QueuedBytes(io.BufferedIOBase):
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # somebody else made it so
+            except BlockingIOError:  # other code has made it non-blocking
                 select.select([], [self._descriptor], [], _WRITABLE)
-            except OSError:  # nobody is there any more, or the disk is full
+            except OSError:  # the reader is gone, or the disk is full
                 return max(1, bytes(rest).count(b"\n"))
         return 0
 
@@ -183,7 +183,7 @@ class QueuedBytes(io.BufferedIOBase):
 def _written(line: Callable[[], bytes]) -> bytes:
     try:
         return line()
-    except Exception as error:  # the thread has other lines to write
+    except Exception as error:  # the thread goes on with the other lines
         return f"gaia-bridge: a log line could not be made: {type(error).__name__}\n".encode()
 
 
@@ -207,12 +207,12 @@ def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS, patien
             if before[name] is not None:
                 before[name].flush()
             queued: Any = QueuedBytes(descriptor, patience=patience)
-            # What is said while the interpreter ends may come after the stream was put back, by whoever still has it.
+            # Code that still holds the queued stream may write at the interpreter's end, after the old one is back.
             atexit.register(queued.drain, STREAM_FAREWELL)
             setattr(sys, name, io.TextIOWrapper(queued, "utf-8", "backslashreplace", write_through=True))
 
     def put_back() -> None:
-        if drain():  # else nobody reads, and whatever comes now would wait for it
+        if drain():  # else there is no reader, and further output would wait for one
             for name, stream in before.items():
                 setattr(sys, name, stream)
 

@@ -91,7 +91,7 @@ async def _asked(key: str, schema: Mapping[str, Any], lines: TerminalLines) -> A
     part = resolved(schema["properties"].get(key), dict(schema))
     about = part if is_object(part) else {}
     hidden = is_secret(key, about)
-    # Its own default is for servers that fill it in: a required argument has to be said.
+    # The field's own default is for servers that fill it in; a required argument has to be sent.
     field = Field(key, {name: value for name, value in about.items() if name != "title"}, required=True)
     simple = about.get("type") in _SIMPLE or "enum" in about
     prompt = field.prompt if simple else f"{one_line(key, 100)} (JSON): "

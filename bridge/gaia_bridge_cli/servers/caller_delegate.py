@@ -157,14 +157,14 @@ class CallerDelegate(ClientDelegate):
         try:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(_cancel_on_interrupt, tasks.cancel_scope)
-                self._lines.forget()  # what was typed before is no answer
+                self._lines.forget()  # text that was typed before the question is no answer
                 try:
                     result = await asking
                 except _DeclinedError:
                     result = {"action": "decline"}
                 tasks.cancel_scope.cancel()
         finally:
-            signal.signal(signal.SIGINT, before)  # which is that of the loop's runner again
+            signal.signal(signal.SIGINT, before)  # the handler of the loop's runner
         if result["action"] != "accept":
             say("", f"({result['action']}{'d' if result['action'] == 'decline' else 'led'})")
         return result

@@ -45,7 +45,7 @@ class Field:
         try:
             self._validator = SchemaValidator.tolerant(schema)
         except SchemaError:
-            self._validator = SchemaValidator({})  # the server is the one who validates
+            self._validator = SchemaValidator({})  # only the server validates then
 
     @property
     def has_default(self) -> bool:
@@ -116,7 +116,7 @@ class Field:
                 try:
                     return json.loads(text)
                 except (ValueError, RecursionError):
-                    return text  # no number, which the schema says
+                    return text  # no number; the validator reports that
 
     def _as_typed(self, value: Any) -> str:
         values: list[Any] = value if is_array(value) else [value]

@@ -159,7 +159,7 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     if target.error is not None:
         raise target.error
     changed: list[str] = []
-    if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
+    if target.kind is not LayerKind.LOCAL:  # an entry of a local file is only used in its own folder
         entry, changed = portable(entry, place.folder or current_folder())
     spec = _understood(name, entry, target, later=place.untried)
     wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
@@ -171,7 +171,7 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     if target.kind is not LayerKind.GLOBAL or target.approved_as(entry) is not None:
         TrustStore().approve(
             target.approved_as(entry) or path, name, entry
-        )  # what the user typed need not be shown to the user again
+        )  # the user has typed the line, so that no further approval is needed
     remember_search_path(os.environ)
     code = done("added", name, [path], as_json)
     note_secrets(old, entry)

@@ -55,7 +55,7 @@ def secrets_in(entry: JSON) -> list[Secret]:
         label = secret.label
         if label in found:
             label = f"{label}-{len(found) + 1}"
-        # A file or the keyring holds the text itself, in which `$${` would not be read as `${` again.
+        # A file or the keyring holds the plain text: `$${` in it would not be unescaped to `${`.
         value = secret.value if has_reference(secret.value) else without_references(secret.value)
         found[label] = Secret(secret.place, label, value)
     return list(found.values())

@@ -113,7 +113,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
         raise click.UsageError("--json and --follow do not go together: JSON has an end")
     with ServerLogs(default_log_folder()).reader(name) as reader:
         found = reader.read()
-        if not follow:  # else a line is shown when it is complete
+        if not follow:  # with --follow, a line is shown when it is complete
             found += reader.unfinished()
         if not found:
             entry_of_server(configured(config), name)
@@ -191,7 +191,7 @@ def _era(entry: object) -> str:
 
 def _with_era(row: JSON) -> str:
     era = row["era"]
-    width = 60 if sys.stdout.isatty() else 1_000  # a program wants all of it
+    width = 60 if sys.stdout.isatty() else 1_000  # programs get the whole text
     return one_line(row["server"], width) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
 
 
@@ -210,5 +210,5 @@ def address_of(entry: object) -> str:
     args = entry.get("args")
     words = [str(entry.get("command", "")), *(map(str, args) if is_array(args) else ())]
     line = " ".join(words)
-    plain = without_references(line)  # which only say where something is
+    plain = without_references(line)  # references are no secrets
     return line if redacted(plain) == plain else redacted(line)

@@ -165,7 +165,7 @@ class _Asked:
         self._connection.request("GET", self._path + path, headers=said)
         response = self._connection.getresponse()
         body = response.read(_LARGEST + 1)
-        self._check_time()  # what was cut off looks like an answer that has ended
+        self._check_time()  # a body that was cut off looks like one that has ended
         if len(body) > _LARGEST:
             raise ValueError(f"what answers says more than {_LARGEST:,} bytes")
         try:

@@ -223,7 +223,7 @@ def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[S
         yield
     except ProtocolError as error:
         message = printable(secretless(error.message))
-        if isinstance(spec, AgentServerSpec):  # of which nobody has to know that it is spoken to in a protocol
+        if isinstance(spec, AgentServerSpec):  # the protocol is a detail that users of an agent need not see
             raise ServerUnavailableError(spec.name, message, "agent") from None
         raise ServerUnavailableError(spec.name, f"it answered with an error: {message} ({error.code})") from None
     except LoginRequiredError as error:

@@ -62,7 +62,7 @@ class AskedServer(Struct, frozen=True):
 
     def connected(self) -> AbstractAsyncContextManager[Connection]:
         """Connect to the server."""
-        # Servers of both eras may ask by requests, which only the handshake era has.
+        # A server of both eras can send us requests only in the handshake era.
         era = Era.LEGACY if self.delegate.capabilities else None
         return connect(self.transport, self.delegate, self.limits, era=era, only=only_era(self.options))
 
@@ -232,7 +232,7 @@ async def _read(connection: Connection, kind: str, definitions: dict[str, list[J
     try:
         found = await connection.list_all(kind)
     except ProtocolError as error:
-        if kind != "resource template":  # which many servers with resources do not have
+        if kind != "resource template":  # many servers with resources have no templates
             problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
     except UpstreamError as error:
         problems.append(f"its {kind}s cannot be listed: it {error}")

@@ -113,7 +113,7 @@ class Target:
                 raise LoginNeededError(self.name, _of_a_stranger(self._url)) from None
         from gaia_bridge_cli.output import stdout_to_stderr
 
-        with stdout_to_stderr():  # which is for what the command prints, not for what the agent prints
+        with stdout_to_stderr():  # standard output is for the command's results, not for output of the agent
             return reach(self.spec, ask, agents=self._agents, show_all=show_all)
 
 
@@ -168,7 +168,7 @@ def _configured(servers: ServersConfig, name: str, base: str | None) -> Target:
     if base is not None and isinstance(spec, StdioServerSpec):
         try:
             published = _published(base, name, kind="servers")
-        except ServerUnavailableError:  # it wants a token, which commands do not tell
+        except ServerUnavailableError:  # the bridge wants a token, which commands do not send
             click.echo(printable(f"note: the bridge at {base} wants a token; {name} is started here as well"), err=True)
             published = None
         if published is not None:

@@ -79,4 +79,4 @@ def _unseen() -> Generator[None]:
         yield
     finally:
         termios.tcsetattr(_INPUT, termios.TCSADRAIN, before)
-        click.echo(err=True)  # the end of the line, which was not shown either
+        click.echo(err=True)  # the newline that the user typed was hidden, too

@@ -105,7 +105,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
     name, spec = reached.name, reached.spec
     try:
         answer = reached.reach(ask)
-        if answer.failed:  # why it failed is for people; what it answered is what was asked for, and left alone
+        if answer.failed:  # the text of a failure is masked for people; a result is left as it is
             answer = replace(answer, result=Redactor(secrets_of(spec)).without_known_in(answer.result))
     except UnknownNameError as error:
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None

@@ -53,7 +53,7 @@ def told_of_slow_imports(patience: float = _PATIENCE) -> Generator[None]:
         yield
     finally:
         done.set()
-        watcher.join(_PATIENCE)  # what it is just saying is said before the block is over
+        watcher.join(_PATIENCE)  # a record that is just being written is finished before the block ends
 
 
 def _being_loaded(frame: FrameType | None) -> str:

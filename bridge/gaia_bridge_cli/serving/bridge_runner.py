@@ -142,7 +142,7 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
             else:
                 _run_http(options, deadline)
     except Exception as error:
-        deadline.code = exit_code_of(only_error_in(error))  # should it end before the error was told
+        deadline.code = exit_code_of(only_error_in(error))  # the process may end before the report
         raise
     finally:
         deadline.finish()
@@ -171,7 +171,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
     token = LiveToken(text)
     given = options.allow_hosts, options.allow_origins, token, limits, options.public_url, options.proxies
-    AccessPolicy.for_address(options.host, 1, *given)  # what is wrong with them is said first of all
+    AccessPolicy.for_address(options.host, 1, *given)  # report invalid options before anything else
     with ExitStack() as opened:
         sockets = bind(options.host, options.port)
         for sock in sockets:
@@ -227,7 +227,7 @@ def _run_background(options: ServeOptions, background: Background, deadline: Dea
             await serve_background(bridge, background, fronts, http, partial(setattr, shutdown, "stop"))
 
         _run(options, content, deadline, options.settings.http.shutdown_grace, serve)
-    remove_left(background.place)  # who failed does not come here: its log is wanted
+    remove_left(background.place)  # not reached after a failure, whose log is wanted
 
 
 def _run(
@@ -353,7 +353,7 @@ def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
         return _Content((), (), None, token, options.bridge)
     configured = ConfiguredServers(options.config) if options.with_servers else None
     files = [] if configured is None else [str(file.resolve()) for file in configured.files]
-    with suppress(FileNotFoundError):  # the current folder is gone, which is told below
+    with suppress(FileNotFoundError):  # the current folder is gone, which is reported below
         _announce([*([files] if options.with_servers else []), options.agents, os.getcwd()])
     if options.to_editor is not None:
         return _Content([_only_agent(options)], (), None)
@@ -362,7 +362,7 @@ def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
     if options.reload:
         return _reloading(options, _Content((), servers, configured, token))
     in_windows = options.background is not None
-    wanted = options.with_agents or (in_windows and not servers)  # else editors would be shown nothing at all
+    wanted = options.with_agents or (in_windows and not servers)  # else editors would have nothing at all
     choice = AgentChoice(options.agents, wanted, beyond, options.config is not None, in_windows)
     may_come = configured is not None and not options.stdio  # to an editor, an error says more than an empty list
     agents = choice.load(others=bool(servers) or may_come)

@@ -97,5 +97,5 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    # Before it is cut: of half a secret nobody can tell that it is one.
+    # Mask before cutting: half of a secret would not be recognized.
     return one_line(without_secrets(text[: 2 * limit]), limit)

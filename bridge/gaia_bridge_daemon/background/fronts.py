@@ -152,7 +152,7 @@ class Fronts:
                 return
             async with asyncio.timeout(self._limits.greeting_timeout):
                 line = await reader.readline()
-            if not line:  # it only wanted to know whether we are there
+            if not line:  # a check whether the bridge listens
                 return
             greeting = read_greeting(line[:LINE_BYTES])
             await self._greeted(greeting, reader, writer)
@@ -182,12 +182,12 @@ class Fronts:
                 self._say(do=KEEP, keep=seconds)
             writer.write(self._introduction())
         elif what in (STOP, DRAIN):
-            # What follows from it may end this very task; who asked hears of it before.
+            # Answer first: the call below may end this very task.
             writer.write(self._introduction())
-            if greeting.get("pid") in (None, os.getpid()):  # else it meant the one before
+            if greeting.get("pid") in (None, os.getpid()):  # else the bridge before this one was meant
                 (self._on_stop if what == STOP else self._on_drain)()
         elif what == SERVE and self._is_leaving:
-            pass  # it tries again, at the next one
+            pass  # the front connects again, to the next bridge
         elif what == SERVE:
             await self._serve_client(greeting, reader, writer)
         else:
@@ -208,7 +208,7 @@ class Fronts:
         turns = anyio.Lock()
 
         async def write(line: bytes) -> None:
-            async with turns:  # a line that waits for another one is counted; in the writer it would be a second copy
+            async with turns:  # a line that waits here is counted; in the writer it would be a second copy
                 if not writer.is_closing():
                     writer.write(line)
                     writer.write(b"\n")

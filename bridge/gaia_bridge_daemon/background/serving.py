@@ -48,7 +48,7 @@ def begin_anew(path: str, longest: int, descriptor: int = _STDERR) -> bool:
     """
     try:
         about = os.fstat(descriptor)
-        if about.st_size <= longest or not os.path.samestat(about, os.stat(path)):  # or it is written elsewhere
+        if about.st_size <= longest or not os.path.samestat(about, os.stat(path)):  # or standard error is another file
             return False
         os.replace(path, f"{path}.1")
         fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -132,7 +132,7 @@ async def serve_background(
         await draining.wait()
         with anyio.move_on_after(settings.background.drain_timeout):
             await fronts.none_left()
-            server.stop()  # after them, since it ends the subscriptions of all clients
+            server.stop()  # after the fronts, since it ends the subscriptions of all clients
             await usage.none_left()
         ended.set()
 

@@ -81,11 +81,11 @@ def remove_left(place: Place, patience: float = 0) -> bool:
                 running.close()
                 return False
             found = [path for path in files_of(place) if path != place.lock]
-            for path in (*found, place.lock):  # the lock last: until then, others wait for it
+            for path in (*found, place.lock):  # the lock last: until then, other programs wait for it
                 with suppress(FileNotFoundError):
                     os.unlink(path)
             return bool(found)
-    except (OSError, BridgeDownError):  # somebody is busy there
+    except (OSError, BridgeDownError):  # another program is busy there
         return False
 
 

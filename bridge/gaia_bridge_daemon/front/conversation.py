@@ -104,7 +104,7 @@ class Conversation:
         """Whether another bridge could take over now without any loss."""
         return not (self.is_open or self._waited_for)
 
-    # What is said.
+    # The lines of both sides.
 
     def from_client(self, line: bytes) -> None:
         """Process a line of the client."""
@@ -134,7 +134,7 @@ class Conversation:
         told = [self._said(message, own) for message, own in _messages(line)]
         return all(told)
 
-    # What becomes of it when the bridge is gone.
+    # The loss of a bridge, and its consequences.
 
     def unsent(self, lines: bytes) -> None:
         """Mark requests that the bridge has not received: they can be sent again, whatever they are.
@@ -200,7 +200,7 @@ class Conversation:
         yield from self._listens.values()
         for method, line in self._open.values():
             yield line
-            if method == "initialize" and self._initialized is not None:  # said by a client that does not wait
+            if method == "initialize" and self._initialized is not None:  # sent early, before the answer
                 yield self._initialized
 
     def resumed(self) -> Iterator[bytes]:
@@ -220,7 +220,7 @@ class Conversation:
 
     def _requested(self, identifier: int | str, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == _LISTEN:
-            self._forget_listening(identifier)  # of the same id, which is over
+            self._forget_listening(identifier)  # an older request of the same id has ended
             self._listens[identifier] = line
         else:
             self._open[identifier] = (method, line if method in _REPEATABLE else b"")

@@ -93,11 +93,11 @@ def connect(
         try:
             connection.sendall(written(do=SERVE, scope=scope.as_json(), pid=os.getpid(), **asks))
             told = _greeting(connection, place)
-            if not is_newer(__version__, told["version"]):  # else it may not even know what we want
+            if not is_newer(__version__, told["version"]):  # else the bridge may not even understand our request
                 if told.get("error"):
                     raise BridgeDownError(str(told["error"]))
                 return connection, told
-        except OSError:  # it ended meanwhile
+        except OSError:  # the bridge ended meanwhile
             told = {}
         except BaseException:
             connection.close()
@@ -105,7 +105,7 @@ def connect(
         connection.close()
         if time.monotonic() > until:
             raise BridgeDownError(f"the bridge at {place.front} ends whenever it is connected to; see {place.log}")
-        if told:  # this very one: others may have replaced it already
+        if told:  # name this very bridge: others may have replaced it already
             restart(place, scope, told.get("keep", keep), until, told.get("pid"))
         else:
             time.sleep(pause)
@@ -150,7 +150,7 @@ def connected(place: Place) -> socket.socket | None:
         try:
             connection.connect(place.front)
             return connection
-        except BlockingIOError:  # there are as many waiting as can: it is busy, and not gone
+        except BlockingIOError:  # the queue of connections is full: the bridge is busy, and not gone
             connection.close()
             time.sleep(_LOOK)
         except OSError:
@@ -206,7 +206,7 @@ def restart(
 def _started(place: Place, scope: Scope, keep: float | None, until: float, lock: int) -> socket.socket:
     pid, said = launch(place, scope, keep, lock)
     while time.monotonic() < until:
-        has_ended = _has_ended(pid)  # before we look: a bridge leaves this process as soon as it is there
+        has_ended = _has_ended(pid)  # before connecting: a bridge leaves this process as soon as it listens
         if (connection := connected(place)) is not None:
             return connection
         if has_ended:
@@ -228,7 +228,7 @@ def _end(pid: int) -> None:
     """Kill a process that we have started, with the bridge that is about to leave it: they are one process group."""
     try:
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:  # it has made none yet
+    except ProcessLookupError:  # the process has made no group yet
         os.kill(pid, signal.SIGKILL)
 
 
@@ -245,7 +245,7 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
     Returns:
         The first process, which the bridge leaves once it takes connections, and the log's length before the start.
     """
-    for path in (place.front, place.http):  # of one that was killed: whoever holds the lock is alone with them
+    for path in (place.front, place.http):  # left by a bridge that was killed: the lock keeps all others away
         _remove(path)
     log = _opened_log(place.log)
     null = os.open(os.devnull, os.O_RDWR)
@@ -253,7 +253,7 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
         words = command(place, scope, keep, lock)
         environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         os.set_inheritable(lock, True)
-        said = os.fstat(log).st_size  # before it can say anything
+        said = os.fstat(log).st_size  # before the bridge can write to it
         return _spawned(words, environ, [(null, 0), (null, 1), (log, 2)]), said
     finally:
         os.set_inheritable(lock, False)
@@ -263,7 +263,7 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
 
 def _spawned(words: list[str], environ: dict[str, str], streams: list[tuple[int, int]]) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, here, there) for here, there in streams]
-    heard = [signal.SIGCHLD]  # which we may ignore, and the bridge must not
+    heard = [signal.SIGCHLD]  # ignored in fronts, but not to be ignored in the bridge
     try:
         return os.posix_spawn(words[0], words, environ, file_actions=actions, setsid=True, setsigdef=heard)
     except NotImplementedError:  # an older macOS: the bridge looks for a session itself
@@ -338,7 +338,7 @@ def alone(place: Place, until: float) -> Generator[int]:
             if time.monotonic() > until:
                 raise BridgeDownError(f"another program has been starting the bridge for long; see {place.log}")
             time.sleep(_LOOK)
-            if not _is_at(lock, place.lock):  # removed with its bridge: who comes later would lock another file
+            if not _is_at(lock, place.lock):  # removed with its bridge: later programs would lock another file
                 os.close(lock)
                 lock = _opened(place.lock)
         yield lock

@@ -112,7 +112,7 @@ class Scope:
     def as_json(self) -> dict[str, object]:
         """Return the scope as JSON for another program."""
         told: dict[str, object] = {"config": self.config, "agents": list(self.agents), "folder": self.folder}
-        return told if self.servers else {**told, "servers": False}  # which older bridges do not know
+        return told if self.servers else {**told, "servers": False}  # older bridges do not have this key
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scope) and self.as_json() == other.as_json()
@@ -147,7 +147,7 @@ def runtime_path(environ: Mapping[str, str] | None = None) -> str:
     """
     environ = os.environ if environ is None else environ
     told, name = environ.get("XDG_RUNTIME_DIR"), _FOLDER + _of_another_home()
-    runtime = told or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
+    runtime = told or f"/run/user/{os.getuid()}"  # also in shells without the variable
     if os.path.isabs(runtime) and is_private(runtime):
         folder = os.path.join(runtime, _FOLDER if told else name)
     else:
@@ -221,7 +221,7 @@ def _of_another_home() -> str:
     home = os.path.realpath(os.path.expanduser("~"))
     try:
         is_own = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir) == home
-    except KeyError:  # nobody knows this user's
+    except KeyError:  # the user has no entry in the system's database
         is_own = False
     return "" if is_own else f"-{zlib.crc32(os.fsencode(home)):08x}"
 
@@ -232,7 +232,7 @@ def _longest_name() -> int:
 
 def _absolute(agent: str, folder: str) -> str:
     """Return the reference of an agent, with the absolute path of its file if it has one."""
-    if agent in _SHIPPED:  # whatever a folder beside us is called
+    if agent in _SHIPPED:  # whatever files the folder has
         return agent
     path, colon, name = agent.partition(":")
     whole = os.path.join(folder, os.path.expanduser(path))

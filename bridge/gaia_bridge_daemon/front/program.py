@@ -88,7 +88,7 @@ def is_agent(word: str) -> bool:
         return True
     if colon:
         return path.replace(".", "").isidentifier() and name.isidentifier()
-    return "/" in path and os.path.exists(os.path.expanduser(path))  # what is published may be called "a/b"
+    return "/" in path and os.path.exists(os.path.expanduser(path))  # a published source may be called "a/b"
 
 
 def _is_taken(found: FrontOptions, option: str, value: str) -> bool:
@@ -112,7 +112,7 @@ def run(options: FrontOptions) -> int:
     Returns:
         The exit code.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge that we started may end long after we left it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge may end after we left it: no zombies
     try:
         reaching = Reaching(options)
         Relay(reaching.reach, reaching.heard).run()

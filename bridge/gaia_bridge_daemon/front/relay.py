@@ -135,7 +135,7 @@ class Relay:
                 self._connect()
                 while not self._is_over():
                     self._step()
-            except ConnectionError:  # nobody reads what we write: the client is gone
+            except ConnectionError:  # the client is gone, as it no longer reads
                 pass
             except BridgeDownError as error:
                 self._give_up(str(error))
@@ -171,7 +171,7 @@ class Relay:
             self._write_to_client()
         elif what & ~select.POLLIN:
             raise BrokenPipeError
-        # The bridge first: should it be gone, the next one hears what the client says now.
+        # The bridge first: if it is gone, the next one gets the client's new lines.
         if bridge is not None and (what := ready.get(bridge.fileno(), 0)):
             self._serve_bridge(bridge, what)
         if reads_client and ready.get(self._reading):
@@ -192,7 +192,7 @@ class Relay:
             self._resume()
         self._take_from_client(chunk)
         if self._bridge is not None:
-            self._serve_bridge(self._bridge, select.POLLOUT)  # it has room for it nearly always
+            self._serve_bridge(self._bridge, select.POLLOUT)  # the bridge nearly always has room for it
         elif self._refusal:
             self._refuse()
 
@@ -202,7 +202,7 @@ class Relay:
             return os.read(self._reading, _CHUNK)
         except BlockingIOError:
             return None
-        except ConnectionError:  # its end of a pair of sockets was closed before it had read everything
+        except ConnectionError:  # the client closed its end of a socket pair before reading everything
             return b""
 
     def _take_from_client(self, chunk: bytes) -> None:
@@ -210,7 +210,7 @@ class Relay:
             chunk = rest + b"\n"  # its last line has no end
         for line in self._from_client.feed(chunk):
             self._conversation.from_client(line)
-            if line.startswith(GREETING):  # so that it is none to the bridge, which says what is wrong with it
+            if line.startswith(GREETING):  # so that it is no greeting; the bridge reports the error in it
                 self._to_bridge += b" "
             self._to_bridge += line
         self._to_bridge += self._from_client.overlong()
@@ -269,7 +269,7 @@ class Relay:
         """Leave a bridge that is replaced, once it is idle. Open requests were begun there, and are finished there."""
         if self._is_to_move and self._conversation.is_quiet and not (self._to_bridge or self._from_client.is_inside):
             self._is_to_move, self._is_moving = False, True
-            self._to_bridge += written(do=MOVE)  # what we say after this, the next one hears
+            self._to_bridge += written(do=MOVE)  # the next bridge gets all lines after this
 
     def _lost(self) -> None:
         """Send the client the consequences of a lost bridge, and connect to another one."""
@@ -277,7 +277,7 @@ class Relay:
         self._bridge.close()
         self._bridge = None
         self._conversation.unsent(bytes(self._to_bridge))
-        self._to_bridge.clear()  # what of it is open is asked again with the rest
+        self._to_bridge.clear()  # open requests in it are sent again with the rest
         self._tell_client(self._conversation.lost(_WHY))
         self._write_to_client()
         now = time.monotonic()
@@ -324,7 +324,7 @@ class Relay:
             os.set_blocking(self._writing, True)
             while self._to_client:
                 self._write_to_client()
-        except OSError:  # it reads no more
+        except OSError:  # the client no longer reads
             pass
 
 

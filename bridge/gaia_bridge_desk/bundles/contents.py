@@ -97,7 +97,7 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
     found.follow(path)
     if colon:
         _expect_name(attribute, found.files[path.relative_to(root).as_posix()], place)
-    if root != path.parent:  # whatever of its package it imports, and however
+    if root != path.parent:  # all of its package, however a module is imported
         for each in _below(root / path.relative_to(root).parts[0]):
             found.follow(each)
     name = path.relative_to(root).as_posix()

@@ -84,4 +84,4 @@ def serve_arguments(agents: Sequence[str], config: str | None) -> list[str]:
         words += ["--config", config]
     if not agents:
         return [*words, "--no-agents"]
-    return [*words, *([] if config else ["--no-servers"]), *agents]  # whoever installs it has servers of their own
+    return [*words, *([] if config else ["--no-servers"]), *agents]  # the other machine has its own servers

@@ -139,7 +139,7 @@ class _Entry:
             raise self._error(f"has {key!r}, which is a place on this machine", "leave it out of the entry")
         entry = {key: value for key, value in entry.items() if key in _HEEDED}
         if entry.get("args") is None and "\\" not in str(entry.get("command")) and (words := launch_words(entry))[1:]:
-            entry = {**entry, "command": words[0], "args": words[1:]}  # it had its arguments with it
+            entry = {**entry, "command": words[0], "args": words[1:]}  # the command included its arguments
         made = {key: self._part(key, _without_secret_defaults(value)) for key, value in entry.items()}
         self._refuse_kept(made)
         return made
@@ -204,7 +204,7 @@ class _Entry:
 
     def _value(self, key: str, name: str, value: object) -> object:
         """Return a value of a table; a secret is replaced by a reference to a variable."""
-        if isinstance(value, int | float):  # a common slip, which is heeded
+        if isinstance(value, int | float):  # a common slip, which is accepted
             return f"${{env:{self._variable(key, name, str(value))}}}" if is_secret(name, str(value)) else value
         if not isinstance(value, str) or (key == "oauth" and name in PUBLIC_OAUTH_KEYS):
             return value

@@ -258,7 +258,7 @@ class _Module:
         output = tool.get("outputSchema")
         returns = self._types.of(output, output, f"{title}Result") if is_object(output) else "Answer"
         before, after = "_answer(", ")"
-        if is_object(output) and _allows_none(returns):  # where nothing is what was promised too
+        if is_object(output) and _allows_none(returns):  # a result without structured content is valid, too
             after = ").structured"
         elif is_object(output):
             before = "_structured("
@@ -312,7 +312,7 @@ class _Module:
         text = template["uriTemplate"]
         variables = list(dict.fromkeys(name for _, name in _VARIABLE.findall(text)))
         if not variables or set("{}") & set(_VARIABLE.sub("", text)):
-            return  # of the forms of RFC 6570 that are rarer; `read` takes what comes of them
+            return  # rarer forms of RFC 6570; users expand them themselves for `read`
         if EXPANDED not in self._helpers:
             self._helpers.append(EXPANDED)
         names = Names({"self"}, builtins_too=False)

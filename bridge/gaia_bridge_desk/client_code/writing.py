@@ -75,7 +75,7 @@ def pascal_case(text: str, otherwise: str) -> str:
 def parameter_name(text: str) -> str:
     """Return a name for a parameter: the text itself if it can be one."""
     name = text.strip("_")[:_LONGEST_NAME].rstrip("_")
-    # Python reads names in form NFKC: others would be one name where they are two here.
+    # Python normalizes names to NFKC: two names that differ here would become one.
     if not name.isidentifier() or unicodedata.normalize("NFKC", name) != name:
         name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:_LONGEST_NAME].rstrip("_")
     if not name:
@@ -212,7 +212,7 @@ class Types:
     def _referred(self, reference: str, root: JSON, name: str, depth: int) -> str:
         """Return the type of the target of a reference, which may contain the reference itself."""
         if not any(root is each for each in self._roots):
-            self._roots.append(root)  # so that no other is ever at the same place
+            self._roots.append(root)  # keeps the object alive, so that its id stays unique
         key = (id(root), reference)
         if key in self._known:
             return self._known[key]
@@ -236,17 +236,17 @@ class Types:
         properties, required = object_parts(schema, root)
         own = self._names.new(name)
         if key is not None:
-            self._known[key] = own  # before its fields, which may refer to it
+            self._known[key] = own  # before its fields, which may refer to the type
         fields = {
             field: self.of(part, root, f"{own}{pascal_case(field, 'Field')}"[:80], depth + 1)
             for field, part in properties.items()
         }
         typed = {field: kind if field in required else f"NotRequired[{kind}]" for field, kind in fields.items()}
-        in_types = set(re.findall(r"\w+", " ".join(typed.values())))  # which a field of that name would hide
+        in_types = set(re.findall(r"\w+", " ".join(typed.values())))  # such a field would hide the type
         if all(map(_can_be_attribute, fields)) and in_types.isdisjoint(fields):
             lines = [f"class {own}(TypedDict):", *(f"    {field}: {kind}" for field, kind in typed.items())]
         else:
-            # Quoted, because what they name may stand below.
+            # Quoted, because the types may be declared further below.
             quoted = {
                 field: literal(kind) if field in required else f"NotRequired[{literal(kind)}]"
                 for field, kind in fields.items()

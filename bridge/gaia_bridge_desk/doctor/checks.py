@@ -191,7 +191,7 @@ async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[st
                     text, has_ended = await _beginning(process)
                     code = await process.wait() if has_ended else None
                 finally:
-                    if code is None:  # what it has started is in its group
+                    if code is None:  # with its children, which are in its group
                         with suppress(OSError):
                             os.killpg(process.pid, signal.SIGKILL)
     except TimeoutError:

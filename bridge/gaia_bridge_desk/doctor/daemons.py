@@ -100,7 +100,7 @@ async def _judged(place: Place, seconds: float) -> list[Finding]:
         ]
     except GreetingError:
         return [_STRANGE.found(f"{place.front}: what answers is no bridge", place.name)]
-    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # it has just ended
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # the bridge has just ended
         return []
     return list(_of_status(place, told))
 
@@ -170,7 +170,7 @@ def _command(name: str, scope: dict[str, Any]) -> str:
     folder = scope.get("folder")
     if not isinstance(folder, str) or not folder:
         return shlex.join(["gaia-bridge", name, *words])
-    if not os.path.isdir(folder):  # from where nobody can name it
+    if not os.path.isdir(folder):  # no command can be run there
         return "gaia-bridge down --all"
     return f"cd {shlex.quote(folder)} && {shlex.join(['gaia-bridge', name, *words])}"
 

@@ -144,7 +144,7 @@ def editor_entries(at: Surroundings) -> tuple[list[EditorEntry], list[BrokenFile
     for editor, place in _places():
         try:
             path = file_of(place, at.environ, at.platform)
-        except ConfigError:  # there is no home folder, or no current one, which other subjects tell
+        except ConfigError:  # there is no home folder, or no current one, which other subjects report
             continue
         if (real := f"{editor.root} {os.path.realpath(path)}") in seen or not os.path.lexists(path):
             continue
@@ -174,7 +174,7 @@ def _servers(editor: Editor, path: Path) -> JSON:
     servers = document_of(editor, path, text_of(path, content)).get(editor.root, {})
     if not is_object(servers):
         raise ConfigError(str(path), f"its {editor.root!r} is no object of servers")
-    if any("\0" in text for text in texts_in(servers)):  # which the system takes in no path
+    if any("\0" in text for text in texts_in(servers)):  # no path can hold one
         raise ConfigError(str(path), "an entry has a zero byte in it, which no program can be given")
     return servers
 

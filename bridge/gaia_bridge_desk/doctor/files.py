@@ -238,14 +238,14 @@ def _of_disks(at: Surroundings) -> Iterator[Finding]:
     folders = [runtime_path(at.environ)]
     try:
         folders.append(str(expanded(_FOLDER)))
-    except ConfigError:  # there is no home, which is told of the files
+    except ConfigError:  # there is no home folder, which the subject of files reports
         pass
     seen: set[int] = set()
     for folder in folders:
         there = _existing(folder)
         try:
             device, disk = os.stat(there).st_dev, os.statvfs(there)
-        except OSError:  # it is not ours to look at, which is told of the folder itself
+        except OSError:  # the folder is not accessible, which its own check reports
             continue
         free = disk.f_bavail * disk.f_frsize
         has_no_names = bool(disk.f_files) and not disk.f_favail

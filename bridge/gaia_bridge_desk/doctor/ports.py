@@ -98,7 +98,7 @@ def _is_bridge(answer: bytes) -> bool:
         told = json.loads(body)
     except (ValueError, RecursionError):
         return False
-    # One that asks for a token says no more than that it lives, and proves that it knows the token.
+    # A bridge with a token only reports here that it runs, and proves that it knows the token.
     return (
         head.startswith(b"HTTP/1.1 200") and is_object(told) and (told.get("service") == INFO.title or "proof" in told)
     )

@@ -95,7 +95,7 @@ def narrow(path: str | Path, rights: int, is_meant: Callable[[int], bool] = _is_
 def _narrow_unopened(path: str | Path, rights: int, is_meant: Callable[[int], bool]) -> None:
     mode = _narrowed(os.lstat(path), rights, is_meant)
     try:
-        os.chmod(path, mode, follow_symlinks=False)  # it may be a link by now
+        os.chmod(path, mode, follow_symlinks=False)  # the path may be a link by now
     except NotImplementedError:
         raise NothingDoneError("it cannot be changed without following links on this system") from None
 

@@ -309,7 +309,7 @@ async def _listed(connection: Connection, kind: str, problems: list[str]) -> lis
     try:
         return [item for item in await connection.list_all(kind) if is_object(item)]
     except ProtocolError as error:
-        if kind != "resource template":  # which many servers with resources do not have
+        if kind != "resource template":  # many servers with resources have no templates
             problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
     except UpstreamError as error:
         problems.append(f"its {kind}s cannot be listed: it {error}")

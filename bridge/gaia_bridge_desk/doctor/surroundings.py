@@ -152,7 +152,7 @@ def _judged(servers: ServersConfig, environ: Mapping[str, str]) -> tuple[tuple[E
 def _holder(servers: ServersConfig, name: str) -> Layer:
     """Return the file whose entry would count."""
     layer = servers.owner(name)
-    assert layer is not None  # it was found there
+    assert layer is not None  # the name comes from one of the layers
     return layer
 
 

@@ -128,7 +128,7 @@ def _words(entry: JSON) -> Iterator[Any]:
     for value in (command, entry.get("args")):
         if is_array(value):
             yield from value
-        elif is_object(value):  # as older releases of Zed wrote it
+        elif is_object(value):  # the form of older releases of Zed
             yield value.get("path")
         elif value is not None:
             yield value

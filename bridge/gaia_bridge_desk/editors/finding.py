@@ -94,7 +94,7 @@ def own_program() -> list[str]:
     for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
         if os.access(path := os.path.join(folder, name), os.X_OK):
             return [path]
-    return [sys.executable, "-P", "-m", "gaia_bridge"]  # whatever a folder of that name has in it
+    return [sys.executable, "-P", "-m", "gaia_bridge"]  # -P: else a folder of that name would be imported
 
 
 def _is_there(place: Place) -> bool:

@@ -348,7 +348,7 @@ def _delete(change: Change) -> None:
     for folder in change.record.folders if change.record is not None else ():
         try:
             os.rmdir(folder)
-        except OSError:  # somebody else has something there
+        except OSError:  # others keep files in the folder
             return
 
 

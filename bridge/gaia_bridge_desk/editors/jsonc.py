@@ -255,10 +255,10 @@ class _Style:
         items, text = container.items, self.text
         item, before = items[number], items[number - 1] if number else None
         begin = container.opening + 1 if before is None else (before.comma or before.end) + 1
-        begin = max(begin, len(text[: item.start].rstrip()))  # behind comments, which stay
+        begin = max(begin, len(text[: item.start].rstrip()))  # after comments, which stay
         end = item.end if item.comma is None else item.comma + 1
         gap = text[begin : item.start]
-        if self._ends_in_comment(begin) and not _REST_OF_LINE.match(text, end):  # what follows must not end up in it
+        if self._ends_in_comment(begin) and not _REST_OF_LINE.match(text, end):  # else the rest joins it
             begin, gap = item.start, ""
         if not gap and "\n" not in text[end : container.closing].lstrip(" \t")[:2]:
             end += len(text[end:]) - len(text[end:].lstrip(" \t"))

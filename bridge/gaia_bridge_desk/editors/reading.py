@@ -223,7 +223,7 @@ def _found(name: str, entry: object, around: Surroundings) -> Found:
     shape = around.shape
     made, unknown = entry_of_ours(entry, shape)
     if "command" in made:
-        made.setdefault("args", [])  # else ours would split a path with a blank
+        made.setdefault("args", [])  # else our parser would split a path at a blank
     language = ANY if shape is None else shape.references
     translator = Translator(language, around.home, around.workspace, around.beside)
     made = translator.entry(made)
@@ -284,7 +284,7 @@ def _translated(entry: JSON, shape: Shape | None) -> JSON:
 def _translate_type(made: JSON, entry: JSON, shape: Shape | None) -> None:
     kind = _TYPES.get(str(made.get("type")), made.get("type"))
     if "command" in made:
-        made.pop("type", None)  # which says no more than that
+        made.pop("type", None)  # a type that adds nothing
     elif kind is not None:
         made["type"] = kind
     elif "url" in made and "httpUrl" not in entry and shape is not None and shape.plain_url == "sse":

@@ -328,7 +328,7 @@ EDITORS: Final = (
         then="in Settings, Tools, AI Assistant, Model Context Protocol (MCP), choose Add, paste it, and press Apply",
         features="tools",
     ),
-    Editor(  # what `codex mcp add` of 0.169.0 writes; a project's file counts where it is trusted
+    Editor(  # written by `codex mcp add` of 0.169.0; a project's file is used where the project is trusted
         name="codex",
         title="Codex",
         kind=FileKind.TOML,
@@ -343,7 +343,7 @@ EDITORS: Final = (
         client="codex-mcp-client",
         features="tools, elicitation",
     ),
-    Editor(  # what `gemini mcp add` of 0.61.0 writes; older ones know `httpUrl`; a plain `url` is SSE to them
+    Editor(  # written by `gemini mcp add` of 0.61.0; older ones know `httpUrl`; a plain `url` is SSE to them
         name="gemini-cli",
         title="Gemini CLI",
         kind=FileKind.JSONC,
@@ -358,8 +358,8 @@ EDITORS: Final = (
         client="gemini-cli-mcp-client",
         features="tools, prompts",
     ),
-    # What `copilot mcp add` of 1.0.102 writes. A workspace's file is the portable one, in which Claude Code refuses
-    # the list `tools`; it counts in folders that Copilot trusts.
+    # Written by `copilot mcp add` of 1.0.102. A workspace's file is the portable one, in which Claude Code refuses
+    # the list `tools`; it is used in folders that Copilot trusts.
     Editor(
         name="copilot-cli",
         title="Copilot CLI",

@@ -94,7 +94,7 @@ def take(text: str, path: Sequence[str]) -> str:
         raise _otherwise(path)
     first, end = spans[0]
     if first and not lines[first - 1].strip() and (end == len(lines) or not lines[end].strip()):
-        spans[0] = first - 1, end  # the blank line that set it off
+        spans[0] = first - 1, end  # the blank line in front of the table
     return _checked("".join(_outside(lines, spans)), _with(document, path, None), path)
 
 

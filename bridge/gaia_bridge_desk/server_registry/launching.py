@@ -134,7 +134,7 @@ class Plan(Struct, frozen=True):
         for each in self.before:
             found = each.words(answers, kept)
             if each.argument.type == "positional" and found and found[0] in own:
-                continue  # several authors name the package among what its runner is told
+                continue  # several authors repeat the package among the runner's options
             words += [word for word in found if word not in runner.dropped]
         return words
 

@@ -114,7 +114,7 @@ def slot_of(name: str, about: Input, *, repeated: bool = False, open_names: bool
             continue
         unknown = Input(is_required=True) if open_names and _NAME.fullmatch(text) else None
         inner = about.variables.get(text, unknown)
-        if inner is None or (parts and str(parts[-1]).endswith("$")):  # which `${...}` of ours begins with
+        if inner is None or (parts and str(parts[-1]).endswith("$")):  # `${...}` is a reference of ours
             parts.append(f"{{{text}}}")
         elif inner.value is not None:
             parts.append(plain(inner.value))
