@@ -71,8 +71,8 @@ class _Target(Struct, frozen=True):
 def bundle() -> None:
     """Make forms of agents and servers that others install without a configuration of their own.
 
-    What a bundle starts on another machine is gaia-mcp-bridge from PyPI, by uv, with the files of the agents inside of
-    the bundle. No path of this machine and no secret of its configuration is in it.
+    On another machine, a bundle starts gaia-mcp-bridge from PyPI, by uv, with the agents' files inside of the bundle.
+    No path of this machine and no secret of its configuration is in it.
     """
 
 
@@ -154,7 +154,7 @@ def _plugin(form: str, output: Path | None, only_print: bool, check: bool, force
 def _mcpb(output: Path | None, only_print: bool, check: bool, force: bool, **options: Any) -> int:
     """Write an MCPB bundle: a file that Claude Desktop installs when it is opened.
 
-    What the configuration takes from variables is what Claude Desktop asks for, and keeps as a secret.
+    Claude Desktop asks for the variables of the configuration, and keeps those without a default as secrets.
     """
     about, contents = _wanted(has_author=True, **options)
     files = mcpb_files(about, contents)

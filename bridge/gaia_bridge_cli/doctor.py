@@ -59,12 +59,12 @@ def doctor(
     """Look at all that the bridge needs on this machine: Python, programs, certificates, proxies, files, the
     configuration, sockets, ports, editors, and each server.
 
-    Says of each thing that is wrong why it matters and what to do. Servers are started for it, those of a project only
-    if they are approved.
+    Reports for each problem why it matters and what to do. Servers are started for this, those of a project only if
+    they are approved.
 
     \b
     Exit codes: 0 nothing is wrong, 1 there are warnings, 78 there are errors
-    (what is set up here does not work).
+    (a part of the setup does not work).
     """
     if yes and not fix:
         raise click.UsageError("--yes belongs to --fix")

@@ -224,13 +224,12 @@ def import_servers(
 ) -> int:
     """Take over the servers that an editor has, or that any file of one lists, into the configuration.
 
-    Comments, inputs, files of variables and references are understood as that editor means them, and what it has
-    switched off stays off. What is taken is shown first, and asked for: the servers of the user's own files at once,
-    and each one of a project's file, a file that you name or a pasted text by itself, as somebody else may have written
-    it. Then each is tried. The bridge itself is left out, and so is what has a name that is taken. The editor's file
-    stays as it is.
+    Comments, inputs, files of variables and references are read as by that editor, and servers that it has switched off
+    stay off. The servers are shown first, and taken after a question: those of your own files at once, and each one of
+    a project's file, a file that you name or a pasted text by itself, as a stranger may have written it. Then each is
+    tried. The bridge itself is left out, and so are servers whose name is taken. The editor's file stays as it is.
 
-    Without EDITOR, it is shown what each editor has.
+    Without EDITOR, the servers of each editor are shown.
     """
     if source is None:
         return _show_all()

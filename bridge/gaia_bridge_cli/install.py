@@ -147,7 +147,7 @@ def install(
 
     The editor is given `gaia-bridge connect`, by its whole path: one bridge in the background for all windows of all
     editors. It publishes AGENT (file.py[:Class], a folder, module:Class or an installed agent) and the configured
-    servers. What becomes of the file is shown before it is written, and what was there is kept in ~/.gaia/backups.
+    servers. The change to the file is shown before it is written, and the old file is kept in ~/.gaia/backups.
 
     Without EDITOR, the editors are listed.
     """

@@ -141,12 +141,12 @@ def add(
     """Try a server, and keep it in the configuration if it works.
 
     COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell. Variables may stand
-    before it: FOO=bar npx -y some-server. Options stand before COMMAND, or after it if nothing else does; what comes
-    after --, or is not known here, belongs to the program. Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
+    before it: FOO=bar npx -y some-server. Options stand before COMMAND, or after it if nothing else does; words
+    after --, or unknown here, belong to the program. Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
 
     JSON from the documentation of a server is taken as it is, in place of NAME and COMMAND, or of COMMAND alone, or,
-    for -, from standard input. registry:NAME[@VERSION] is what the public registry says of a server, which `search`
-    finds: it is asked for what it needs, and shown before it is added.
+    for -, from standard input. registry:NAME[@VERSION] is a server of the public registry, which `search` finds: you
+    are asked for the values that it needs, and it is shown before it is added.
     """
     if name.startswith("-") and name != "-":
         raise click.UsageError(

@@ -38,7 +38,7 @@ _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Show the tools of a server or agent, also those that the configuration keeps from being published.
 
-    TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
+    TARGET is a configured server, a source of a running bridge, file.py[:Class], a URL, or, after --, a command.
     """
     with imported_for_good():
         from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
@@ -80,8 +80,8 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
     """Call a tool of a server or agent.
 
     TARGET is what `tools` takes; a command goes last: call TOOL [ARGUMENTS] -- COMMAND. Arguments are one JSON object,
-    or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it exactly. On a terminal, required ones
-    that are missing and what the tool asks are asked there, unless with --json.
+    or KEY=VALUE words, parsed by the tool's schema; KEY:=JSON gives the exact value. On a terminal, you are asked for
+    missing required arguments, and for answers that the tool wants, unless with --json.
     """
     with imported_for_good():
         from gaia_bridge.client.transport_factory import secrets_of
@@ -130,7 +130,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
 def test_client(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Test a server or agent: connect, list, ping; with timings.
 
-    TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
+    TARGET is a configured server, a source of a running bridge, file.py[:Class], a URL, or, after --, a command.
     """
     with imported_for_good():
         from gaia_bridge.client.transport_factory import secrets_of

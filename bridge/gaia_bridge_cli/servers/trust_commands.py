@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_json: bool, config: Path | None) -> int:
     """Approve servers that the current folder's mcp_servers.json lists.
 
-    A project's file says what would be started, and a stranger may have written it. Each launch line is shown whole;
-    an approval holds for exactly that line and the programs of the project that it runs, and any change of them asks
-    again. With --json, nobody is asked. A file that is named with --config needs approvals only for what is changed in
-    it while `serve` runs in its folder, and for what an agent would load of it that lies beside it.
+    A project's file lists programs to start, and a stranger may have written it. Each launch line is shown whole; an
+    approval holds for exactly that line and the programs of the project that it runs, and after any change of them you
+    are asked again. With --json, there are no questions. A file that is named with --config needs approvals only for
+    changes to it while `serve` runs in its folder, and for servers in it that an agent beside it would load.
     """
     from gaia_bridge.config import TrustStore
 

@@ -57,7 +57,7 @@ def dev(
 ) -> int:
     """Serve agents over HTTP while they are being written.
 
-    FILE is what `serve` takes. What is saved is published at once, clients stay connected, and each call is shown with
+    FILE is what `serve` takes. Saved changes are published at once, clients stay connected, and each call is shown with
     its arguments and its result. A file that cannot be imported keeps the last good agent.
     """
     refuse_both(config, servers)
