@@ -464,6 +464,6 @@ def _leave_parent() -> int:
     if os.fork():
         os.close(held)
         os.read(until, 1)
-        os._exit(0)
+        os._exit(0)  # the parent: exit handlers belong to the child
     os.close(until)
     return held

@@ -83,7 +83,7 @@ class Deadline:
             speaking = threading.Thread(target=self._say, daemon=True)
             speaking.start()
             speaking.join(_LAST_WORDS)
-        os._exit(self.code)
+        os._exit(self.code)  # without the interpreter's shutdown, which may hang
 
     def _say(self) -> None:
         self.last()

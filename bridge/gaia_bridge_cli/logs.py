@@ -86,6 +86,7 @@ def call_of(record: logging.LogRecord) -> CallRecord | None:
     return getattr(record, "call", None) if record.name == _OF_CALLS["name"] else None
 
 
+# Most lines follow another one of the same second.
 @lru_cache(maxsize=1)
 def _time_of_day(second: int) -> str:
     return time.strftime(_TIME, time.localtime(second))

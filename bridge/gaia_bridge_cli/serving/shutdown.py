@@ -78,7 +78,7 @@ class Shutdown:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self._signalled:
-            os._exit(128 + number)
+            os._exit(128 + number)  # the second signal: no cleanup, which may hang
         self._signalled = True
         self._deadline.begin(STOP_DEADLINE if self._has_children() else min(STOP_DEADLINE, self._grace + _TEARDOWN))
 

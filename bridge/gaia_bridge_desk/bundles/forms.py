@@ -117,7 +117,7 @@ def _text(document: JSON) -> bytes:
 
 
 _PYTHON: Final = ">=3.11"
-_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip archive
 """The date of all files, so that the same files give the same bundle, byte for byte. They are not compressed, because
 the compression differs between versions of Python."""
 _READABLE: Final = 0o100644 << 16

@@ -160,6 +160,7 @@ def _with_secrets(folder: Path) -> Iterator[Path]:
     for name in _SECRET_FOLDERS:
         try:
             with os.scandir(folder / name) as entries:
+                # `zip` with a range stops at the limit, without listing the rest.
                 found = [Path(each.path) for each, _ in zip(entries, range(_MOST), strict=False)]
         except OSError:  # most have no such folder
             continue

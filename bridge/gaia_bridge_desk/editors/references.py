@@ -58,7 +58,7 @@ def _language(*forms: str, beside: str = "", empty: frozenset[str] = frozenset()
     return Language(re.compile(f"{inner}|{beside}" if beside else inner), empty)
 
 
-NONE: Final = Language(re.compile(r"(?!)"))
+NONE: Final = Language(re.compile(r"(?!)"))  # matches nothing
 """Codex, Claude Desktop, Zed, Junie, JetBrains: they fill in nothing."""
 
 VSCODE: Final = _language(_ENV, _INPUT, _FOLDERS, rf"(?P<editor>{_EDITOR}|{_OPEN_FILE}|selectedText)", empty=FILLED_IN)
