@@ -333,7 +333,7 @@ def _look_at(scope: Scope) -> None:
     """Load the agents as the new bridge will.
 
     Raises:
-        AgentLoadError: One of them cannot be loaded.
+        AgentLoadError: An agent cannot be loaded.
     """
     if not scope.agents:
         return

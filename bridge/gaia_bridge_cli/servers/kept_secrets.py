@@ -106,7 +106,7 @@ def _in_file(server: str, secret: Secret) -> str:
         place = f"{_FOLDER}/{name}"
         path, there = expanded(Path(place)), list[bytes]()
 
-        # A default value binds the list of this round: a closure would see that of the last one.
+        # The default value binds this round's list; a closure would follow the loop variable.
         def unless_there(old: bytes | None, _status: object, there: list[bytes] = there) -> bytes | None:
             if old is None:
                 return content

@@ -47,7 +47,7 @@ class AskedServer(Struct, frozen=True):
     """A server, and the client side that asks it.
 
     Args:
-        transport: How to reach it.
+        transport: The way to reach it.
         limits: The limits.
         activity: The display of the steps and the progress.
         options: The options of its entry, for the server and its tools.
@@ -102,7 +102,7 @@ async def probe(
     """Connect, read every list, ping, and disconnect.
 
     Args:
-        transport: How to reach the server.
+        transport: The way to reach the server.
         limits: The limits.
         activity: The display of the steps.
         options: The options of its entry.

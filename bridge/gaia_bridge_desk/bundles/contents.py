@@ -80,7 +80,7 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
 
     Args:
         reference: `FILE.py` or `FILE.py:NAME`.
-        folder: Where relative paths begin.
+        folder: The folder of relative paths.
 
     Raises:
         ConfigError: There is no such file, or one of them cannot be taken.
@@ -118,7 +118,7 @@ def skill_files(folder: Path) -> dict[str, bytes]:
         folder: The agent's folder.
 
     Raises:
-        ConfigError: One of them cannot be taken.
+        ConfigError: A file cannot be taken.
     """
     return dict(sorted(_skills(folder / _SKILLS)))
 
@@ -340,7 +340,7 @@ def gathered(
 
     Args:
         agents: The files of agents.
-        folder: Where relative paths begin.
+        folder: The folder of relative paths.
         entries: The entries of servers.
         place: The file that holds the entries.
         requirements: Further requirements of the agents.

@@ -173,7 +173,7 @@ async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[st
 
     Args:
         words: Its command line.
-        seconds: How long that may take.
+        seconds: The time limit.
         environ: Its environment.
     """
     try:
@@ -260,7 +260,7 @@ def is_missing(command: str, at: Surroundings) -> bool:
 
     Args:
         command: Its name, or its path.
-        at: Where.
+        at: The surroundings of the examination.
     """
     return found_program(command, servers_path(search_path(at))) is None
 
@@ -270,7 +270,7 @@ def found_program(name: str, path: str) -> str | None:
 
     Args:
         name: Its name, or its path.
-        path: Where it is looked for.
+        path: The `PATH` to search.
     """
     folders = os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
     return shutil.which(name, path=folders or os.sep + "nowhere")

@@ -1,4 +1,4 @@
-"""Checks the user's own files in `~/.gaia`: whether they can be written, and nobody else can read or change them.
+"""Checks the user's own files in `~/.gaia`: whether they can be written, and no other user can read or change them.
 
 Also checks the files of `gaia-bridge up --at-login`, whose program has to exist, and the system's limits: free space
 on the disks of its folders, and the number of files that may be open at once.

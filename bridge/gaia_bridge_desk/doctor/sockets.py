@@ -98,7 +98,7 @@ def is_listened_at(path: str, seconds: float) -> bool:
 
     Args:
         seconds: The longest wait.
-        seconds: How long to wait for that.
+        seconds: The longest wait.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(seconds)

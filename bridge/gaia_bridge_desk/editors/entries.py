@@ -33,7 +33,7 @@ def program_entry(
     """Return the entry of a server that the editor starts and talks to over stdio.
 
     Args:
-        shape: How the editor writes it.
+        shape: The form of the editor's entries.
         command: The program.
         args: Its arguments.
         cwd: Its folder; left out where the editor has no key for it.
@@ -57,7 +57,7 @@ def address_entry(
     """Return the entry of a server that runs already.
 
     Args:
-        shape: How the editor writes it.
+        shape: The form of the editor's entries.
         url: Its address.
         token_variable: The variable of the environment that holds the bearer token, if one is wanted.
         token_input: The name of the input with which the editor asks the user for the token instead.

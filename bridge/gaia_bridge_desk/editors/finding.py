@@ -32,7 +32,7 @@ def file_of(place: Place, environ: Mapping[str, str] | None = None, platform: st
     """Return the path at which a file is, or would be.
 
     Args:
-        place: Which file.
+        place: The place of the file.
         environ: The environment; that of this process if not given.
         platform: The system, as `sys.platform` has it.
 

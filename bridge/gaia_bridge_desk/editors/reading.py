@@ -88,7 +88,7 @@ class Surroundings(Struct, frozen=True):
     Args:
         home: The home folder.
         workspace: The folder that is open, where the file belongs to one.
-        shape: How the editor writes a server, where it is known which one it is.
+        shape: The form of the editor's entries, where the editor is known.
         beside: The folder of a file of the user's own, where the files that it refers to begin; `None` for a file of
             others, for which none is read.
         project: The folder whose own servers count, of those that Claude Code keeps in one file for all folders.
@@ -190,7 +190,7 @@ def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[s
 
     Args:
         entry: The entry.
-        shape: How the program writes it, if it is known.
+        shape: The form of the program's entries, if it is known.
 
     Returns:
         The entry, and the keys that have no meaning here.

@@ -64,7 +64,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         workspace: The text that stands for the open folder, if there is one.
         url: The key of the address.
         headers: The key of its headers.
-        variable: How the value of a variable of the environment is written, with `{}` for its name.
+        variable: The form of a reference to an environment variable, with `{}` for its name.
         bearer_variable: The key that names the variable with the token, where no header holds it.
         further: The last members of every entry.
         timeout: The unit of `timeout`, in seconds; `None` where that key means nothing.
@@ -101,7 +101,7 @@ class Place(Struct, frozen=True):
             `~/.local/share`) or, in a workspace, `.`. If it exists, the editor counts as installed.
         names: The file's possible names; the first that exists is used, or else the first.
         variable: The variable of the environment that names another folder.
-        shape: How servers are written in it, where that is not as in the editor's other files.
+        shape: The form of its entries, where that is not the one of the editor's other files.
     """
 
     scope: Scope
@@ -117,9 +117,9 @@ class Editor(Struct, frozen=True, kw_only=True):
     Args:
         name: Its name on the command line.
         title: Its full name.
-        kind: How its files are written.
+        kind: The format of its files.
         root: The key of its servers.
-        shape: How it writes one.
+        shape: The form of its entries.
         places: Its files, the usual one first; none where users have to add servers by hand.
         programs: Its commands, by which it is detected.
         settings: Files that list no servers, but list those that are switched off.
