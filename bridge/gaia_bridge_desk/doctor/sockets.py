@@ -97,7 +97,7 @@ def is_listened_at(path: str, seconds: float) -> bool:
     """Return whether a process takes connections at a socket, or would if its queue were not full.
 
     Args:
-        seconds: The longest wait.
+        path: The socket.
         seconds: The longest wait.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

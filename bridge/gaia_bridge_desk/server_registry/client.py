@@ -37,7 +37,7 @@ class RegistryError(ServerUnavailableError):
     """A registry that does not answer as one.
 
     Args:
-        problem: The problem, and a remedy.
+        base: Its address.
         problem: The problem and its remedy.
     """
 
