@@ -1,7 +1,7 @@
 """The command line, `gaia-bridge COMMAND` or `gaia mcp COMMAND`. Exit codes, after sysexits.h:
 
     0    done; also after a server was ended by one SIGINT or SIGTERM, or by its client
-    1    the tool that was called says that it failed; `doctor` found nothing worse than warnings
+    1    the tool that was called reports a failure; `doctor` found nothing worse than warnings
     64   the command line is wrong
     66   an agent cannot be loaded or published
     69   the address cannot be listened on, or the server cannot be reached

@@ -1,4 +1,4 @@
-"""`gaia-bridge acp`: an agent for an editor to converse with."""
+"""`gaia-bridge acp`: serves an agent for conversations in an editor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def acp(ctx: click.Context, agent: str, images: bool, log_level: str | None, deb
     """Serve an agent to Zed, JetBrains or Neovim.
 
     The editor starts this command, and speaks the Agent Client Protocol with it. AGENT is what `serve` takes; it can
-    answer, as every gaia.agents.base.Agent can. See docs/acp.md for what to write in the settings of each editor.
+    answer, as every gaia.agents.base.Agent can. See docs/acp.md for the settings of each editor.
     """
     ctx.call_on_close(queue_standard_streams())
     set_up_logging(ctx, log_level, debug, default="warning")

@@ -1,4 +1,4 @@
-"""`gaia-bridge agents`: what would be published, and what would not and why."""
+"""`gaia-bridge agents`: the agents and features that would be published, and the reasons for those left out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level
 
     AGENT is the same as for `serve`; without any, the agents that ship with the bridge.
     """
-    set_up_logging(ctx, log_level, debug, default="critical")  # what is wrong with an agent stands in what is printed
+    set_up_logging(ctx, log_level, debug, default="critical")  # the output itself names the problems of agents
     from gaia_bridge.config.showing import only_shown
     from gaia_bridge_cli.interrupts import ended_by_interrupt
     from gaia_bridge_cli.output import stdout_to_stderr
@@ -56,7 +56,7 @@ class _Entry(Struct, frozen=True):
     error: str | None = None
 
     def to_json(self) -> JSON:
-        """The stable form. Every key is always there, but `error`."""
+        """Return the stable form for programs. Every key is always there, except `error`."""
         features = self.features
         content: JSON = {
             "name": self.name,
@@ -75,7 +75,7 @@ class _Entry(Struct, frozen=True):
         return content if self.error is None else {**content, "error": self.error}
 
     def lines(self) -> Iterator[str]:
-        """The form for people."""
+        """Yield the lines for people."""
         if self.error is not None:
             yield f"{click.style('failed', fg='red')}  {one_line(self.error)}"
         if self.features is None:
@@ -114,7 +114,7 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
 async def _offers(
     bridge: Bridge, loaded: Sequence[LoadedAgent]
 ) -> dict[str, tuple[ServerFeatures | None, str | None, str | None]]:
-    """What each agent offers and which model it is, by its name, or why it cannot be published."""
+    """Return each agent's features and model, or why it cannot be published, by its name."""
     all_features: dict[str, tuple[ServerFeatures | None, str | None, str | None]]
     async with bridge:
         refused = await bridge.add_agents({item.name: item.agent for item in loaded})

@@ -1,4 +1,4 @@
-"""`gaia-bridge up --at-login`: what has a system start the bridge for all editors when its user logs in."""
+"""`gaia-bridge up --at-login`: makes the system start the bridge for all editors when its user logs in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gaia_bridge_daemon.front.place import Scope
 
 _LABEL: Final = "gaia-bridge"
 _RELOAD_SECONDS: Final = 10.0
-"""For systemd to read its files again."""
+"""Seconds for systemd to read its files again."""
 
 _KEPT: Final = ("PATH", "LANG", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 """Variables without which servers that start here do not start at login, beside those for proxies; none is a secret."""
@@ -46,20 +46,20 @@ WantedBy=default.target
 
 
 class AtLogin(Struct, frozen=True):
-    """The file that has it started, and what enables it."""
+    """The file that makes the system start a bridge, and the link that enables it."""
 
     path: Path
     text: str
     link: Path | None
-    """A link to the file that has to be there as well: what `systemctl --user enable` makes."""
+    """A link to the file that has to exist as well: `systemctl --user enable` makes the same."""
 
 
 def at_login(scope: Scope, system: str = sys.platform) -> AtLogin:
-    """The file for a bridge.
+    """Return the file for a bridge.
 
     Args:
-        scope: What it publishes.
-        system: As `sys.platform` names it.
+        scope: The scope of the bridge.
+        system: The system, as `sys.platform` names it.
 
     Raises:
         ConfigError: The system has no such files, or a path cannot be written in one.
@@ -90,7 +90,7 @@ def at_login(scope: Scope, system: str = sys.platform) -> AtLogin:
 
 
 def changes(wanted: AtLogin) -> str:
-    """What `install` would change, to be shown; empty if nothing."""
+    """Return the changes that `install` would make, to be shown; empty if there are none."""
     try:
         old = wanted.path.read_text(encoding="utf-8").splitlines(keepends=True)
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def install(wanted: AtLogin) -> None:
     """Write the file; it counts from the next login on.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     try:
         wanted.path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,10 +125,10 @@ def install(wanted: AtLogin) -> None:
 
 
 def remove(wanted: AtLogin) -> bool:
-    """Undo `install`; whether there was anything to undo.
+    """Undo `install`; return whether there was anything to undo.
 
     Raises:
-        ConfigError: It cannot be removed.
+        ConfigError: The file cannot be removed.
     """
     found = False
     for path in (wanted.link, wanted.path):
@@ -146,15 +146,15 @@ def remove(wanted: AtLogin) -> bool:
 
 
 def agreed(told: str, yes: bool, asks: bool) -> bool:
-    """Show what would be changed, and ask for it; whether it is to be done.
+    """Show the changes, and ask for consent; return whether the user agrees.
 
     Args:
-        told: What would be changed.
-        yes: Whether that was said already.
+        told: The changes.
+        yes: Whether the user has agreed on the command line.
         asks: Whether there is a terminal to ask on.
 
     Raises:
-        click.UsageError: Nobody can be asked.
+        click.UsageError: There is no terminal to ask on.
     """
     for line in told.splitlines():
         click.echo(printable(line, None), err=True)
@@ -184,7 +184,7 @@ def _command(words: Sequence[str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd reads it."""
+    """Quote a word as systemd reads it."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
@@ -195,7 +195,7 @@ def _config_folder() -> str:
 
 
 def _reload(wanted: AtLogin) -> None:
-    """Have systemd read its files again, where it runs; it does so at the next login in any case."""
+    """Make systemd read its files again, where it runs; it does so at the next login in any case."""
     if wanted.link is None:
         return
     with suppress(OSError, subprocess.SubprocessError):

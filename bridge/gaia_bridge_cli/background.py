@@ -54,10 +54,10 @@ _DOWN_PATIENCE: Final = 12.0
 """Seconds until a bridge that was asked to end is gone; it takes at most `STOP_DEADLINE` for that."""
 
 _LEFT_PATIENCE: Final = 1.0
-"""Seconds to wait for the lock of a bridge that is gone: another one may be on its way, whose it is then."""
+"""Seconds to wait for the lock of a bridge that is gone: another one may be starting, and then owns the lock."""
 
 _LOOK: Final = 0.02
-"""Seconds between two looks whether it is."""
+"""Seconds between two checks whether it is gone."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +70,7 @@ def _scope_options(command: F) -> F:
 
 
 def _scope(config: str | None, servers: bool, agents: Sequence[str], more: Sequence[str]) -> tuple[Place, Scope]:
-    """What the options say, and where that bridge is."""
+    """Return the place and the scope of the bridge that the options name."""
     refuse_both(config, servers)
     scope = Scope.of(config, (*agents, *more), current_folder(), servers)
     return Place(runtime_folder(), scope.name), scope
@@ -204,7 +204,7 @@ def up(
         place, scope = _scope(config, servers, agents, more)
         if at_login and not _arranged(scope, remove, yes):
             return ExitCode.OK
-        remember_search_path(os.environ)  # for the login, and for whoever starts it again
+        remember_search_path(os.environ)  # for the login, and for other programs that start the bridge again
         seconds = FOR_EVER if keep is None else 60 * keep
         if ask(place, KEEP, keep=seconds) is not None:
             click.echo(f"it runs already: {place.http}", err=True)
@@ -215,7 +215,7 @@ def up(
 
 
 def _arranged(scope: Scope, remove: bool, yes: bool) -> bool:
-    """Have the bridge started at login, or not any more; whether it is to be started now."""
+    """Make the system start the bridge at login, or no longer; return whether to start it now."""
     from gaia_bridge_cli import at_login
 
     wanted = at_login.at_login(scope)
@@ -259,13 +259,13 @@ def down(agents: tuple[str, ...], config: str | None, servers: bool, more: tuple
 
 
 def _running() -> dict[str, tuple[Place, JSON]]:
-    """The bridges that run, by their names, with what they say of themselves."""
+    """Return the running bridges by their names, each with its status."""
     found = ((place, _status(place)) for place in places(runtime_folder()))
     return {place.name: (place, told) for place, told in found if told is not None}
 
 
 def _not_running(place: Place, running: Mapping[str, tuple[Place, JSON]], command: str) -> str:
-    """What is said where the bridge that was meant does not run: one that does may have been meant."""
+    """Return the message for a bridge that does not run: it lists those that run, as one of them may be meant."""
     if not running:
         return _NONE
     which = "the bridge of your configuration" if place.name == "default" else f"the bridge {place.name}"
@@ -274,7 +274,7 @@ def _not_running(place: Place, running: Mapping[str, tuple[Place, JSON]], comman
 
 
 def _meant(command: str, place: Place, told: JSON) -> str:
-    """The command line that means a bridge that runs, and what that publishes."""
+    """Return the command line that names a running bridge, with the names that it publishes."""
     if "report" not in told:
         return f"{place.name}: {told['error']}"
     scope = Scope.from_json(told["scope"])
@@ -313,11 +313,11 @@ def restart(
 
 
 def _goes_on(old: JSON, new: JSON) -> str:
-    """What became of a bridge that was started anew.
+    """Describe a bridge that was restarted.
 
     Args:
-        old: What the old one said of itself.
-        new: What the new one says.
+        old: The status of the old one.
+        new: The status of the new one.
     """
     sources: list[Any] = new.get("report", {}).get("sources", [])
     names = ", ".join(source["name"] for source in sources) or "it"
@@ -333,7 +333,7 @@ def _look_at(scope: Scope) -> None:
     """Load the agents as the new bridge will.
 
     Raises:
-        AgentLoadError: One of them cannot be loaded.
+        AgentLoadError: An agent cannot be loaded.
     """
     if not scope.agents:
         return
@@ -374,7 +374,7 @@ def ps(as_json: bool) -> int:
 def _status(place: Place) -> JSON | None:
     try:
         return ask(place, STATUS)
-    except BridgeDownError as error:  # the others are told of all the same
+    except BridgeDownError as error:  # the other bridges are listed all the same
         return {"error": str(error)}
 
 
@@ -398,7 +398,7 @@ def _time(seconds: float) -> str:
 
 
 def _end(place: Place) -> bool:
-    """Have a bridge end, and wait until it is gone; whether there was one."""
+    """Ask a bridge to end, and wait until it is gone; return whether there was one."""
     try:
         told = ask(place, STOP)
     except NoAnswerError:
@@ -414,7 +414,7 @@ def _end(place: Place) -> bool:
 
 
 def _killed(place: Place) -> int:
-    """Kill a bridge that hears nothing; its process."""
+    """Kill a bridge that does not answer; return its process, 0 if none runs."""
     connection = connected(place)
     if connection is None:
         return 0
@@ -442,7 +442,7 @@ def _runs(pid: int) -> bool:
 
 @contextmanager
 def _as_our_errors() -> Generator[None]:
-    """What a front would say is said like everything else."""
+    """Raise errors of a front as errors of this program."""
     try:
         yield
     except BridgeDownError as error:
@@ -452,18 +452,18 @@ def _as_our_errors() -> Generator[None]:
 
 
 def _leave_parent() -> int:
-    """Go on as a process whose parent ends as soon as the bridge can be connected to, or has ended.
+    """Fork, and go on in the child; the parent ends once the bridge can be connected to, or has ended.
 
-    A bridge in the background is nobody's child: editors end a server with all its children, and it serves others. To
-    be called before there are threads.
+    A bridge in the background must be no child of an editor: editors end a server with all its children, and the
+    bridge serves others. To be called before there are threads.
 
     Returns:
-        A descriptor to close when it can be connected to. Until then, who has started it sees its own child run.
+        A descriptor to close when clients can connect. Until then, the parent process is still there for its starter.
     """
     until, held = os.pipe()
     if os.fork():
         os.close(held)
         os.read(until, 1)
-        os._exit(0)
+        os._exit(0)  # the parent: exit handlers belong to the child
     os.close(until)
     return held

@@ -52,13 +52,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _Target(Struct, frozen=True):
-    """What becomes of what was made.
+    """The destination of a bundle.
 
     Args:
-        output: Where it goes, if somebody said.
-        only_print: Whether it is shown alone.
-        check: Whether what is there is compared.
-        force: Whether what is there is written over.
+        output: The path to write to, if one was named.
+        only_print: Whether to print the bundle, and write nothing.
+        check: Whether to compare the bundle with the existing files.
+        force: Whether to overwrite existing files.
     """
 
     output: Path | None
@@ -71,13 +71,13 @@ class _Target(Struct, frozen=True):
 def bundle() -> None:
     """Make forms of agents and servers that others install without a configuration of their own.
 
-    What a bundle starts on another machine is gaia-mcp-bridge from PyPI, by uv, with the files of the agents inside of
-    the bundle. No path of this machine and no secret of its configuration is in it.
+    On another machine, a bundle starts gaia-mcp-bridge from PyPI, by uv, with the agents' files inside of the bundle.
+    No path of this machine and no secret of its configuration is in it.
     """
 
 
 def _about_options(command: F) -> F:
-    """What it says of itself."""
+    """Add the options for the metadata."""
     for option in (
         click.option("--author", metavar="NAME", help="Who made it.  [default: as pyproject.toml says]"),
         click.option(
@@ -92,7 +92,7 @@ def _about_options(command: F) -> F:
 
 
 def _content_options(command: F) -> F:
-    """What is in it."""
+    """Add the options for the contents."""
     for option in (
         click.option("--env", "variables", metavar="NAME", multiple=True, help="A variable that the agents need."),
         click.option("--with", "requirements", metavar="PACKAGE", multiple=True, help="A package that they need."),
@@ -111,7 +111,7 @@ def _content_options(command: F) -> F:
 
 
 def _target_options(command: F) -> F:
-    """What becomes of it."""
+    """Add the options for the destination."""
     for option in (
         click.option("--force", is_flag=True, help="Write over what is there."),
         click.option("--check", is_flag=True, help="Write nothing; say what is otherwise there, and fail."),
@@ -154,7 +154,7 @@ def _plugin(form: str, output: Path | None, only_print: bool, check: bool, force
 def _mcpb(output: Path | None, only_print: bool, check: bool, force: bool, **options: Any) -> int:
     """Write an MCPB bundle: a file that Claude Desktop installs when it is opened.
 
-    What the configuration takes from variables is what Claude Desktop asks for, and keeps as a secret.
+    Claude Desktop asks for the variables of the configuration, and keeps those without a default as secrets.
     """
     about, contents = _wanted(has_author=True, **options)
     files = mcpb_files(about, contents)
@@ -226,10 +226,10 @@ def _link(editors: tuple[str, ...], folder: Path, version: str | None, markdown:
 
 
 def _project(folder: Path, has_author: bool = False, **given: str | None) -> tuple[Project, Metadata]:
-    """A project, and what it says of itself.
+    """Return a project, and its metadata.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no project.
     """
     project = read_project(folder)
     if project is None:
@@ -251,7 +251,7 @@ def _wanted(
     version: str | None,
     has_author: bool = False,
 ) -> tuple[Metadata, Contents]:
-    """What is to be in a bundle, and what it says of itself."""
+    """Return the contents of a bundle, and its metadata."""
     agents = (*agents, *more)
     folder = Path(current_folder())
     given = {"name": name, "author": author, "description": description, "version": version}
@@ -270,10 +270,10 @@ def _wanted(
 
 
 def _entries(config: Path | None, only: tuple[str, ...]) -> dict[str, Any]:
-    """The servers that are wanted of a configuration.
+    """Return the servers to take from a configuration.
 
     Raises:
-        ConfigError: One of them is not there.
+        ConfigError: One of the names is not there.
     """
     if config is None:
         if only:
@@ -296,7 +296,7 @@ def _checked(variables: Iterable[str]) -> list[str]:
 
 
 def _put(files: Mapping[str, bytes], target: _Target, contents: Contents | None) -> int:
-    """Show, compare or write what was made."""
+    """Show, compare or write the files."""
     folder = target.output or Path()
     if target.only_print:
         for name, content in files.items():
@@ -318,7 +318,7 @@ def _put(files: Mapping[str, bytes], target: _Target, contents: Contents | None)
 
 
 def _remarks(contents: Contents) -> Iterable[str]:
-    """What the user should know of what is in it."""
+    """Yield remarks on the contents for the user."""
     if contents.variables:
         yield f"whoever installs it says: {', '.join(each.name for each in contents.variables)}"
     for module in contents.unknown:

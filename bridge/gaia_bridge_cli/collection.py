@@ -1,8 +1,8 @@
-"""What the program imports stays until it ends: the garbage collector is spared looking at it again and again.
+"""Keeps the garbage collector away from imported modules, which stay until the program ends.
 
-Most of what a start makes is functions, classes and their code: fifty thousand objects that refer to each other, none
-of them garbage. Left to itself, the collector goes through them while they are made, again whenever the process has
-made many others, and once more before it ends.
+Most objects that a start makes are functions, classes and their code: fifty thousand objects that refer to each
+other, none of them garbage. Without this, the collector goes through them while they are made, again whenever the
+process has made many others, and once more before it ends.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _USUAL = 700
-"""What Python 3.11 begins with."""
+"""The initial threshold of Python 3.11."""
 
 
 @contextmanager
 def imported_for_good() -> Generator[None]:
-    """While our own modules are imported, nothing is collected; what is there afterwards never is.
+    """Disable the collector while our own modules are imported, and exempt all existing objects from it afterwards.
 
-    Not for the modules of agents: what they leave open is finalized at the end as in any other program.
+    Not for the modules of agents: objects that they leave open are finalized at the end as in any other program.
     """
-    if not gc.isenabled():  # somebody else decided that, or is about to do the same
+    if not gc.isenabled():  # switched off by other code, or by an outer block of this function
         yield
         return
     gc.disable()
@@ -36,10 +36,10 @@ def imported_for_good() -> Generator[None]:
 
 
 def collect_in_larger_pieces(objects: int) -> None:
-    """Let more new objects come together before the collector looks at them, unless somebody has said how many.
+    """Raise the number of new objects after which the collector runs, unless it was changed before.
 
     Args:
-        objects: How many.
+        objects: The number of new objects.
     """
     if gc.get_threshold()[0] == _USUAL:
         gc.set_threshold(objects, *gc.get_threshold()[1:])

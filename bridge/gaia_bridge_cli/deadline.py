@@ -1,6 +1,6 @@
-"""Ends the process in bounded time, whatever runs in it, and however the interpreter fares with putting itself away.
+"""Ends the process in bounded time, whatever code runs in it, and even if the interpreter hangs in its shutdown.
 
-Imports next to nothing, because the program makes one before anything else.
+Imports hardly any module, because the program makes a deadline before anything else.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS = 0.5
-"""Seconds for the last call, and to say that something hangs, where nobody may be reading."""
+"""Seconds for the last call, and to report that something hangs, where nobody may be reading."""
 
 
 class Deadline:
     """Ends the process from a thread of its own. Of several deadlines, the earliest counts.
 
-    At its end, the interpreter waits for threads and for what is registered with `atexit`, and runs `__del__` of
-    whatever is left, with all other threads stopped: any agent's code can hang there for ever. So a program never gets
-    that far; `leave` is the last thing that is registered.
+    At its end, the interpreter waits for threads and for functions registered with `atexit`, and runs `__del__` of all
+    remaining objects, with all other threads stopped: any agent's code can hang there for ever. So a program never gets
+    that far; `leave` is the last function that is registered.
 
     Args:
-        exit_grace: Seconds for threads and exit handlers, once everything was put away; `None` where this process is
-            somebody else's, and goes on.
+        exit_grace: Seconds for threads and exit handlers, once the cleanup is done; `None` where the process is not
+            ours, and goes on.
     """
 
     def __init__(self, exit_grace: float | None = None) -> None:
         self.code = 0
-        """What the process exits with."""
+        """The exit code of the process."""
         self.last: Callable[[], object] = lambda: None
         """Called when the process is about to end, by `leave` or by force."""
         self._exit_grace = exit_grace
@@ -46,16 +46,16 @@ class Deadline:
         self._leaving = False
 
     def start(self) -> None:
-        """Be ready: from now on `begin` may be called."""
+        """Start the thread: from now on `begin` may be called."""
         self._thread = threading.Thread(target=self._watch, name="deadline", daemon=True)
         self._thread.start()
 
     def begin(self, seconds: float) -> None:
-        """The process is gone in that many seconds. May be called in a signal handler."""
+        """End the process in that many seconds. May be called in a signal handler."""
         self._news.put(time.monotonic() + seconds)
 
     def finish(self) -> None:
-        """Everything was put away: what is left is to be gone."""
+        """Begin the exit grace, or cancel all deadlines if the process goes on."""
         if self._exit_grace is None:
             self._news.put(None)
         else:
@@ -63,7 +63,7 @@ class Deadline:
             self.begin(self._exit_grace)
 
     def leave(self) -> None:
-        """End the process, if `finish` said so; see above."""
+        """End the process, if `finish` began the exit grace; see above."""
         if self._leaving:
             self.last()
             _flush()
@@ -83,13 +83,13 @@ class Deadline:
             speaking = threading.Thread(target=self._say, daemon=True)
             speaking.start()
             speaking.join(_LAST_WORDS)
-        os._exit(self.code)
+        os._exit(self.code)  # without the interpreter's shutdown, which may hang
 
     def _say(self) -> None:
         self.last()
         if not self._leaving:
             logger.warning("something does not end; the process does")
-        from gaia_bridge_cli.streams import drain  # which is loaded by now, if it is in use
+        from gaia_bridge_cli.streams import drain  # loaded by now, if it is in use
 
         drain()
 

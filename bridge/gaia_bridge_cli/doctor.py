@@ -1,4 +1,4 @@
-"""`gaia-bridge doctor`: shows what is the matter on this machine, and mends what is safe to mend."""
+"""`gaia-bridge doctor`: shows problems on this machine, and makes the repairs that are safe."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 _COLORS: Final = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "red"}
 _WIDTH: Final = 8
-"""Of the longest level, and a blank."""
+"""The width of the longest level, and a blank."""
 
 _ROUNDS: Final = 4
-"""How often is looked again for what was hidden by what was mended."""
+"""The most rounds of repairs: a repair may reveal further problems."""
 
 _CELLS: Final = {"yes": "yes", "bridged": "by the bridge", "unknown": "-"}
 
@@ -59,12 +59,12 @@ def doctor(
     """Look at all that the bridge needs on this machine: Python, programs, certificates, proxies, files, the
     configuration, sockets, ports, editors, and each server.
 
-    Says of each thing that is wrong why it matters and what to do. Servers are started for it, those of a project only
-    if they are approved.
+    Reports for each problem why it matters and what to do. Servers are started for this, those of a project only if
+    they are approved.
 
     \b
     Exit codes: 0 nothing is wrong, 1 there are warnings, 78 there are errors
-    (what is set up here does not work).
+    (a part of the setup does not work).
     """
     if yes and not fix:
         raise click.UsageError("--yes belongs to --fix")
@@ -92,18 +92,18 @@ def doctor(
 
 
 class _Mended(NamedTuple):
-    """What became of `--fix`."""
+    """The results of `--fix`."""
 
     done: list[Outcome]
     failed: list[Outcome]
 
     def as_json(self) -> JSON:
-        """As programs are told."""
+        """Return the results as JSON for other programs."""
         return {"fixed": [each.as_json() for each in self.done], "failed": [each.as_json() for each in self.failed]}
 
 
 def _examined(config: Path | None, server: str | None, offline: bool) -> Examined:
-    """Look at everything."""
+    """Run all checks."""
     with imported_for_good():
         from gaia_bridge_desk.doctor.examining import examine
 
@@ -126,7 +126,7 @@ def _exit_code(found: Examined) -> ExitCode:
 def _fixed(
     found: Examined, config: Path | None, server: str | None, *, yes: bool, quiet: bool
 ) -> tuple[Examined, _Mended]:
-    """Mend what can be, each after its question; then look again, since what is mended may have hidden more."""
+    """Make the repairs, each after its question; then check again, since a repair may reveal further problems."""
     from gaia_bridge_desk.doctor.examining import examine_again
     from gaia_bridge_desk.doctor.repairing import repair_all
 
@@ -159,7 +159,7 @@ def _fixed(
 
 
 def _show(found: Examined, mended: _Mended) -> None:
-    """Show what was found, the worst of it in colour, with what to do."""
+    """Show the findings, the worst in colour, with their remedies."""
     for line in _lines(found, mended):
         click.echo(line)
     if found.crossing and found.clients:
@@ -170,7 +170,7 @@ def _show(found: Examined, mended: _Mended) -> None:
 
 
 def _show_crossing(found: Examined) -> None:
-    """Show which feature of the servers reaches which editor."""
+    """Show which features of the servers reach which editors."""
     click.echo(f"\n{click.style('What crosses to which editor', bold=True)}")
     header = ("", *found.clients.values())
     rows: list[tuple[str, ...]] = [
@@ -199,7 +199,7 @@ def _lines(found: Examined, mended: _Mended) -> Iterator[str]:
 
 
 def _to_do(found: Examined) -> Iterator[str]:
-    """What is wrong once more, the errors first: the end is what people see."""
+    """Yield all problems once more, the errors first: people see the end of the output best."""
     from gaia_bridge_desk.doctor.checks import Level
 
     wrong = [each for level in (Level.ERROR, Level.WARNING) for each in found.findings if each.level is level]
@@ -221,11 +221,11 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     if is_wrong:
         yield from _wrapped(" " * _WIDTH, f"why: {finding.kind.why}")
     if finding.remedy != NOTHING:
-        yield f"  {' ' * _WIDTH}do:  {_text(finding.remedy)}"  # not in lines: it is copied
+        yield f"  {' ' * _WIDTH}do:  {_text(finding.remedy)}"  # not wrapped, so that it can be copied
 
 
 def _wrapped(before: str, text: str) -> Iterator[str]:
-    """A text behind a mark, on a terminal in lines that fit."""
+    """Yield a text after a mark, on a terminal in lines that fit."""
     if not sys.stdout.isatty():
         yield f"  {before}{text}"
         return
@@ -256,5 +256,5 @@ def _style(level: str, text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text of any origin, for one line."""
+    """Return a text of any origin in a form for one line."""
     return printable(one_line(redacted(text), 2_000), None)

@@ -1,4 +1,4 @@
-"""Where the process enters: takes charge of Ctrl-C before anything that takes its time is imported."""
+"""The entry point of the process: handles Ctrl-C before any slow import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
 
     Args:
         args: The arguments; those of the process if not given.
-        prog_name: What the program is called in its messages.
+        prog_name: The program's name in its messages.
 
     Returns:
         The exit code (see `gaia_bridge_cli`).
@@ -31,7 +31,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     reserve_descriptors()
     reserve_streams()
     if os.environ.get("HOME") == "":
-        del os.environ["HOME"]  # else everybody, children too, would take it for the root folder
+        del os.environ["HOME"]  # else all programs, children too, would take the root folder for it
     if args is None and (code := _front()) is not None:
         return code
     from gaia_bridge_cli.deadline import Deadline
@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     try:
         deadline.code = run(args, prog_name, deadline if args is None else None)
     except BaseException:
-        deadline.code = 1  # what Python makes of it, which no longer has the last word
+        deadline.code = 1  # the code that Python itself would use
         raise
     if args is None:
         interrupts_end_the_process()  # while the interpreter puts itself away
@@ -52,7 +52,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
 
 
 def _front() -> int | None:
-    """What an editor starts for each of its windows needs nothing of what follows; `None` if this is not that."""
+    """Run a front and return its exit code, without the imports of other commands; `None` for any other command."""
     if sys.argv[1:2] != ["connect"]:
         return None
     from gaia_bridge_daemon.front import program

@@ -9,11 +9,11 @@ from typing import Final
 from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError, PublishError, ServerUnavailableError
 
 _OUTPUT_ERRORS: Final = frozenset((errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
-"""What writing fails with where nobody takes it; a reader that is gone (`EPIPE`) ends a command quietly."""
+"""Errors of writing where the output has no taker; if the reader is gone (`EPIPE`), a command ends quietly."""
 
 
 class ExitCode(IntEnum):
-    """What the process ends with; names and numbers after sysexits.h."""
+    """The exit codes of the process; names and numbers after sysexits.h."""
 
     OK = 0
     TOOL_FAILED = 1
@@ -37,12 +37,12 @@ _CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 
 def is_of_output(error: BaseException) -> bool:
-    """Whether standard output could not be written. What else is written says which file it was."""
+    """Return whether standard output could not be written. Errors of other files name the file."""
     return isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS and error.filename is None
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """The exit code that an error leads to; whatever is not the user's to change is an error of ours."""
+    """Return the exit code for an error; an error that the user cannot correct is one of ours."""
     if is_of_output(error):
         return ExitCode.OUTPUT
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.SOFTWARE)

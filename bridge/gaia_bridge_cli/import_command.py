@@ -1,4 +1,4 @@
-"""`gaia-bridge import`: takes over the servers that an editor, or any file of one, lists, and does not switch off."""
+"""`gaia-bridge import`: takes over the servers that are listed, and not switched off, in files of editors."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Source(Struct, frozen=True):
     """A document with servers.
 
     Args:
-        label: Where it comes from, for people.
-        document: What it says.
-        around: What its references stand for.
-        folder: Where relative paths begin.
+        label: Its origin, for people.
+        document: The parsed document.
+        around: The values that its references stand for.
+        folder: The folder in which relative paths begin.
         is_own: Whether it is a file of the user's own editor; else a stranger may have written it.
-        editor: Whose file it is, if it is one that an editor reads.
+        editor: The editor that reads the file, if one does.
         path: The file.
     """
 
@@ -66,14 +66,14 @@ class Source(Struct, frozen=True):
 
 
 def sources_of(word: str) -> list[Source]:
-    """What a word stands for: standard input, a file, or the files of an editor.
+    """Return the documents that a word names: standard input, a file, or the files of an editor.
 
     Args:
         word: `-`, a path, or the name of an editor.
 
     Raises:
         ConfigError: There is no such file, or it is not well-formed.
-        click.UsageError: It is neither.
+        click.UsageError: The word is no file and no editor.
     """
     if word == "-":
         folder = current_folder()
@@ -92,13 +92,13 @@ def sources_of(word: str) -> list[Source]:
 
 
 def sources_of_editor(editor: Editor) -> list[Source]:
-    """The files of an editor that are there, each once."""
+    """Return the existing files of an editor, each once."""
     paths = {file_of(place): place for place in reversed(editor.places)}
     return [_of_place(editor, paths[path], path) for path in reversed(paths) if os.path.exists(path)]
 
 
 def servers_listed(sources: list[Source]) -> list[tuple[Source, Found]]:
-    """The servers of files, as their editors mean them: what one of the files switches off is disabled."""
+    """Return the servers of files as their editors use them: one that any of the files switches off is disabled."""
     found = [(each, server) for each in sources for server in servers_of(each.document, each.around)]
     names = [server.name for _, server in found]
     project = str(current_folder())
@@ -117,7 +117,7 @@ def servers_listed(sources: list[Source]) -> list[tuple[Source, Found]]:
 
 
 def _documents(source: Source, sources: list[Source]) -> list[JSON]:
-    """The files of the editor of a source, which count together, with its settings."""
+    """Return all documents of the editor of a source, which apply together, with its settings."""
     documents = [each.document for each in sources if each is source or (each.editor and each.editor is source.editor)]
     return [*documents, *(_settings(source.editor) if source.editor else ())]
 
@@ -149,10 +149,10 @@ def _of_file(path: Path) -> Source:
 
 
 def _settings(editor: Editor) -> Iterator[JSON]:
-    """The further files of an editor that say what is switched off.
+    """Yield the further files of an editor, which switch servers off.
 
     Raises:
-        ConfigError: One is there and cannot be read.
+        ConfigError: One of them exists and cannot be read.
     """
     for place in editor.settings:
         path = file_of(place)
@@ -168,10 +168,10 @@ def _text(path: Path) -> str:
 
 
 def _document(label: str, text: str, *, toml: bool) -> JSON:
-    """The document that a text is.
+    """Parse a document.
 
     Raises:
-        ConfigError: It is not well-formed.
+        ConfigError: The text is not well-formed.
     """
     try:
         return document_of(text, toml=toml)
@@ -180,7 +180,7 @@ def _document(label: str, text: str, *, toml: bool) -> JSON:
 
 
 def _prepared(source: Source, server: Found) -> Found:
-    """A server with the variables that it takes from elsewhere: from a file, or by name alone."""
+    """Return a server with the variables that it takes from a file, or from the environment by name."""
     if server.problem is not None or server.is_ours:
         return server
     found = with_variable_file(server, source.folder, own=source.is_own)
@@ -190,7 +190,7 @@ def _prepared(source: Source, server: Found) -> Found:
 Taken = list[tuple[Source, Found]]
 
 _SHOWN = 60
-"""Characters of an address or a command line in the table; the whole is shown below where it matters."""
+"""Characters of an address or a command line in the table; the whole is shown below the table where it matters."""
 
 
 @click.command("import", short_help="Take over the servers that an editor has.")
@@ -224,13 +224,12 @@ def import_servers(
 ) -> int:
     """Take over the servers that an editor has, or that any file of one lists, into the configuration.
 
-    Comments, inputs, files of variables and references are understood as that editor means them, and what it has
-    switched off stays off. What is taken is shown first, and asked for: the servers of the user's own files at once,
-    and each one of a project's file, a file that you name or a pasted text by itself, as somebody else may have written
-    it. Then each is tried. The bridge itself is left out, and so is what has a name that is taken. The editor's file
-    stays as it is.
+    Comments, inputs, files of variables and references are read as by that editor, and servers that it has switched off
+    stay off. The servers are shown first, and taken after a question: those of your own files at once, and each one of
+    a project's file, a file that you name or a pasted text by itself, as a stranger may have written it. Then each is
+    tried. The bridge itself is left out, and so are servers whose name is taken. The editor's file stays as it is.
 
-    Without EDITOR, it is shown what each editor has.
+    Without EDITOR, the servers of each editor are shown.
     """
     if source is None:
         return _show_all()
@@ -262,10 +261,10 @@ def import_servers(
 
 
 def _refuse_strange(named: tuple[str, ...], sources: list[Source]) -> None:
-    """Refuse a file that was named and is not read.
+    """Refuse a `--project-file` that is not among the files that are read.
 
     Raises:
-        ConfigError: There is one; names those that are read.
+        ConfigError: There is one; the message names the files that are read.
     """
     paths = {os.path.abspath(each.path): each.label for each in sources if each.path is not None}
     if strange := [path for path in named if os.path.abspath(path) not in paths]:
@@ -273,15 +272,15 @@ def _refuse_strange(named: tuple[str, ...], sources: list[Source]) -> None:
 
 
 def _agreed(taken: Taken, named: set[str], *, yes: bool) -> Taken:
-    """The servers that the user wants: all of the user's own files or none, and of others each that is said.
+    """Return the servers that the user wants: all or none of the user's own files, and each agreed one of other files.
 
     Args:
         taken: The servers.
-        named: The paths of the files of others that were named for it.
-        yes: Whether the user's own are wanted without a question.
+        named: The paths of others' files that the user has named for this.
+        yes: Whether to take the user's own servers without a question.
 
     Raises:
-        NobodyToAskError: Something has to be asked, and nobody is there.
+        NobodyToAskError: A question is needed, and there is no terminal.
     """
     own = [(each, server) for each, server in taken if each.is_own]
     others = [(each, server) for each, server in taken if not each.is_own]
@@ -328,7 +327,7 @@ def _keep_all(agreed: Taken, keeper: str, place: KeptIn) -> tuple[list[str], int
     """Keep each server.
 
     Returns:
-        Those that were kept and are not disabled, and the exit code of the first that could not be.
+        The servers that were kept and are not disabled, and the exit code of the first failure.
     """
     failed: BridgeError | None = None
     kept: list[str] = []
@@ -350,7 +349,7 @@ def _keep_all(agreed: Taken, keeper: str, place: KeptIn) -> tuple[list[str], int
 
 
 def _try(servers: ServersConfig, kept: list[str]) -> None:
-    """Say which servers work; one that does not is kept all the same, as it may work later."""
+    """Report which servers work; one that does not is kept all the same, as it may work later."""
     with imported_for_good():
         from gaia_bridge_cli.servers.trying import tried
 
@@ -359,7 +358,7 @@ def _try(servers: ServersConfig, kept: list[str]) -> None:
 
 
 def _show_all() -> int:
-    """Show what the files of editors list."""
+    """Show the servers that the files of editors list."""
     rows: list[tuple[str, ...]] = []
     for editor in EDITORS:
         try:
@@ -381,7 +380,7 @@ def _names(found: Taken) -> str:
 
 
 def _without_left_out(found: Taken, config: Path | None, force: bool) -> Taken:
-    """The servers that can be taken over; of each other one, it is said why not."""
+    """Return the servers that can be taken over; for each other one, the reason is printed."""
     taken: Taken = []
     names = set(ServersConfig(config).entries) if not force else set[str]()
     labels: dict[str, str] = {}
@@ -408,7 +407,7 @@ def _row(source: Source, server: Found) -> tuple[str, ...]:
 
 
 def _show(server: Found, entry: JSON, *, whole: bool, dry: bool = False) -> None:
-    """Show what a server is, what does not come with it, and what to look at twice; secrets are masked."""
+    """Show a server's launch line, the parts that cannot be taken over, and warnings; secrets are masked."""
     shown = dict(entry)
     for secret in secrets_in(shown):  # arguments and addresses, too
         shown = replaced(shown, secret, MASK)

@@ -33,7 +33,7 @@ from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scop
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names that no editor refuses: Codex and Claude Code take no others."""
+"""Names that no editor refuses: Codex and Claude Code accept no others."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -50,19 +50,19 @@ _SHIPPED = {
         "it, and not in the home folder: without --stdio they work in the folder open in each window"
     ),
 }
-"""What an editor is shown where nothing was chosen for it."""
+"""The hint for a user without servers, by the way to reach the bridge."""
 
 
 class _How(Struct, frozen=True):
-    """How an editor is to reach the bridge.
+    """The way in which an editor is to reach the bridge.
 
     Args:
         way: `connect`, `stdio`, `http` or `unix`.
-        name: What the bridge is called there.
-        scope: What it publishes.
-        url: Where it is, if the editor does not start it.
-        auth: Whether it asks for a token.
-        variable: The variable that holds it, if the editor is not to ask for it.
+        name: The bridge's name there.
+        scope: The scope of the bridge.
+        url: The bridge's address, if the editor does not start it.
+        auth: Whether the bridge asks for a token.
+        variable: The variable that holds the token, if the editor is not to ask for it.
     """
 
     way: str
@@ -79,20 +79,20 @@ class _How(Struct, frozen=True):
 
     @property
     def token_variable(self) -> str | None:
-        """The variable that the token is in otherwise."""
+        """The variable that holds the token otherwise."""
         return self.variable or (TOKEN_VARIABLE if self.auth else None)
 
 
 def complete_editor(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The editors whose names begin so, for a shell."""
+    """Return the editors whose names begin with a text, for a shell."""
     return [editor.name for editor in EDITORS if editor.name.startswith(incomplete)]
 
 
 def known_editor(name: str) -> Editor:
-    """The editor of that name.
+    """Return the editor of that name.
 
     Raises:
-        click.UsageError: There is none.
+        click.UsageError: There is no such editor.
     """
     import difflib
 
@@ -147,7 +147,7 @@ def install(
 
     The editor is given `gaia-bridge connect`, by its whole path: one bridge in the background for all windows of all
     editors. It publishes AGENT (file.py[:Class], a folder, module:Class or an installed agent) and the configured
-    servers. What becomes of the file is shown before it is written, and what was there is kept in ~/.gaia/backups.
+    servers. The change to the file is shown before it is written, and the old file is kept in ~/.gaia/backups.
 
     Without EDITOR, the editors are listed.
     """
@@ -180,10 +180,10 @@ def install(
 
 
 def _told_apart(editor: str | None, agents: tuple[str, ...], everywhere: bool) -> tuple[str | None, tuple[str, ...]]:
-    """The editor, if one is named, and the agents.
+    """Return the editor, if one is named, and the agents.
 
     Raises:
-        click.UsageError: Another order, or other words, are expected.
+        click.UsageError: The words are in another order, or contradict each other.
     """
     if editor is not None and is_agent(editor):
         agents = (editor, *agents)
@@ -196,10 +196,10 @@ def _told_apart(editor: str | None, agents: tuple[str, ...], everywhere: bool) -
 
 
 def _refuse_odd(name: str, url: str | None, auth: bool, token_variable: str | None, *, with_address: bool) -> None:
-    """Look at what was typed.
+    """Refuse invalid options.
 
     Raises:
-        click.UsageError: It cannot be, or does not go together.
+        click.UsageError: An option is not valid, or does not go with the others.
     """
     if not _NAME.fullmatch(name):
         raise click.UsageError(f"--name {one_line(name, 40)!r}: every editor takes 1 to 64 of A-Z a-z 0-9 _ -")
@@ -214,10 +214,10 @@ def _usual_url() -> str:
 
 
 def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> BridgeScope:
-    """What the bridge publishes, with whole paths.
+    """Return the scope of the bridge, with absolute paths.
 
     Raises:
-        click.UsageError: A file is not there.
+        click.UsageError: A file does not exist.
     """
     folder = str(current_folder())
     for agent in agents:
@@ -237,7 +237,7 @@ def _found(scope: Scope | None) -> list[Editor]:
 
 
 def _list_editors() -> int:
-    """Show which editors there are."""
+    """Show the known editors."""
     from gaia_bridge_cli.servers.common import print_rows
 
     rows: list[tuple[str, ...]] = []
@@ -262,7 +262,7 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
 
 
 def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool) -> bool:
-    """Change one file, if the user agrees; whether it was."""
+    """Change one file, if the user agrees; return whether the file was changed."""
     path = file_of(place)
     own: set[str] = set()
     if remove:
@@ -282,7 +282,7 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
         return False
     backup = write(change, shared=place.scope is Scope.WORKSPACE)
     if not remove:
-        remember_search_path(os.environ)  # which an editor that the desktop starts does not have
+        remember_search_path(os.environ)  # an editor that is started from the desktop does not have this PATH
     done = "removed from" if remove else "installed in"
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)
@@ -290,10 +290,10 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
 
 
 def _agreed(change: Change) -> bool:
-    """Whether the user wants it.
+    """Ask the user for consent to a change.
 
     Raises:
-        click.UsageError: There is nobody to ask.
+        click.UsageError: There is no terminal to ask on.
     """
     if not can_ask():
         raise NobodyToAskError("nothing was changed: there is no terminal to ask on; --yes writes it without asking")
@@ -302,7 +302,7 @@ def _agreed(change: Change) -> bool:
 
 
 def _by_hand(editor: Editor, how: _How, scope: Scope | None, remove: bool) -> None:
-    """Say what the user has to do, where we cannot.
+    """Print instructions for the user, where we cannot change the files.
 
     Raises:
         ConfigError: The editor has files, but none of this scope.
@@ -322,7 +322,7 @@ def _print(editor: Editor, how: _How, place: Place | None) -> None:
 
 
 def _print_links(editor: Editor, how: _How, place: Place | None) -> None:
-    """Print the links by which an editor puts it in itself.
+    """Print the links with which an editor installs the bridge itself.
 
     Raises:
         ConfigError: The editor has none.
@@ -342,10 +342,10 @@ def _print_links(editor: Editor, how: _How, place: Place | None) -> None:
 
 
 def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
-    """What the editor is to have.
+    """Return the entry for the editor's file.
 
     Raises:
-        ConfigError: It cannot reach the bridge in this way.
+        ConfigError: The editor cannot reach the bridge in this way.
     """
     shape = editor.shape_in(place)
     if how.way in ("connect", "stdio"):
@@ -383,12 +383,12 @@ def _socket_entry(editor: Editor, how: _How) -> dict[str, object]:
     except PlaceError as error:
         raise ConfigError("--unix", str(error)) from None
     entry = address_entry(editor.shape, f"unix://{socket}#/mcp")
-    assert entry is not None  # whoever reaches sockets takes addresses
+    assert entry is not None  # an editor that reaches sockets takes addresses
     return entry
 
 
 def _lists_servers(scope: BridgeScope, place: Place) -> bool:
-    """Whether there is a server to be published; so it is where a file cannot be read, which the bridge will say."""
+    """Return whether there is a server to publish; an unreadable file counts as one, as the bridge will report it."""
     path = Path(scope.config) if scope.config else None
     if path is None and place.scope is not Scope.WORKSPACE:
         path = default_servers_path()
@@ -399,7 +399,7 @@ def _lists_servers(scope: BridgeScope, place: Place) -> bool:
 
 
 def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
-    """What the user should know, and do next."""
+    """Yield hints on the entry, and the next step."""
     if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
         yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"
     if how.way == "http":
@@ -430,11 +430,11 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
 
 
 def _diff(change: Change, own: set[str]) -> Iterator[str]:
-    """What is changed, for people: secrets that stand beside it are not shown.
+    """Yield the change as a diff for people: secrets beside our entry are not shown.
 
     Args:
         change: The change.
-        own: Lines that are ours, and hold none.
+        own: Lines of our entry, which hold no secrets.
     """
     import difflib
 

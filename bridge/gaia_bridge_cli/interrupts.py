@@ -1,6 +1,6 @@
-"""Ctrl-C where there is nothing to put away: it ends the process at once, as it ends programs that know nothing of it.
+"""Handling of Ctrl-C where no cleanup is needed: the process ends at once, as programs without a handler do.
 
-Imported first of all, and imports nearly nothing itself: until then, Ctrl-C would show where Python just was.
+Imported first of all, and imports hardly any module itself: until then, Ctrl-C would print a traceback.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ended_by_interrupt() -> Generator[None]:
-    """While we or agents are loaded, Ctrl-C ends the process at once; a shell sees exit code 130.
+    """End the process at once on Ctrl-C while we or agents are loaded; a shell sees exit code 130.
 
-    A `KeyboardInterrupt` would be taken for one that the agent raised. Somebody else's handler is left alone.
+    A `KeyboardInterrupt` would be taken for one that the agent raised. Another program's handler is left alone.
     """
     if interrupts_end_the_process():
         try:
@@ -29,10 +29,10 @@ def ended_by_interrupt() -> Generator[None]:
 
 
 def interrupts_end_the_process() -> bool:
-    """From now on Ctrl-C ends the process at once.
+    """Make Ctrl-C end the process at once from now on.
 
     Returns:
-        Whether it is so; not if somebody else handles it, or in a thread other than the main one.
+        Whether that was done; not if there is another handler, or in a thread other than the main one.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return False

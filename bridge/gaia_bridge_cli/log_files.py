@@ -21,20 +21,20 @@ from gaia_bridge_cli.logs import LineFormatter, call_of
 
 
 class PrivateFile(RotatingFileHandler):
-    """A log file for its owner's eyes. A full disk stops nothing.
+    """A log file that only its owner can read. A full disk stops nothing.
 
-    Several bridges may write to it: one of them begins a new file when it is full, and the others go over to that.
+    Several bridges may write to it: one of them begins a new file when it is full, and the others switch to that file.
     """
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:
-        """Whether the file is full, which is first of all the file that the others write to."""
+        """Return whether the file is full, after switching to the file that the others write to."""
         if (file := self.stream) and not _has_name(file.fileno(), self.baseFilename):
             file.close()
             self.stream = self._open()  # type: ignore[assignment] # as for `_open`
         return bool(super().shouldRollover(record))
 
     def _open(self) -> IO[str]:  # type: ignore[override] # the library says TextIOWrapper, and uses any text file
-        # To open a pipe that nobody reads would wait for ever; to write to one that is full may wait.
+        # To open a pipe without a reader would wait for ever; to write to a full one may wait.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(self.baseFilename, flags, 0o600)
         if hasattr(os, "O_NONBLOCK"):
@@ -42,14 +42,14 @@ class PrivateFile(RotatingFileHandler):
         return open(descriptor, "a", encoding="utf-8", errors="replace")
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say it once on the log, and go on without the file."""
+        """Report the failure once on the log, and go on without the file."""
         if self.level < logging.CRITICAL:
             self.setLevel(logging.CRITICAL + 1)
             logger.warning("%s cannot be written any more", self.baseFilename)
 
 
 def _has_name(descriptor: int, path: str) -> bool:
-    """Whether an open file is the one of that name."""
+    """Return whether an open file is the one of that name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 
 class _JsonFormatter(LineFormatter):
-    """A record as one object; what is told of a call is a part of it."""
+    """A record as one JSON object; the facts of a call are a part of it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
@@ -80,10 +80,10 @@ class _JsonFormatter(LineFormatter):
 
 
 class _Writing(logging.Formatter):
-    """Formats what was not formatted when it was queued.
+    """Formats records that were not formatted when they were queued.
 
     Args:
-        formatter: How.
+        formatter: The formatter for them.
     """
 
     def __init__(self, formatter: logging.Formatter) -> None:
@@ -97,7 +97,7 @@ class _Writing(logging.Formatter):
 
 
 class _Queued(QueueHandler):
-    """Hands records to the thread that writes; those that find no place are counted rather than waited for.
+    """Hands records to the thread that writes; if the queue is full, they are counted rather than waited for.
 
     Args:
         waiting: The queue.
@@ -109,7 +109,7 @@ class _Queued(QueueHandler):
         self._counting = threading.Lock()
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Format the record: what it refers to may change. What is told of a call does not, and there are many."""
+        """Format the record: objects that it refers to may change. A call does not change, and there are many."""
         if call_of(record) is not None:
             return record
         return logging.makeLogRecord({"line": self.format(record), "levelno": record.levelno})
@@ -123,7 +123,7 @@ class _Queued(QueueHandler):
                 self._lost += 1
 
     def lost(self) -> logging.LogRecord | None:
-        """A record that says how many were not queued since the last one that did; `None` if all were."""
+        """Return a record with the number of records lost since the last such record; `None` if none was lost."""
         with self._counting:
             lost, self._lost = self._lost, 0
         if not lost:
@@ -133,12 +133,12 @@ class _Queued(QueueHandler):
 
 
 class _Listener(QueueListener):
-    """Writes what is queued, and says what could not be, once it has caught up with half of the queue.
+    """Writes queued records, and reports lost ones once it has caught up with half of the queue.
 
     Args:
-        handler: What fills the queue.
+        handler: The handler that fills the queue.
         waiting: The queue.
-        writer: Where it goes.
+        writer: The handler that writes.
     """
 
     def __init__(self, handler: _Queued, waiting: queue.Queue[logging.LogRecord], writer: logging.Handler) -> None:
@@ -154,12 +154,12 @@ class _Listener(QueueListener):
             self.say_lost()
 
     def enqueue_sentinel(self) -> None:
-        """Have the thread end, once there is room to tell it so."""
+        """End the thread, once there is room in the queue for the signal."""
         queued: queue.Queue[Any] = self._waiting
         queued.put(None, timeout=STREAM_FAREWELL)
 
     def say_lost(self) -> None:
-        """Say what could not be written, if anything."""
+        """Report the records that were lost, if any."""
         if (lost := self._handler.lost()) is not None:
             self._writer.handle(lost)
 
@@ -168,10 +168,10 @@ def log_to_json(file: Path) -> Callable[[], None]:
     """Write everything from level `info` on to a file, until the returned function is called.
 
     Args:
-        file: Where; of it and the older ones that are kept, each is bounded in size.
+        file: The file; it and the older ones that are kept are each bounded in size.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     try:
         writer = PrivateFile(file, maxBytes=JSON_LOG_BYTES, backupCount=JSON_LOG_FILES)
@@ -195,10 +195,10 @@ def log_to_json(file: Path) -> Callable[[], None]:
     def stop() -> None:
         root.removeHandler(handler)
         root.setLevel(before)
-        with suppress(queue.Full):  # the disk does not take it
+        with suppress(queue.Full):  # the disk is too slow or full
             listener.stop()
             listener.say_lost()
-        with suppress(OSError):  # which was said when the first line could not be written
+        with suppress(OSError):  # reported when the first line could not be written
             writer.close()
 
     return stop

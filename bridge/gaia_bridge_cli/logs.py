@@ -20,44 +20,44 @@ if TYPE_CHECKING:
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _TIME = "%H:%M:%S"
 _CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn")
-"""Libraries that report every step on a level where people expect news."""
+"""Libraries that report every step on a level where people expect only events."""
 
 _RELAYED = "mcp.client.stdio"
-"""Logs a traceback for every line of a child that is not JSON; the upstream says so itself, in one line."""
+"""Logs a traceback for every line of a child that is not JSON; the upstream reports that itself, in one line."""
 
 _BODIES = ("mcp.server.sse", "sse_starlette.sse")
-"""What these log for debugging is every message and every piece of a conversation, which nobody wants in a file."""
+"""Loggers whose debug records are every message and every piece of a conversation, which nobody wants in a file."""
 
 _NAMES_ONLY = ("tools/call", "prompts/get")
-"""Methods whose line in the log (`calls.call_log`) has no URI, in which anything might be."""
+"""Methods whose line in the log (`calls.call_log`) has no URI, which could hold anything."""
 
 _OF_CALLS: Final = {"levelname": "INFO", "name": "gaia_bridge.calls.call_log"}
-"""What all of these say."""
+"""Values that all these records share."""
 
 _LINE_BYTES = 512
-"""What the line of a call counts for while it waits to be made; hardly one has more."""
+"""The bytes that the line of a call counts for before it is made; hardly one has more."""
 
 _SECRET = 8
-"""Characters of the shortest configured value that is taken out wherever it is."""
+"""Characters of the shortest configured value that is masked everywhere."""
 
 
 class LineFormatter(logging.Formatter):
-    """Shows text of peers and agents harmlessly: control characters escaped, tracebacks indented, no secrets."""
+    """Makes text of peers and agents harmless: control characters escaped, tracebacks indented, no secrets."""
 
     redacted = Redactor()
-    """What takes the secrets out: by their shape, and those that it was told."""
+    """Masks secrets: by their shape, and those that were registered."""
 
     def __init__(self, layout: str = "%(message)s", time_of_day: str | None = None) -> None:
         super().__init__(layout, time_of_day)
         self._layout = layout
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Format all but the traceback."""
+        """Format all parts except the traceback."""
         record.message = printable(record.message, limit=None)
         return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record; what follows its first line is a traceback."""
+        """Format a record; the lines after its first are a traceback."""
         call = call_of(record)
         if call is not None and call.method in _NAMES_ONLY:
             return self.line_of(call, record.created)
@@ -65,34 +65,35 @@ class LineFormatter(logging.Formatter):
         return "\n".join([first, *(f"    {printable(line, limit=None)}" for line in traceback)])
 
     def line_of(self, call: CallRecord, created: float) -> str:
-        """The line of a call, as `format` makes it of the record.
+        """Return the line of a call, as `format` makes it of the record.
 
         Args:
             call: The call.
             created: When it ended, in seconds since the epoch.
         """
         if call.method not in _NAMES_ONLY:
-            from gaia_bridge.calls.call_log import record_of  # no command needs it that serves nobody
+            from gaia_bridge.calls.call_log import record_of  # only commands that serve need it
 
             return self.format(record_of(call, created))
-        # It has names that clients know, and nothing that anybody said: to look for the shapes of secrets costs more
+        # The line has names that clients know, and no text of users: to search for the shapes of secrets costs more
         # than the rest.
         said = {"asctime": _time_of_day(int(created)), "message": printable(str(call), limit=None), **_OF_CALLS}
         return self.redacted.without_known(self._layout % said)
 
 
 def call_of(record: logging.LogRecord) -> CallRecord | None:
-    """The call that a record is about; a record of an agent may have whatever it likes under that name."""
+    """Return the call that a record is about; a record of an agent may have anything under that name."""
     return getattr(record, "call", None) if record.name == _OF_CALLS["name"] else None
 
 
+# Most lines follow another one of the same second.
 @lru_cache(maxsize=1)
 def _time_of_day(second: int) -> str:
     return time.strftime(_TIME, time.localtime(second))
 
 
 class _StandardError(logging.Handler):
-    """Writes to what `sys.stderr` is at that moment. A log that cannot be written stops nothing."""
+    """Writes to the present `sys.stderr`. A log that cannot be written stops nothing."""
 
     def emit(self, record: logging.LogRecord) -> None:
         call = call_of(record)
@@ -109,14 +110,14 @@ class _StandardError(logging.Handler):
         queue = getattr(sys.stderr, "buffer", None)
         if not isinstance(queue, QueuedBytes):
             return False
-        # It refers to nothing that changes, and there are many: the thread that writes puts it into words.
+        # A call has no parts that change, and there are many calls: the thread that writes formats them.
         queue.write_later(partial(self._line, call, created), _LINE_BYTES)
         return True
 
     def _line(self, call: CallRecord, created: float) -> bytes:
         if isinstance(self.formatter, LineFormatter):
             line = self.formatter.line_of(call, created)
-        else:  # an agent has given it another one
+        else:  # an agent has set another formatter
             from gaia_bridge.calls.call_log import record_of
 
             line = self.format(record_of(call, created))
@@ -124,18 +125,18 @@ class _StandardError(logging.Handler):
 
 
 def log_to_stderr(level: str) -> Callable[[], None]:
-    """Log from now on.
+    """Log to standard error from now on.
 
     Args:
         level: `debug`, `info`, `warning` or `error`.
 
     Returns:
-        A function that ends it.
+        A function that ends the logging.
     """
     root = logging.getLogger()
     handler = _StandardError()
     handler.setFormatter(LineFormatter(_FORMAT, _TIME))
-    handler.setLevel(level.upper())  # holds whatever agents make of the level of the root logger
+    handler.setLevel(level.upper())  # holds whatever level agents set on the root logger
     before = {logger: logger.level for logger in (root, *map(logging.getLogger, (*_CHATTY, *_BODIES, _RELAYED)))}
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -157,11 +158,11 @@ def log_to_stderr(level: str) -> Callable[[], None]:
 
 
 def hide_in_log(secrets: Iterable[str], *, more: bool = False) -> None:
-    """Take secrets out of what is logged from now on, also where they are encoded.
+    """Mask secrets in the log from now on, also where they are encoded.
 
     Args:
-        secrets: Values; short ones, and paths, are in too many lines that mean something else.
-        more: Whether those that were taken out until now still are.
+        secrets: The values; short ones and paths are ignored, because they occur in too many lines.
+        more: Whether the secrets that were masked until now still are.
     """
     fit = [secret for secret in secrets if len(secret) >= _SECRET and "/" not in secret]
     for handler in logging.getLogger().handlers:
@@ -170,10 +171,10 @@ def hide_in_log(secrets: Iterable[str], *, more: bool = False) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """A text as it is in the log.
+    """Return a text with secrets masked as in the log.
 
     Args:
-        text: What somebody said.
+        text: The text.
     """
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, LineFormatter):
@@ -185,8 +186,8 @@ def without_secrets(text: str) -> str:
 def keep_log() -> Generator[None]:
     """Run code that may set up logging for itself, as amd-gaia does when it is imported, and keep ours as it is.
 
-    What such code adds for the terminal is taken away again: it would print every record once more, with all control
-    characters in it. Log files that it opens stay its own business.
+    Handlers that such code adds for the terminal are removed: they would print every record once more, with all control
+    characters in it. Log files that it opens are left alone.
     """
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)

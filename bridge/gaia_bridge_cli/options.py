@@ -18,19 +18,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def agents_argument(command: F) -> F:
-    """`[AGENT]...`: which agents."""
+    """Add the argument `[AGENT]...`: the agents."""
     return click.argument("agents", nargs=-1, metavar="[AGENT]...")(command)
 
 
 def agent_option(command: F) -> F:
-    """`--agent AGENT`, as it was written before agents had a place of their own on the command line."""
+    """Add `--agent AGENT`, the form before agents had a place of their own on the command line."""
     return click.option("--agent", "more", metavar="AGENT", multiple=True, help="The same as AGENT; repeatable.")(
         command
     )
 
 
 def no_servers_option(command: F) -> F:
-    """`--no-servers`: agents alone."""
+    """Add `--no-servers`: only agents are published."""
     return click.option(
         "--no-servers",
         "servers",
@@ -42,17 +42,17 @@ def no_servers_option(command: F) -> F:
 
 
 def verbose_option(command: F) -> F:
-    """`--verbose`: all that the banner can say."""
+    """Add `--verbose`: the banner shows everything."""
     return click.option(
         "--verbose", is_flag=True, help="Also show who may call, and what VS Code needs without `install`."
     )(command)
 
 
 def refuse_both(config: object | None, servers: bool) -> None:
-    """Refuse a configuration whose servers are to be left out.
+    """Refuse `--no-servers` together with a configuration.
 
     Raises:
-        click.UsageError: Both were said.
+        click.UsageError: Both were given.
     """
     if config is not None and not servers:
         raise click.UsageError("--no-servers leaves out what --config names: leave out one of them")
@@ -68,14 +68,14 @@ class Port(click.IntRange):
 
 
 class AgentTools(click.ParamType[Any]):
-    """Which tools of agents are published."""
+    """The tools of agents that are published."""
 
     name = "all|none|NAME,NAME..."
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> bool | tuple[str, ...] | None:
-        """`True` for all, `False` for none, or names."""
+        """Return `True` for all, `False` for none, or names."""
         if not isinstance(value, str):
             converted: bool | tuple[str, ...] | None = value
             return converted
@@ -88,7 +88,7 @@ class AgentTools(click.ParamType[Any]):
 
 
 def offer_options(command: F) -> F:
-    """`--agent-tools` and `--ask`: what of agents is published."""
+    """Add `--agent-tools` and `--ask`: the features of agents that are published."""
     tools = click.option(
         "--agent-tools",
         type=AgentTools(),
@@ -104,7 +104,7 @@ def offer_options(command: F) -> F:
 
 
 def bridge_options(command: F) -> F:
-    """`--host`, `--port`, `--url`: which running bridge."""
+    """Add `--host`, `--port`, `--url`: the address of a running bridge."""
     host = click.option("--host", help="Where the bridge runs.  [default: 127.0.0.1]")
     port = click.option("--port", type=Port(), help=f"Its port.  [default: {DEFAULT_PORT}]")
     url = click.option("--url", help="The same in one: [http://]HOST:PORT")
@@ -112,12 +112,12 @@ def bridge_options(command: F) -> F:
 
 
 def bridge_url(host: str | None, port: int | None, url: str | None) -> str:
-    """The address of a running bridge, without a path, which may have been typed or copied in more ways than one.
+    """Return the address of a running bridge, without a path, from any of the forms in which users type or copy it.
 
     Args:
         host: `--host`.
         port: `--port`.
-        url: `--url`, which says both.
+        url: `--url`, which includes both.
     """
     if url is not None and (host, port) != (None, None):
         raise click.UsageError("--url says host and port: leave out --host and --port")
@@ -135,7 +135,7 @@ def bridge_url(host: str | None, port: int | None, url: str | None) -> str:
 
 
 def log_options(command: F) -> F:
-    """`--log-level` and `--debug`: what is said on standard error."""
+    """Add `--log-level` and `--debug`: the output on standard error."""
     level = click.option(
         "--log-level",
         type=click.Choice(_LEVELS),
@@ -150,14 +150,14 @@ def set_up_logging(ctx: click.Context, log_level: str | None, debug: bool, defau
 
     Args:
         ctx: The command's context.
-        log_level: What the user asked for.
-        debug: Whether the user asked for everything.
-        default: The level if the user asked for none.
+        log_level: The level that the user named.
+        debug: Whether the user asked for all records.
+        default: The level if the user named none.
     """
     ctx.meta[_DEBUG] = debug
     ctx.call_on_close(log_to_stderr("debug" if debug else log_level or default))
 
 
 def is_debug(ctx: click.Context) -> bool:
-    """Whether the user asked for everything."""
+    """Return whether the user gave `--debug`."""
     return bool(ctx.meta.get(_DEBUG))

@@ -1,4 +1,4 @@
-"""Where this program was installed from: a clone has the documentation, and what no package index may have."""
+"""The folder that this program was installed from: a clone has the documentation, and may be in no package index."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 _NOTE = "gaia_mcp_bridge-*.dist-info/direct_url.json"
-"""Where installers write it (PEP 610)."""
+"""The file in which installers record the origin (PEP 610)."""
 
 
 def installed_from() -> Path | None:
-    """The folder that pip or uv has installed this program from, if it is still there; `None` for a package."""
-    # `importlib.metadata` would know it as well, and takes as long to load as the help takes to show.
+    """Return the folder that pip or uv installed this program from, if it still exists; `None` for a package."""
+    # `importlib.metadata` has the same fact, but takes as long to load as the whole help takes.
     notes = (note for folder in sys.path for note in Path(folder).glob(_NOTE))
     try:
         note = next(notes, None)

@@ -1,4 +1,4 @@
-"""The program: its commands, and what becomes of an error. Commands import what they need when they run."""
+"""The program: its commands, and its handling of errors. Commands import their modules when they run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from gaia_bridge_cli.streams import queue_stderr
 
 
 def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = None) -> int:
-    """Run the command line; `gaia_bridge_cli.main`, once everything is imported.
+    """Run the command line; called by `gaia_bridge_cli.main` once everything is imported.
 
     Args:
         args: The arguments; those of the process if `None`.
-        prog_name: What the program is called in its messages.
-        deadline: Bounds the end of the process, if that is ours, for commands that run agents.
+        prog_name: The program's name in its messages.
+        deadline: Bounds the end of the process for commands that run agents; `None` if the process is not ours.
     """
     put_back = queue_stderr()
     try:
@@ -40,7 +40,7 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
         return ExitCode.USAGE
     except click.Abort:
         return ExitCode.INTERRUPTED
-    except OSError as error:  # of --help and --version, which are no commands
+    except OSError as error:  # from --help and --version, which are no commands
         if not is_of_output(error):
             raise
         click.echo(f"{prog_name}: error: {_no_output(error)}", err=True)
@@ -51,7 +51,7 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
 
 
 class _Commands(MutableMapping[str, click.Command]):
-    """The commands by their names, each imported when it is asked for."""
+    """The commands by their names, each imported at its first use."""
 
     def __init__(self, places: Iterable[tuple[str, str]]) -> None:
         self._found: dict[str, click.Command | str] = dict(places)
@@ -98,7 +98,7 @@ class _Program(click.Group):
             return _report(ctx, only_error_in(error))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by what they are for."""
+        """List the commands in groups by their purpose."""
         width = max(len(name) for name in self.commands)
         limit = formatter.width - width - 6
         for heading, commands in _GROUPS.items():
@@ -107,7 +107,7 @@ class _Program(click.Group):
                 formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in told])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Give an example, and say where the documentation is."""
+        """Give an example, and the place of the documentation."""
         folder = installed_from()
         begin, reference = (str(folder / page) if folder and (folder / page).is_file() else page for page in _PAGES)
         with formatter.section("Example"):
@@ -118,7 +118,7 @@ class _Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say what was probably meant."""
+        """Return the command, or fail with a suggestion."""
         name = args[0]
         if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
             ctx.fail(f"No such command {printable(name)!r}.{self._meant(name)}")
@@ -136,7 +136,7 @@ class _Program(click.Group):
 
 
 _PAGES = ("docs/five-minutes.md", "docs/reference/commands.md")
-"""Where a newcomer begins, and where each option and exit code is."""
+"""The page for newcomers, and the one with each option and exit code."""
 
 
 _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -189,7 +189,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Shell": {"completion": ("servers.status_commands:completion", "Make a shell complete commands and names.")},
 }
-"""Where each command is, below `gaia_bridge_cli`, and the first sentence of its help, which takes no import."""
+"""The place of each command, below `gaia_bridge_cli`, and the first sentence of its help, which needs no import."""
 
 _HIDDEN = (("background", "background:background"),)
 """Commands that no person types."""
@@ -223,7 +223,7 @@ _CALLED_ELSEWHERE = {
     "version": "--version",
     "help": "--help",
 }
-"""What people know from other programs, and what does it here."""
+"""Names of commands in other programs, with their counterparts here."""
 
 
 @click.group(
@@ -260,7 +260,7 @@ def _report(ctx: click.Context, error: BaseException) -> ExitCode:
 
 
 def _where_from(ctx: click.Context, error: BaseException) -> str:
-    """How somebody learns where an error of our own comes from."""
+    """Return how the user can learn where an internal error comes from."""
     command = program.commands.get(ctx.invoked_subcommand or "")
     if command is not None and any(parameter.name == "debug" for parameter in command.params):
         return "run with --debug for the traceback"

@@ -35,7 +35,7 @@ def init(name: str) -> int:
     _tell(f"next: cd -- {shlex.quote(name)} && {_test()} && gaia-bridge dev {names.module}.py")
     if (clone := installed_from()) is None:
         make = "make the environment .venv in it, as its README.md says"
-    else:  # which may be in no package index
+    else:  # the version of a clone may be in no package index
         pip = ".venv/bin/pip install"
         packages = f"{shlex.quote(str(clone))} --editable . --group test"
         make = f"in it, run: python3 -m venv .venv && {pip} --upgrade pip && {pip} {packages}"
@@ -58,7 +58,7 @@ def new(kind: str, name: str, file: Path | None) -> int:
             problem = f"{file.name!r} is no Python file; expected a name that ends in .py"
             raise ConfigError("--file", problem, f"write --file {names.module}.py")
         names, folder = names_of_file(names, file.stem), file.parent
-    current_folder()  # which may be gone
+    current_folder()  # fails if the folder is gone
     tests = f"{_TESTS}/" if folder == Path() and Path(_TESTS).is_dir() else ""
     files = agent_files(names, tests=tests)
     write_files(folder, files)
@@ -72,7 +72,7 @@ def new(kind: str, name: str, file: Path | None) -> int:
 
 
 def _test() -> str:
-    """The command that runs tests, as far as they can be run here."""
+    """Return the command that runs tests, with the installation of pytest if it is missing."""
     return "python -m pytest" if find_spec("pytest") is not None else "pip install pytest && python -m pytest"
 
 

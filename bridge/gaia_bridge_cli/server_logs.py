@@ -1,4 +1,4 @@
-"""What upstream servers write to their error output, kept in files for `gaia-bridge logs NAME`.
+"""Keeps the error output of upstream servers in files for `gaia-bridge logs NAME`.
 
 One file for each server, of bounded size, readable by its owner alone. The lines were redacted and made
 printable before they come here.
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 512 * 1024
-"""Of one file; there are two for each server, so that there is something to see right after a new one was begun."""
+"""Bytes of one file; there are two for each server, so that a new file does not leave `logs` without lines."""
 
 _FORMAT: Final = "%(asctime)s [%(process)d] %(message)s"
-"""The process tells apart the bridges of several editor windows."""
+"""The process distinguishes the bridges of several editor windows."""
 
 
 def default_log_folder() -> Path:
-    """Where the files lie: `~/.gaia/logs`.
+    """Return the folder of the files: `~/.gaia/logs`.
 
     Raises:
         ConfigError: This user has no home folder.
@@ -47,7 +47,7 @@ class ServerLogs:
     """The log files of all servers.
 
     Args:
-        folder: Where they lie, made when the first line comes; `None` makes none.
+        folder: The folder, created when the first line comes; `None` keeps no files.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -55,7 +55,7 @@ class ServerLogs:
         self._files: dict[str, PrivateFile | None] = {}
 
     def write(self, server: str, line: str) -> None:
-        """Keep one line; where there is no file for it, which is reported once, it goes into our own log."""
+        """Keep one line; if its file cannot be written, which is reported once, the line goes into our own log."""
         if server not in self._files:
             self._files[server] = self._opened(server)
         if (file := self._files[server]) is not None:
@@ -64,7 +64,7 @@ class ServerLogs:
             logger.info("%s: %s", server, line)
 
     def reader(self, server: str) -> LogReader:
-        """What reads all that is kept of a server, and then whatever comes."""
+        """Return a reader of all lines that are kept of a server, and of those that follow."""
         if self._folder is None:
             return LogReader(())
         newest = self._folder / f"{file_name(server)}.log"
@@ -97,11 +97,11 @@ class ServerLogs:
 class LogReader:
     """Reads the lines of a file that grows, and that is begun anew under its name when it is full.
 
-    Files are told apart by what they are, not by their names, and the last ones stay open: what comes to a file after
-    it was renamed is read all the same. Close it in the end, or use it as a context manager.
+    Files are identified by their inodes, not by their names, and the last ones stay open: lines that are added to a
+    file after it was renamed are read all the same. Close it in the end, or use it as a context manager.
 
     Args:
-        paths: What the file is called, its older parts first. None of them need exist.
+        paths: The names of the file, its older parts first. None of them need exist.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -115,7 +115,7 @@ class LogReader:
         self.close()
 
     def read(self) -> list[str]:
-        """The lines that were completed since the last time, the oldest first.
+        """Return the lines that were completed since the last call, the oldest first.
 
         Raises:
             ConfigError: A file cannot be read.
@@ -125,14 +125,14 @@ class LogReader:
         lines: list[str] = []
         for index, part in enumerate(self._parts):
             lines += part.read()
-            if index < surplus:  # nobody knows it by a name any more, and nobody will complete its last line
+            if index < surplus:  # it has no name any more, and its last line will stay incomplete
                 lines += part.unfinished()
                 part.close()
         del self._parts[: max(0, surplus)]
         return lines
 
     def unfinished(self) -> list[str]:
-        """Lines that have begun and are not complete yet."""
+        """Return lines that have begun and are not complete yet."""
         return [line for part in self._parts for line in part.unfinished()]
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class LogReader:
             self._parts.pop().close()
 
     def _find(self) -> None:
-        """Open the files that are there and were not yet."""
+        """Open the existing files that are not open yet."""
         found: list[_Part] = []
         for path in reversed(self._paths):  # so that a file that is just renamed is met twice, and not missed
             try:
@@ -158,7 +158,7 @@ class LogReader:
 
 
 class _Part:
-    """One file, from its beginning to wherever it has been read."""
+    """One file, with the position up to which it was read."""
 
     def __init__(self, file: FileIO) -> None:
         self._file = file
@@ -168,8 +168,8 @@ class _Part:
         return os.path.sameopenfile(self._file.fileno(), other._file.fileno())
 
     def read(self) -> list[str]:
-        """The lines that were completed."""
-        if os.fstat(self._file.fileno()).st_size < self._file.tell():  # somebody emptied it
+        """Return the lines that were completed."""
+        if os.fstat(self._file.fileno()).st_size < self._file.tell():  # the file was truncated
             self._file.seek(0)
             self._begun = b""
         *complete, self._begun = (self._begun + self._file.read()).split(b"\n")

@@ -1,9 +1,9 @@
-"""Standard output and error: whoever reads them may be slow, or not there, and no server waits for it.
+"""Standard output and error: their readers may be slow, or gone, and no server waits for them.
 
-What is written is queued, and one thread for each writes it to the descriptor. A terminal that is held, a pipe that
-nobody reads and a disk that is full stop that thread, and nothing else. It writes at most so often: to wake it costs
-more than a line does. Other commands have such a standard error too where it is no terminal, and wait for it until that
-was in vain once, so that their output keeps its order.
+Output is queued, and one thread for each stream writes it to the descriptor. A terminal that is held, a pipe without
+a reader and a full disk stop that thread, and nothing else. It writes at bounded intervals, because to wake it costs
+more than a line does. Other commands use such a standard error too where it is no terminal, and wait for it until a
+wait was in vain once, so that their output keeps its order.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any, Final
 from gaia_bridge.constants import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL, STREAM_PATIENCE
 
 _WRITABLE: Final = 1.0
-"""Seconds between two looks whether a descriptor that does not block can be written to."""
+"""Seconds between two checks whether a descriptor that does not block can be written to."""
 
 
 _DESCRIPTORS: Final = {"stdout": 1, "stderr": 2}
 
 
 class QueuedBytes(io.BufferedIOBase):
-    """A stream that never blocks and never fails. Lines that find no place are counted, and that is said.
+    """A stream that never blocks and never fails. Lines for which there is no room are counted and reported.
 
     Args:
-        descriptor: Where a thread of its own writes.
-        limit: Bytes that wait to be written.
-        patience: Seconds that whoever writes waits for it to be written, until that was in vain once.
+        descriptor: The descriptor to which a thread of its own writes.
+        limit: The most bytes that wait to be written.
+        patience: Seconds that a writer waits until its output is written; no longer once that was in vain.
     """
 
     def __init__(self, descriptor: int, limit: int = STREAM_BYTES, patience: float = 0) -> None:
@@ -46,8 +46,8 @@ class QueuedBytes(io.BufferedIOBase):
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Start empty: also in a child of a process that forked, where the thread is not and is made again."""
-        self._lock = threading.RLock()  # which a signal handler may take again
+        """Start empty; also in a forked child, which has no such thread and starts one when needed."""
+        self._lock = threading.RLock()  # reentrant, because a signal handler may take it again
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[bytes | Callable[[], bytes]] = deque()
         self._queued = 0
@@ -57,33 +57,33 @@ class QueuedBytes(io.BufferedIOBase):
         self._in_line = False
         self._fails = False
         self._asleep = False
-        """Whether the thread has nothing to do, and is to be told when there is something."""
+        """Whether the thread waits, and has to be notified of new output."""
         self._awaited = 0
-        """How many wait until everything is written."""
+        """The number of callers that wait until everything is written."""
         self._thread: threading.Thread | None = None
 
     def writable(self) -> bool:
-        """It is."""
+        """Return `True`."""
         return True
 
     def fileno(self) -> int:
-        """The descriptor that is written to in the end."""
+        """Return the descriptor to which the thread writes."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether that is a terminal."""
+        """Return whether the descriptor is a terminal."""
         return os.isatty(self._descriptor)
 
     def write(self, data: Any) -> int:
         """Queue bytes.
 
         Returns:
-            How many they are, whether or not there was a place for them.
+            The number of bytes, whether or not there was room for them.
         """
         data = bytes(data)
         with self._changed:
             if self._in_line or self._queued + len(data) > self._limit:
-                self._in_line = not data.endswith(b"\n")  # what is left of a line would be taken for one
+                self._in_line = not data.endswith(b"\n")  # else the rest of a dropped line would look like a line
                 self._drop(data.count(b"\n"))
             else:
                 self._queue(data, len(data))
@@ -92,11 +92,11 @@ class QueuedBytes(io.BufferedIOBase):
         return len(data)
 
     def write_later(self, line: Callable[[], bytes], size: int) -> None:
-        """Queue a line that is made when it is its turn, by the thread that writes it.
+        """Queue a line that is made just before it is written, by the thread that writes.
 
         Args:
-            line: Makes it, with its end.
-            size: Bytes that it counts for until then.
+            line: Returns the line, with its end.
+            size: The bytes that it counts for until then.
         """
         with self._lock:
             if self._in_line or self._queued + size > self._limit:
@@ -112,10 +112,10 @@ class QueuedBytes(io.BufferedIOBase):
         """Wait until everything is written.
 
         Args:
-            seconds: How long at most.
+            seconds: The longest wait.
 
         Returns:
-            Whether it is.
+            Whether everything is written.
         """
         with self._changed:
             self._awaited += 1
@@ -168,14 +168,14 @@ class QueuedBytes(io.BufferedIOBase):
                 self._changed.wait_for(lambda: self._awaited, STREAM_INTERVAL)
 
     def _put(self, data: bytes) -> int:
-        """Write to the descriptor; returns how many lines could not be."""
+        """Write to the descriptor; return how many lines could not be written."""
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # somebody else made it so
+            except BlockingIOError:  # other code has made it non-blocking
                 select.select([], [self._descriptor], [], _WRITABLE)
-            except OSError:  # nobody is there any more, or the disk is full
+            except OSError:  # the reader is gone, or the disk is full
                 return max(1, bytes(rest).count(b"\n"))
         return 0
 
@@ -183,21 +183,21 @@ class QueuedBytes(io.BufferedIOBase):
 def _written(line: Callable[[], bytes]) -> bytes:
     try:
         return line()
-    except Exception as error:  # the thread has other lines to write
+    except Exception as error:  # the thread goes on with the other lines
         return f"gaia-bridge: a log line could not be made: {type(error).__name__}\n".encode()
 
 
 def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS, patience: float = 0) -> Callable[[], None]:
-    """Let nobody wait for whoever reads standard output and error, from now on.
+    """Queue standard output and error from now on, so that no writer waits for their readers.
 
-    Streams that somebody has replaced, as tests do, are left alone.
+    Streams that were replaced, as tests do, are left alone.
 
     Args:
-        descriptors: Where each stream writes.
-        patience: Seconds that whoever writes waits all the same, until that was in vain once.
+        descriptors: The descriptor of each stream.
+        patience: Seconds that a writer waits all the same, until that was in vain once.
 
     Returns:
-        A function that waits for a bounded time until they are written, and puts the old streams back.
+        A function that waits for a bounded time until all output is written, and restores the old streams.
     """
     before = {name: getattr(sys, name) for name in descriptors}
     for name, descriptor in descriptors.items():
@@ -207,12 +207,12 @@ def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS, patien
             if before[name] is not None:
                 before[name].flush()
             queued: Any = QueuedBytes(descriptor, patience=patience)
-            # What is said while the interpreter ends may come after the stream was put back, by whoever still has it.
+            # Code that still holds the queued stream may write at the interpreter's end, after the old one is back.
             atexit.register(queued.drain, STREAM_FAREWELL)
             setattr(sys, name, io.TextIOWrapper(queued, "utf-8", "backslashreplace", write_through=True))
 
     def put_back() -> None:
-        if drain():  # else nobody reads, and whatever comes now would wait for it
+        if drain():  # else there is no reader, and further output would wait for one
             for name, stream in before.items():
                 setattr(sys, name, stream)
 
@@ -220,10 +220,10 @@ def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS, patien
 
 
 def queue_stderr() -> Callable[[], None]:
-    """Let a command wait for whoever reads its standard error, but not for ever; nothing changes on a terminal.
+    """Bound the time that a command waits for the reader of its standard error; nothing changes on a terminal.
 
     Returns:
-        A function that waits for a bounded time until it is written, and puts the old stream back.
+        A function that waits for a bounded time until all output is written, and restores the old stream.
     """
     if os.isatty(2):
         return lambda: None
@@ -231,13 +231,13 @@ def queue_stderr() -> Callable[[], None]:
 
 
 def drain(seconds: float = STREAM_FAREWELL) -> bool:
-    """Wait until what was written to standard output and error has arrived.
+    """Wait until all output to standard output and error is written.
 
     Args:
-        seconds: How long at most.
+        seconds: The longest wait.
 
     Returns:
-        Whether it has.
+        Whether all is written.
     """
     end = time.monotonic() + seconds
     queued = [getattr(stream, "buffer", None) for stream in (sys.stdout, sys.stderr)]

@@ -1,4 +1,4 @@
-"""A tool's parameters in one line each, as `gaia-bridge tools` shows them, and its arguments, as they are typed.
+"""Shows a tool's parameters in one line each, as `gaia-bridge tools` does, and parses the arguments that users type.
 
 Arguments are one JSON object, or `key=value` words.
 """
@@ -15,26 +15,26 @@ from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_array, is_obj
 _TEXT: Final = "string"
 
 _EXAMPLES: Final = {"array": "'[1, 2]'", "boolean": "true", "integer": "1", "number": "1.5", "object": """'{"a": 1}'"""}
-"""How values of these types are typed, as words that a shell leaves whole."""
+"""Examples of typed values of these types, as words that a shell leaves whole."""
 
 
 class ArgumentsError(ValueError):
-    """Words that are no arguments; the text says what came and what was expected."""
+    """Words that are no arguments; the text quotes them and says what was expected."""
 
 
 def tool_arguments(words: Sequence[str], schema: Mapping[str, Any]) -> JSON:
-    """Understand the words after a tool's name.
+    """Parse the words after a tool's name.
 
-    A value is read as the tool's schema wants it: `count=3` is a number where the schema has a number there, and a text
-    where it has a text. Where the schema does not say, whatever is JSON is taken as JSON, and the rest as text.
+    A value is parsed by the tool's schema: `count=3` is a number where the schema has a number, and a text where it has
+    a text. Without a type in the schema, a value that is valid JSON is taken as JSON, and any other as text.
     `key:=value` is JSON whatever the schema says.
 
     Args:
         words: One JSON object, or any number of `key=value` and `key:=JSON`.
-        schema: The tool's `inputSchema`. Only a help for reading: the server is the one who validates.
+        schema: The tool's `inputSchema`. Only a help for parsing: the server validates the arguments.
 
     Raises:
-        ArgumentsError: They are neither.
+        ArgumentsError: The words are neither.
     """
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         return _object(words[0])
@@ -91,7 +91,7 @@ def _json(key: str, text: str) -> Any:
 
 
 def _types(schema: object) -> frozenset[str]:
-    """The JSON types that a property allows, as far as its schema says so at first sight."""
+    """Return the JSON types that a property allows, as far as its own schema names them."""
     if not is_object(schema):
         return frozenset()
     declared = schema.get("type")
@@ -136,23 +136,23 @@ _SIGNATURE = 2_000
 """Characters of a signature."""
 
 _VALUES = 30
-"""How many values of an enumeration are shown."""
+"""The most values of an enumeration that are shown."""
 
 _KIND = 1_000
-"""Characters of what a parameter may be."""
+"""Characters of a parameter's type."""
 
 _TEXT_LENGTH = 160
-"""Characters of what is said about it."""
+"""Characters of a parameter's description."""
 
 _DEPTH = 3
-"""How far references and lists in lists are followed; a schema may refer to itself."""
+"""The number of references and nested lists that are followed; a schema may refer to itself."""
 
 
 def signature(tool: JSON) -> str:
-    """A tool as Python writes a function: `greet(name: str, loud: bool = False) -> str`.
+    """Return a tool as a signature in Python: `greet(name: str, loud: bool = False) -> str`.
 
     Args:
-        tool: The definition of a tool, from anybody.
+        tool: The definition of a tool; it may be malformed.
     """
     schema = tool.get("inputSchema")
     shown = ", ".join(_parameter(key, about, root, needed) for key, about, root, needed in _parameters(schema))
@@ -162,10 +162,10 @@ def signature(tool: JSON) -> str:
 
 
 def parameter_lines(schema: object) -> list[str]:
-    """The parameters of which something is said beside what they may be: what that is, and what they are for.
+    """Return a line for each parameter that has a description: its type, and the description.
 
     Args:
-        schema: The `inputSchema` of a tool, from anybody.
+        schema: The `inputSchema` of a tool; it may be malformed.
     """
     lines: list[str] = []
     for key, about, root, needed in _parameters(schema):
@@ -176,7 +176,7 @@ def parameter_lines(schema: object) -> list[str]:
 
 
 def _parameters(schema: object) -> Iterator[tuple[str, object, JSON, bool]]:
-    """Each parameter: its name, its schema, the schema around it, and whether it is needed."""
+    """Yield each parameter: its name, its schema, the schema around it, and whether it is required."""
     properties = schema.get("properties") if is_object(schema) else None
     if not is_object(schema) or not is_object(properties):
         return
@@ -195,7 +195,7 @@ def _parameter(key: str, about: object, root: JSON, needed: bool) -> str:
 
 
 def _result(schema: JSON) -> str:
-    """The type of what a tool returns, as its function has it: a value that is no object is wrapped in one."""
+    """Return the type of a tool's result, as its function has it: a value that is no object is wrapped in one."""
     properties = schema.get("properties")
     if is_object(properties) and list(properties) == ["result"] and schema.get("required") == ["result"]:
         return _kind(properties["result"], schema, _DEPTH)
@@ -203,7 +203,7 @@ def _result(schema: JSON) -> str:
 
 
 def _kind(schema: object, root: JSON, depth: int) -> str:
-    """What a value may be, such as `str | None` or `"red" | "green"`."""
+    """Return the type of a value, such as `str | None` or `"red" | "green"`."""
     schema = resolved(schema, root)
     if not is_object(schema) or not depth:
         return "Any"
@@ -238,7 +238,7 @@ def _either(kinds: Iterable[str]) -> str:
 
 
 def resolved(schema: object, root: JSON) -> object:
-    """What a reference within the schema leads to, with what stands beside the reference."""
+    """Return the target of a reference within the schema, merged with the keys beside the reference."""
     for _ in range(_DEPTH):
         if not is_object(schema) or not isinstance(reference := schema.get("$ref"), str):
             break

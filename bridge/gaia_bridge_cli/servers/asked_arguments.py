@@ -1,4 +1,4 @@
-"""Arguments that were not typed and are required: on a terminal, they are asked for, as the schema says."""
+"""Asks on a terminal for required arguments that were not typed, by the schema."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SECRET: Final = re.compile(
 
 
 async def arguments_for(words: Sequence[str], schema: Mapping[str, Any], *, activity: Activity, asks: bool) -> JSON:
-    """The arguments of a tool or prompt: those that were typed, and those that are required and are asked for.
+    """Return the arguments of a tool or prompt: those that were typed, and required ones that the user is asked for.
 
     Args:
-        words: What was typed; one JSON object is taken as it is.
-        schema: What is expected.
-        activity: What is shown meanwhile.
-        asks: Whether there is somebody to ask. If not, the server says what it lacks.
+        words: The words that were typed; one JSON object is taken as it is.
+        schema: The schema of the arguments.
+        activity: The display, which is paused while the user types.
+        asks: Whether the user can be asked. If not, the server reports missing arguments.
 
     Raises:
-        ArgumentsError: What was typed is no arguments, or nothing was typed where something was asked.
+        ArgumentsError: The words are no arguments, or the user gave no answer.
     """
     given = tool_arguments(words, schema)
     properties, required = schema.get("properties"), schema.get("required")
@@ -52,10 +52,10 @@ async def arguments_for(words: Sequence[str], schema: Mapping[str, Any], *, acti
 
 
 def refuse_no_arguments(words: Sequence[str]) -> None:
-    """Refuse words that no schema allows, before anything is started.
+    """Refuse words that no schema allows, before a server is started.
 
     Raises:
-        click.UsageError: They are no arguments.
+        click.UsageError: The words are no arguments.
     """
     try:
         tool_arguments(words, {})
@@ -64,7 +64,7 @@ def refuse_no_arguments(words: Sequence[str]) -> None:
 
 
 def prompt_schema(definition: Mapping[str, Any]) -> JSON:
-    """The arguments of a prompt, which are texts, as the schema of a tool has them."""
+    """Return the arguments of a prompt, which are texts, as a tool's schema."""
     listed = definition.get("arguments")
     arguments = [item for item in (listed if is_array(listed) else ()) if is_object(item)]
     named = [item for item in arguments if isinstance(item.get("name"), str)]
@@ -78,7 +78,7 @@ def prompt_schema(definition: Mapping[str, Any]) -> JSON:
 
 
 def is_secret(key: str, schema: Mapping[str, Any]) -> bool:
-    """Whether a value is shown to nobody: its schema says so, or its name does."""
+    """Return whether a value must not be shown, by its schema or its name."""
     if schema.get("format") == "password" or schema.get("writeOnly") is True:
         return True
     words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", key)
@@ -91,7 +91,7 @@ async def _asked(key: str, schema: Mapping[str, Any], lines: TerminalLines) -> A
     part = resolved(schema["properties"].get(key), dict(schema))
     about = part if is_object(part) else {}
     hidden = is_secret(key, about)
-    # Its own default is for servers that fill it in: a required argument has to be said.
+    # The field's own default is for servers that fill it in; a required argument has to be sent.
     field = Field(key, {name: value for name, value in about.items() if name != "title"}, required=True)
     simple = about.get("type") in _SIMPLE or "enum" in about
     prompt = field.prompt if simple else f"{one_line(key, 100)} (JSON): "

@@ -1,4 +1,4 @@
-"""Asks where the secrets of new entries are to go, and for those that are only named. What `add` and `import` share."""
+"""Asks where to keep the secrets of new entries, and for the values of variables. Shared by `add` and `import`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gaia_bridge_cli.servers.kept_secrets import KEEPERS, Secret, replaced, secr
 F = TypeVar("F", bound=Callable[..., Any])
 
 IN_CLEAR: Final = "clear"
-"""Says that secrets are written as they are."""
+"""Stands for secrets that are written as they are."""
 
 USUAL: Final = "file"
-"""Where they go if nobody says anything else."""
+"""The place of secrets by default."""
 
 
 def secrets_option(command: F) -> F:
-    """`--secrets`: where secrets are kept."""
+    """Add `--secrets`: the place of secrets."""
     return click.option(
         "--secrets",
         type=click.Choice([*KEEPERS, IN_CLEAR]),
@@ -32,15 +32,15 @@ def secrets_option(command: F) -> F:
 
 
 def keeper_for(wanted: str | None, entries: Mapping[str, JSON], undone: str) -> str:
-    """Where secrets are to go, if there are any.
+    """Return the place for the secrets of entries, asking for it if there are any.
 
     Args:
-        wanted: What was said of it.
+        wanted: The place that the user named.
         entries: The entries, by the names of their servers.
-        undone: What does not happen without an answer: "taken".
+        undone: The action that needs the answer, for the message: "taken".
 
     Raises:
-        click.UsageError: Nobody said so, and there is nobody to ask.
+        click.UsageError: The user named none, and there is no terminal to ask on.
     """
     places = [f"{name}: {secret.label}" for name, entry in entries.items() for secret in secrets_in(entry)]
     if wanted is not None or not places:
@@ -56,19 +56,19 @@ def keeper_for(wanted: str | None, entries: Mapping[str, JSON], undone: str) -> 
 
 
 def asked_keeper() -> str:
-    """Where secrets are to go, as somebody answers on the terminal."""
+    """Ask on the terminal where to keep secrets."""
     question = "Put them into files of ~/.gaia/secrets, the keyring, or write them as they are?"
     answer: str = click.prompt(question, default=USUAL, type=click.Choice([*KEEPERS, IN_CLEAR]), err=True)
     return answer
 
 
 def sealed(name: str, entry: JSON, keeper: str) -> JSON:
-    """The entry with its secrets put where they are to go, and references in their places.
+    """Return the entry with its secrets stored in their place, and references instead of them.
 
     Args:
-        name: The server.
+        name: The name of the server.
         entry: Its entry.
-        keeper: Where they are to go.
+        keeper: The place of secrets.
     """
     for secret in secrets_in(entry) if keeper in KEEPERS else ():
         entry = replaced(entry, secret, KEEPERS[keeper](name, secret))
@@ -76,13 +76,13 @@ def sealed(name: str, entry: JSON, keeper: str) -> JSON:
 
 
 def with_asked(name: str, entry: JSON, asked: Mapping[str, str], keeper: str) -> JSON:
-    """The entry with what its user types in, where there is a terminal, in place of variables that are not there.
+    """Return the entry with values that the user types on a terminal, in place of variables that are not set.
 
     Args:
-        name: The server.
+        name: The name of the server.
         entry: Its entry, which refers to the variables.
-        asked: The variables, with what they are.
-        keeper: Where secrets go; what is typed in here never goes into the entry.
+        asked: The variables, with their descriptions.
+        keeper: The place of secrets; a typed value never goes into the entry itself.
     """
     for variable, about in asked.items() if can_ask() else ():
         label = printable(f"{name}: {about} (empty: {variable} is set later)", None)
@@ -94,7 +94,7 @@ def with_asked(name: str, entry: JSON, asked: Mapping[str, str], keeper: str) ->
 
 
 def _referring(entry: JSON, old: str, new: str) -> JSON:
-    """The entry with one reference in the place of another."""
+    """Return the entry with one reference in the place of another."""
 
     def changed(value: object) -> object:
         if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Who `gaia-bridge call` is to a server: on a terminal, somebody who can be asked (MCP elicitation and sampling).
+"""The client side of `gaia-bridge call`: on a terminal, the user answers a server (MCP elicitation and sampling).
 
-Who asks for its client's model is answered from the model of the settings, or by what is typed.
+Requests for a model (sampling) are answered by the model of the settings, or by the user.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from gaia_bridge_cli.servers.form_fields import Field, FieldError
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 
 _SHOWN: Final = 2_000
-"""Characters of one message that are shown to whoever decides."""
+"""Characters of one message that are shown to the user."""
 
 _PERSON: Final = "a person at the terminal"
-"""What the server is told as the name of the model, where somebody typed the answer."""
+"""The name of the model in an answer that the user typed."""
 
 
 class SampledAnswers:
-    """Answers one server. Nothing is sent to a model that the user has not agreed to, once for the command.
+    """Answers sampling requests of one server. A model gets them only after the user agreed, once for the command.
 
     Args:
-        name: What the server is called here.
-        line: Asks for one line; raises what ends the question.
+        name: The server's name here.
+        line: Asks for one line; raises if the user ends the question.
     """
 
     def __init__(self, name: str, line: Callable[[str], Awaitable[str]]) -> None:
@@ -47,7 +47,7 @@ class SampledAnswers:
         self._is_asked = False
 
     async def answer(self, params: JSON) -> JSON:
-        """The wire result of `sampling/createMessage`."""
+        """Return the wire result of `sampling/createMessage`."""
         say("", f"{self._name} asks for the answer of a model:")
         messages = _messages(params)
         for role, text, _ in messages:
@@ -86,7 +86,7 @@ def _result(text: str, model: str) -> JSON:
 
 
 def _messages(params: JSON) -> list[tuple[str, str, bool]]:
-    """Who says it, what, and whether that is text alone; the system's own words are first."""
+    """Return the role and text of each message, and whether it is text alone; the system prompt is first."""
     found = [("system", system, True)] if isinstance(system := params.get("systemPrompt"), str) else []
     messages = params.get("messages")
     for message in filter(is_object, messages if is_array(messages) else ()):
@@ -107,20 +107,20 @@ _ASKS: Final[JSON] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
 _HELP: Final = "(Enter accepts the default; Ctrl-D declines, Ctrl-C cancels)"
 
 _REJECTED: Final = -1
-"""The code of MCP for a sampling request that the user rejects."""
+"""MCP's error code for a sampling request that the user rejects."""
 
 
 class _DeclinedError(Exception):
-    """The user does not want to answer."""
+    """The user declines to answer."""
 
 
 class CallerDelegate(ClientDelegate):
-    """Shows on standard error what a server logs, and puts its questions to the user, one at a time.
+    """Shows log messages of a server on standard error, and asks the user its questions, one at a time.
 
     Args:
-        name: What the server is called here.
-        activity: What is shown meanwhile.
-        asks: Whether there is somebody to ask; if not, nothing is declared.
+        name: The server's name here.
+        activity: The display of the command.
+        asks: Whether the user can be asked; if not, no such capability is declared.
     """
 
     def __init__(self, name: str, activity: Activity, *, asks: bool) -> None:
@@ -141,7 +141,7 @@ class CallerDelegate(ClientDelegate):
         self._activity.say(f"{self._name}: {one_line(str(params.get('level', '')), 20)}: {printable(text)}")
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
-        """Ask the user. Ctrl-C cancels the question, and not yet the command."""
+        """Ask the user. Ctrl-C cancels the question, but not the command."""
         async with self._turn:
             with self._activity.paused():
                 if method == "sampling/createMessage":
@@ -157,14 +157,14 @@ class CallerDelegate(ClientDelegate):
         try:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(_cancel_on_interrupt, tasks.cancel_scope)
-                self._lines.forget()  # what was typed before is no answer
+                self._lines.forget()  # text that was typed before the question is no answer
                 try:
                     result = await asking
                 except _DeclinedError:
                     result = {"action": "decline"}
                 tasks.cancel_scope.cancel()
         finally:
-            signal.signal(signal.SIGINT, before)  # which is that of the loop's runner again
+            signal.signal(signal.SIGINT, before)  # the handler of the loop's runner
         if result["action"] != "accept":
             say("", f"({result['action']}{'d' if result['action'] == 'decline' else 'led'})")
         return result
@@ -173,7 +173,7 @@ class CallerDelegate(ClientDelegate):
         return {"action": "accept", "content": await self._sampled.answer(params)}
 
     async def _link(self, params: JSON) -> JSON:
-        """Somebody shall go somewhere, which only a person may decide."""
+        """Ask the user to open a URL, which only a person may decide."""
         say(*self._question(params), f"  {printable(str(params.get('url')), None)}")
         await self._agreed("Will you open this address in your browser?")
         return {"action": "accept"}
@@ -199,7 +199,7 @@ class CallerDelegate(ClientDelegate):
         return {"action": "accept", "content": content}
 
     async def _field(self, field: Field) -> list[Any]:
-        """The value that was typed, if any."""
+        """Return the value that the user typed, or the default, in a list; an empty list for none."""
         while True:
             text = await self._line(field.prompt)
             if not text:

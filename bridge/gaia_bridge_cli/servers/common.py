@@ -1,4 +1,4 @@
-"""What the commands share: the files that count, the server that was named, and how things are shown."""
+"""Shared by the commands: the files of servers, the server that was named, and the output."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ASKED_FIRST = "server/discover"
-"""What a server is asked first, to find out its era; many of the legacy era write pages about it."""
+"""The first request to a server, to find out its era; many of the legacy era write pages of errors about it."""
 
 _SUGGESTED = 20
-"""How many names are told to somebody who named something else."""
+"""The most names that are listed after an unknown name."""
 
 
 def era_note(lines: Iterable[str]) -> str:
-    """What people should know of the error output of a server, before they look for a fault in it; mostly nothing.
+    """Return a note for people about the error output of a server, before they look for a fault; mostly empty.
 
     Args:
-        lines: What it wrote.
+        lines: The error output.
     """
     if any(_ASKED_FIRST in line for line in lines):
         asked = f"it was asked for its era ({_ASKED_FIRST}), which it does not know"
@@ -45,7 +45,7 @@ def era_note(lines: Iterable[str]) -> str:
 
 
 def config_option(command: F) -> F:
-    """`--config FILE`: the only file that counts."""
+    """Add `--config FILE`: the only file of servers to use."""
     return click.option(
         "--config",
         type=click.Path(path_type=Path),
@@ -54,12 +54,12 @@ def config_option(command: F) -> F:
 
 
 def json_option(command: F) -> F:
-    """`--json`: for programs."""
+    """Add `--json`: output for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The servers whose names begin so, for a shell."""
+    """Return the servers whose names begin with a text, for a shell."""
     from gaia_bridge.config import ServersConfig
 
     names = ServersConfig(ctx.params.get("config")).entries
@@ -67,10 +67,10 @@ def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def configured(config: Path | None) -> ServersConfig:
-    """The files that count.
+    """Return the files of servers that apply.
 
     Raises:
-        ConfigError: The one that was named does not exist.
+        ConfigError: The file that was named does not exist.
     """
     from gaia_bridge.config import LayerKind, LayerState, ServersConfig
 
@@ -82,7 +82,7 @@ def configured(config: Path | None) -> ServersConfig:
 
 
 def entry_of_server(config: ServersConfig, name: str) -> tuple[Layer, JSON]:
-    """The entry that counts of a server, and the file that has it.
+    """Return the entry of a server that takes effect, and the file that has it.
 
     Raises:
         ConfigError: There is no such server, or its entry is no object.
@@ -103,7 +103,7 @@ def entry_of_server(config: ServersConfig, name: str) -> tuple[Layer, JSON]:
 
 
 def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
-    """How to reach a server. One that a project lists must have been approved.
+    """Return the specification of a server. One that a project lists must have been approved.
 
     Raises:
         ConfigError: There is no such server, it is disabled or was not approved, or its entry cannot be used.
@@ -145,7 +145,7 @@ def _refuse_disabled(config: ServersConfig, layer: Layer, name: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a result for programs, and harmlessly for terminals."""
+    """Print a result for programs, in a form that is harmless for terminals."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     if not text.isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
@@ -153,7 +153,7 @@ def print_json(value: object) -> None:
 
 
 def print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Print a table: as wide as the terminal if there is one, in plain columns if not, with their names in both."""
+    """Print a table: as wide as a terminal if there is one, in plain columns if not, with headers in both."""
     rows = [tuple(map(printable, row)) for row in rows]
     if sys.stdout.isatty():
         from rich.box import SIMPLE
@@ -173,14 +173,14 @@ def print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 class Activity:
-    """What a command waits for.
+    """The display of the step that a command waits for.
 
     Args:
-        display: Shows it, on the last line of a terminal; nothing but lines is shown if there is none.
-        text: What that is at first.
+        display: Shows the step, on the last line of a terminal; without one, only lines are shown.
+        text: The first step.
 
     Attributes:
-        is_connected: Whether the server is there, as far as the command has seen.
+        is_connected: Whether the command has connected to the server.
     """
 
     def __init__(self, display: Progress | None = None, text: str = "") -> None:
@@ -190,26 +190,26 @@ class Activity:
 
     @property
     def is_live(self) -> bool:
-        """Whether what is waited for is shown on a terminal."""
+        """Whether the step is shown on a terminal."""
         return self._display is not None
 
     def doing(self, text: str) -> None:
-        """Say what is waited for from now on."""
+        """Show the step that the command waits for from now on."""
         if self._display is not None and self._task is not None:
             self._display.update(self._task, description=one_line(text))
 
     def connected(self, text: str) -> None:
-        """Say that the server is there, and what is waited for from now on."""
+        """Show that the server is connected, and the step that follows."""
         self.is_connected = True
         self.doing(f"connected; {text}")
 
     def progress(self, text: str) -> None:
-        """Say how far it is; without a terminal, that is a line."""
+        """Show the progress; without a terminal, as a line."""
         (self.say if self._display is None else self.doing)(one_line(text))
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Show nothing to the end of the block, where something else is shown."""
+        """Hide the display during the block, which shows something else."""
         if self._display is not None:
             self._display.stop()
         try:
@@ -219,7 +219,7 @@ class Activity:
                 self._display.start()
 
     def say(self, line: str) -> None:
-        """Show a line that stays. What is in it is shown as it is."""
+        """Show a line that stays, without interpreting its content."""
         if self._display is None:
             click.echo(line, err=True)
         else:
@@ -230,10 +230,10 @@ class Activity:
 
 @contextmanager
 def activity(text: str) -> Generator[Activity]:
-    """Show on standard error that something takes its time, to the end of the block. It leaves no trace there.
+    """Show on standard error that a step takes time, during the block. The display is removed in the end.
 
     Args:
-        text: What it is.
+        text: The description of the step.
     """
     if not sys.stderr.isatty():
         yield Activity()
@@ -253,11 +253,11 @@ def activity(text: str) -> Generator[Activity]:
 
 
 def unknown_hint(names: list[str], wanted: str) -> str:
-    """What to say to somebody who named something that is not there.
+    """Return the hint for a user who gave an unknown name.
 
     Args:
-        names: What there is, from anybody.
-        wanted: What was named.
+        names: The names that exist, from any origin.
+        wanted: The name that was given.
     """
     if hint := did_you_mean(wanted, names):
         return hint

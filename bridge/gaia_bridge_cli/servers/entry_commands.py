@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 _NAME_AND_PROGRAM = 2
 _OURS_ALONE = frozenset({"--inherit-env", "--no-connect", "--secrets", "--startup-timeout"})
-"""Options that hardly any program has besides: who writes one behind a program means ours."""
+"""Options that hardly any other program has: written after a program, they are meant for us."""
 
 
 class _WithCommandLine(click.Command):
     """A command whose last argument is a command line with options of its own.
 
-    Options before the command are ours, and those after one that is complete: a text with blanks, JSON, or a URL. What
-    follows a single word is ours if all of it is known here, to the end of the line. All else is the program's.
+    Options before the command are ours, and those after a complete one: a text with blanks, JSON, or a URL. The words
+    after a single word are ours if all of them are known here, to the end of the line. All others are the program's.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `--` in front of what is the program's."""
+        """Put `--` in front of the words that are the program's."""
         takes_value = {
             name: not option.is_flag
             for option in self.params
@@ -67,12 +67,12 @@ class _WithCommandLine(click.Command):
 
 
 def _is_complete(word: str) -> bool:
-    """Whether no word of a program can follow."""
+    """Return whether no word of a program can follow."""
     return bool(re.search(r"\s|^[A-Za-z][A-Za-z0-9+.-]*://", word)) or is_pasted(word)
 
 
 def _are_options(words: list[str], takes_value: Mapping[str, bool]) -> bool:
-    """Whether all words, or those before `--`, are options of ours, by long names: many programs have an `-e`."""
+    """Return whether all words, or those before `--`, are long options of ours: many programs have an `-e`."""
     words = words[: words.index("--")] if "--" in words else words
     place = 0
     while place < len(words):
@@ -141,12 +141,12 @@ def add(
     """Try a server, and keep it in the configuration if it works.
 
     COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell. Variables may stand
-    before it: FOO=bar npx -y some-server. Options stand before COMMAND, or after it if nothing else does; what comes
-    after --, or is not known here, belongs to the program. Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
+    before it: FOO=bar npx -y some-server. Options stand before COMMAND, or after it if nothing else does; words
+    after --, or unknown here, belong to the program. Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
 
     JSON from the documentation of a server is taken as it is, in place of NAME and COMMAND, or of COMMAND alone, or,
-    for -, from standard input. registry:NAME[@VERSION] is what the public registry says of a server, which `search`
-    finds: it is asked for what it needs, and shown before it is added.
+    for -, from standard input. registry:NAME[@VERSION] is a server of the public registry, which `search` finds: you
+    are asked for the values that it needs, and it is shown before it is added.
     """
     if name.startswith("-") and name != "-":
         raise click.UsageError(
@@ -173,7 +173,7 @@ def add(
 
 
 def _typed(name: str, command: tuple[str, ...], typed: Typed) -> Found:
-    """What was typed, and the variables that it refers to and nobody set."""
+    """Return the entry that was typed, with the variables that it refers to and that are not set."""
     from gaia_bridge_desk.editors.reading import Found
 
     if not command and typed.openapi is None:
@@ -199,7 +199,7 @@ def _add_listed(
     place: KeptIn,
     as_json: bool,
 ) -> int:
-    """Add what the public registry lists."""
+    """Add a server that the public registry lists."""
     from gaia_bridge_cli.collection import imported_for_good
 
     if typed.openapi or typed.sse:
@@ -213,7 +213,7 @@ def _add_listed(
 
 
 def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
-    """What was pasted, with the variables of the files that it names."""
+    """Return the servers that were pasted, with the variables of the files that they name."""
     from gaia_bridge.config.paths import current_folder, home_folder
     from gaia_bridge_cli.servers.outside_variables import with_variable_file
     from gaia_bridge_desk.editors.reading import Surroundings
@@ -235,11 +235,11 @@ def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
 
 
 def _agreed(found: Mapping[str, Found], *, yes: bool) -> dict[str, Found]:
-    """Show servers that somebody else wrote, and ask about each that is handed something of the user's, or changes what
-    its program runs; those that are wanted.
+    """Show servers that a stranger wrote, and ask about each that gets data of the user, or changes the code that its
+    program runs; return those that are wanted.
 
     Raises:
-        NobodyToAskError: Something has to be asked, and nobody is there.
+        NobodyToAskError: A question is needed, and there is no terminal.
     """
     from gaia_bridge.config import launch_line_text
     from gaia_bridge.config.foreign_entries import questions
@@ -264,7 +264,7 @@ def _keep_all(found: Mapping[str, Found], typed: Typed, place: KeptIn, as_json: 
     """Keep each server that works.
 
     Returns:
-        The exit code of the first that was not kept.
+        The exit code of the first failure.
     """
     from gaia_bridge.errors import BridgeError
 

@@ -1,4 +1,4 @@
-"""One field of a form that a server asks somebody at a terminal to fill in (MCP elicitation). Pure."""
+"""One field of a form that a server asks the user at a terminal to fill in (MCP elicitation). Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOOLEANS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": Fals
 
 
 class FieldError(ValueError):
-    """What was typed is no value of the field; the text says why."""
+    """A typed text that is no value of the field; the message says why."""
 
 
 class _Choice(Struct, frozen=True):
@@ -30,13 +30,13 @@ class Field:
 
     Args:
         key: Its name.
-        schema: What may be typed.
-        required: Whether there must be a value.
+        schema: The schema of its value.
+        required: Whether a value is required.
     """
 
     def __init__(self, key: str, schema: Mapping[str, Any], *, required: bool) -> None:
         self.required = required
-        """Whether there must be a value."""
+        """Whether a value is required."""
         self._key = key
         self._schema = schema
         self._many = schema.get("type") == "array"
@@ -45,28 +45,28 @@ class Field:
         try:
             self._validator = SchemaValidator.tolerant(schema)
         except SchemaError:
-            self._validator = SchemaValidator({})  # the server is the one who validates
+            self._validator = SchemaValidator({})  # only the server validates then
 
     @property
     def has_default(self) -> bool:
-        """Whether there is a value for somebody who types none."""
+        """Whether there is a default value."""
         return "default" in self._schema and self._validator.errors(self._schema["default"]) is None
 
     @property
     def default(self) -> Any:
-        """That value."""
+        """The default value."""
         return self._schema["default"]
 
     @property
     def lines(self) -> list[str]:
-        """What is said about it: its description, and what can be chosen."""
+        """The description of the field, and the choices."""
         description = one_line(str(self._schema.get("description") or ""))
         numbered = [f"  {number}) {choice.title}" for number, choice in enumerate(self._choices, 1)]
         return [description, *numbered] if description else numbered
 
     @property
     def prompt(self) -> str:
-        """What is asked, with the value that it has if nothing is typed."""
+        """The question, with the default value."""
         name = one_line(str(self._schema.get("title") or self._key), 100)
         kind = ""
         if self._many:
@@ -77,10 +77,10 @@ class Field:
         return f"{name}{kind}{default}: "
 
     def read(self, text: str) -> Any:
-        """The value that somebody typed.
+        """Parse the text that the user typed.
 
         Raises:
-            FieldError: It is none.
+            FieldError: The text is no value of the field.
         """
         if self._many:
             value: Any = [self._item(part) for part in text.split(",") if part.strip()]
@@ -116,7 +116,7 @@ class Field:
                 try:
                     return json.loads(text)
                 except (ValueError, RecursionError):
-                    return text  # no number, which the schema says
+                    return text  # no number; the validator reports that
 
     def _as_typed(self, value: Any) -> str:
         values: list[Any] = value if is_array(value) else [value]
@@ -127,7 +127,7 @@ class Field:
 
 
 def _choices(schema: Mapping[str, Any]) -> list[_Choice]:
-    """What can be chosen, in each of the forms that there are: `enum`, with `enumNames`, and titled constants."""
+    """Return the choices, in each of the forms that exist: `enum`, with `enumNames`, and titled constants."""
     if is_array(values := schema.get("enum")):
         names = schema.get("enumNames")
         titles: list[Any] = names if is_array(names) and len(names) == len(values) else values

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from gaia_bridge_desk.client_code import Offer
 
 _MARK = "`gaia-bridge generate client`"
-"""What every generated file says in its first lines."""
+"""A text in the first lines of every generated file."""
 
 _HEAD = 500
-"""Characters in which that is said."""
+"""Characters in which that text is searched for."""
 
 
 class _Generate(TargetCommand):
@@ -72,10 +72,10 @@ def generate(
 
 
 def _refuse_foreign(file: Path) -> None:
-    """Leave alone what somebody has written.
+    """Refuse to overwrite a file that was not generated.
 
     Raises:
-        click.UsageError: The file is none that was generated.
+        click.UsageError: The file exists, and was not generated.
     """
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
@@ -89,7 +89,7 @@ def _refuse_foreign(file: Path) -> None:
 
 
 def _offer(reached: Target, found: Probe) -> Offer:
-    """What the server offers, as the configuration wants it."""
+    """Return the features of the server, as the configuration tailors and permits them."""
     from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
     from gaia_bridge_cli.servers.server_probe import shown_tools
     from gaia_bridge_desk.client_code import Offer

@@ -1,6 +1,6 @@
-"""Keeps an entry in the configuration: what `add` and `import` do with what they were given.
+"""Keeps an entry in the configuration, for `add` and `import`.
 
-An entry that was typed in one folder is made to mean the same in every other: an editor starts the bridge elsewhere.
+An entry that was typed in one folder is made valid in every other: an editor starts the bridge elsewhere.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from gaia_bridge.model import ServerSpec
 
 _PYTHON: Final = re.compile(r"python[\d.]*")
-"""A program that is another one, without the same packages, where another environment is active."""
+"""Programs that are other ones, without the same packages, where another environment is active."""
 
 _WITH_FOLDER: Final = re.compile(r"-C|--(?:[a-z-]*-)?(?:cwd|dir|directory|folder|path|prefix|project|root)")
 """Options that are followed by a folder."""
 
 _RELATIVE: Final = re.compile(r"\.{1,2}(/.*)?")
-"""A word that can be nothing but a path; any other is one if there is such a file."""
+"""A word that can only be a path; any other word is one if there is such a file."""
 
 
 def portable(entry: JSON, folder: Path) -> tuple[JSON, list[str]]:
-    """The entry with the paths that begin in a folder written whole.
+    """Return the entry with absolute paths in place of those relative to a folder.
 
     Args:
-        entry: What was typed. With a `cwd`, its words begin there, and are left alone.
-        folder: Where it was typed.
+        entry: The typed entry. With a `cwd`, its words are relative to that, and are left alone.
+        folder: The folder in which the entry was typed.
 
     Returns:
-        The entry, and what was changed, for people.
+        The entry, and descriptions of the changes, for people.
     """
     changed: list[str] = []
     made = {**entry, **_document(entry, folder, changed), **_interpreter(entry, changed)}
@@ -70,7 +70,7 @@ def portable(entry: JSON, folder: Path) -> tuple[JSON, list[str]]:
 
 
 def _document(entry: JSON, folder: Path, changed: list[str]) -> JSON:
-    """The document of an API, if it is a file."""
+    """Return the absolute path of the API's document, if that is a file."""
     document = entry.get("openapi")
     if not isinstance(document, str) or "://" in document or document.startswith(("~", "$", "/")):
         return {}
@@ -80,7 +80,7 @@ def _document(entry: JSON, folder: Path, changed: list[str]) -> JSON:
 
 
 def _interpreter(entry: JSON, changed: list[str]) -> JSON:
-    """The Python or the program of the environment that is active, if the entry leaves open which one."""
+    """Return the path of a Python or a program of the active environment, if the entry only has its name."""
     command = entry.get("command")
     if not isinstance(command, str) or os.sep in command or (found := shutil.which(command)) is None:
         return {}
@@ -92,7 +92,7 @@ def _interpreter(entry: JSON, changed: list[str]) -> JSON:
 
 
 def _whole(word: object, before: object, folder: Path, changed: list[str]) -> object:
-    """A word with the path in it written whole, if there is one."""
+    """Return a word with the relative path in it made absolute, if there is one."""
     if not isinstance(word, str):
         return word
     option, _, text = word.rpartition("=") if word.startswith("-") else ("", "", word)
@@ -106,7 +106,7 @@ def _whole(word: object, before: object, folder: Path, changed: list[str]) -> ob
 
 
 def _is_folder(text: str, option: object, folder: Path) -> bool:
-    """Whether a word names a folder, because an option before it wants one: else it may be the name of anything."""
+    """Return whether a word names a folder, because an option before it expects one: else it may be any name."""
     return isinstance(option, str) and _WITH_FOLDER.fullmatch(option) is not None and os.path.isdir(folder / text)
 
 
@@ -114,15 +114,15 @@ _LATER = "set it, or say --no-connect: then it may come later"
 
 
 class KeptIn(Struct, frozen=True):
-    """Where an entry is to be kept, and how.
+    """The place where an entry is kept, and how.
 
     Args:
         config: The only file that counts, if one was named.
-        local: Into the project's file, or the user's; if neither was said, into the one that `add` chooses.
-        force: Whether it may replace one of the same name.
-        untried: Whether it is kept without being tried.
-        folder: Where its relative paths begin; the current folder if not given.
-        keeper: Where its secrets go, once it is known to work: a place, or `clear`.
+        local: Whether to use the project's file, or the user's; if `None`, the one that `add` chooses.
+        force: Whether the entry may replace one of the same name.
+        untried: Whether the entry is kept without being tried.
+        folder: The folder of its relative paths; the current folder if not given.
+        keeper: The place of its secrets, once the server is known to work, or `clear`.
     """
 
     config: Path | None
@@ -137,14 +137,14 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     """Try a server, and keep its entry if it works.
 
     Args:
-        name: What it is called.
+        name: The server's name.
         entry: Its entry.
-        place: Where it is kept, and how.
-        as_json: Whether programs read what is said of it.
+        place: The place where the entry is kept, and how.
+        as_json: Whether the output is for programs.
 
     Raises:
-        ConfigError: It cannot be kept there, or its name is taken.
-        ServerUnavailableError: It does not work.
+        ConfigError: The entry cannot be kept there, or its name is taken.
+        ServerUnavailableError: The server does not work.
     """
     from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
     from gaia_bridge.config.launching.search_path import remember_search_path
@@ -159,7 +159,7 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     if target.error is not None:
         raise target.error
     changed: list[str] = []
-    if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
+    if target.kind is not LayerKind.LOCAL:  # an entry of a local file is only used in its own folder
         entry, changed = portable(entry, place.folder or current_folder())
     spec = _understood(name, entry, target, later=place.untried)
     wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
@@ -171,7 +171,7 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     if target.kind is not LayerKind.GLOBAL or target.approved_as(entry) is not None:
         TrustStore().approve(
             target.approved_as(entry) or path, name, entry
-        )  # what the user typed need not be shown to the user again
+        )  # the user has typed the line, so that no further approval is needed
     remember_search_path(os.environ)
     code = done("added", name, [path], as_json)
     note_secrets(old, entry)
@@ -184,13 +184,13 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
 
 
 def done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
-    """Say what was changed, and where.
+    """Report a change, and the files.
 
     Args:
-        what: What was done.
-        name: The server.
+        what: The change: "added".
+        name: The server's name.
         paths: The files.
-        as_json: Whether programs read it.
+        as_json: Whether the output is for programs.
     """
     if as_json:
         print_json({"done": what, "name": name, "files": list(map(str, paths))})
@@ -202,11 +202,11 @@ def done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
 
 
 def note_secrets(old: object, new: JSON | None = None) -> None:
-    """Say which secrets an entry has left behind, which are not removed: another one may refer to them.
+    """Report the stored secrets that an entry has left; they are not removed, since other entries may use them.
 
     Args:
-        old: The entry that is gone.
-        new: The one in its place.
+        old: The entry that was removed.
+        new: The entry in its place.
     """
     for place in left_behind(old, new):
         told = f"note: its old secret is still in {place}; remove it there if no other configuration refers to it"
@@ -214,7 +214,7 @@ def note_secrets(old: object, new: JSON | None = None) -> None:
 
 
 def _note_shipped_agents() -> None:
-    """Say that editors show the servers from now on, where they have shown the agents that ship."""
+    """Note that editors show the servers from now on, instead of the agents that ship."""
     from gaia_bridge_desk.editors.installed import InstalledFiles
 
     if InstalledFiles().has_any():
@@ -226,10 +226,10 @@ def _note_shipped_agents() -> None:
 
 
 def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
-    """Try a server, and say who it is; or whether it first wants to know who we are.
+    """Try a server and report its name; or return whether it asks for a login first.
 
     Raises:
-        ServerUnavailableError: It does not work.
+        ServerUnavailableError: The server does not work.
     """
     with imported_for_good():
         from gaia_bridge.errors import ServerUnavailableError
@@ -250,7 +250,7 @@ def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
 
 
 def _meant_instead(spec: ServerSpec, problem: str) -> str:
-    """What somebody may have meant who named something that is no MCP server; empty, or with a `; ` at its end."""
+    """Return a hint for a user who named something that is no MCP server; empty, or with a `; ` at its end."""
     from urllib.parse import urlsplit
 
     from gaia_bridge.model import HttpServerSpec, StdioServerSpec
@@ -269,7 +269,7 @@ def _meant_instead(spec: ServerSpec, problem: str) -> str:
 
 
 def _understood(name: str, entry: JSON, target: Layer, *, later: bool) -> ServerSpec | None:
-    """What the entry says; `None` if that depends on what is not there now, and it is only used later.
+    """Parse the entry; return `None` if it refers to something missing now, and is only used later.
 
     Raises:
         ConfigError: The entry cannot be used.

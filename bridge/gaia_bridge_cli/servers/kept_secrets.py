@@ -1,4 +1,4 @@
-"""Secrets of entries that come from elsewhere: found, put into the keyring or a file of their own, and referred to."""
+"""Secrets of entries: detected, stored in the keyring or files of their own, and replaced by references."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from gaia_bridge.text.redaction import redacted
 _SERVICE: Final = "gaia-bridge"
 _FOLDER: Final = "~/.gaia/secrets"
 _MOST_OF_A_NAME: Final = 100
-"""Secrets with one name in one place, each of another configuration."""
+"""The most secrets with one name in one place, each of another configuration."""
 _KEPT_IN_KEYRING: Final = re.compile(rf"\$\{{keyring:{_SERVICE}/([^/}}]+)\}}")
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Secret(Struct, frozen=True):
-    """A secret that an entry holds itself.
+    """A secret that is written in an entry.
 
     Args:
         place: The keys that lead to it.
-        label: What it is called, for people and for its file.
-        value: What it is.
+        label: Its name, for people and for its file.
+        value: Its value.
     """
 
     place: tuple[str | int, ...]
@@ -45,7 +45,7 @@ class Secret(Struct, frozen=True):
 
 
 def secrets_in(entry: JSON) -> list[Secret]:
-    """The secrets that an entry holds itself: in variables, headers, arguments, its address, and its login.
+    """Return the secrets that are written in an entry: in variables, headers, arguments, its address, and its login.
 
     Args:
         entry: The entry, in our form.
@@ -55,24 +55,24 @@ def secrets_in(entry: JSON) -> list[Secret]:
         label = secret.label
         if label in found:
             label = f"{label}-{len(found) + 1}"
-        # A file or the keyring holds the text itself, in which `$${` would not be read as `${` again.
+        # A file or the keyring holds the plain text: `$${` in it would not be unescaped to `${`.
         value = secret.value if has_reference(secret.value) else without_references(secret.value)
         found[label] = Secret(secret.place, label, value)
     return list(found.values())
 
 
 def kept_files() -> frozenset[Path]:
-    """The files of secrets that there are."""
+    """Return the existing files of secrets."""
     folder = expanded(Path(_FOLDER))
     return frozenset(folder.iterdir()) if folder.is_dir() else frozenset()
 
 
 def left_behind(old: object, new: JSON | None = None) -> list[str]:
-    """Where secrets are that an entry refers to and the one in its place does not. Others may still refer to them.
+    """Return the places of secrets that the old entry refers to and the new one does not. Other entries may use them.
 
     Args:
-        old: The entry that is gone.
-        new: The one in its place.
+        old: The entry that was removed.
+        new: The entry in its place.
     """
     if not is_object(old):
         return []
@@ -81,31 +81,32 @@ def left_behind(old: object, new: JSON | None = None) -> list[str]:
 
 
 def _references(entry: JSON) -> set[tuple[str, str]]:
-    """The secrets of ours that an entry refers to: each a file, or a name in the keyring."""
+    """Return our stored secrets that an entry refers to: each a file, or a name in the keyring."""
     files = {(file, "") for file in referenced_files(entry) if file.startswith(f"{_FOLDER}/")}
     return files | {("", name) for text in texts_in(entry) for name in _KEPT_IN_KEYRING.findall(text)}
 
 
 def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
-    """The entry with a reference in the place of a secret.
+    """Return the entry with a reference in the place of a secret.
 
     Args:
         entry: The entry.
-        secret: What is replaced.
-        reference: Where it is now.
+        secret: The secret.
+        reference: The reference to its new place.
     """
     made: JSON = _replaced(entry, secret.place, reference)
     return made
 
 
 def _in_file(server: str, secret: Secret) -> str:
-    """Write a secret into a file that its owner alone can read, and over no other: another configuration may have a
-    server of that name."""
+    """Write a secret into a file that only its owner can read, without overwriting any: another configuration may have
+    a server of that name."""
     content = f"{secret.value}\n".encode()
     for name in _names(server, secret):
         place = f"{_FOLDER}/{name}"
         path, there = expanded(Path(place)), list[bytes]()
 
+        # The default value binds this round's list; a closure would follow the loop variable.
         def unless_there(old: bytes | None, _status: object, there: list[bytes] = there) -> bytes | None:
             if old is None:
                 return content
@@ -119,12 +120,12 @@ def _in_file(server: str, secret: Secret) -> str:
 
 
 def _name(server: str, secret: Secret) -> str:
-    """A name for a secret that no other of its configuration has, of characters that every place takes."""
+    """Return a name for a secret, unique in its configuration, of characters that every place accepts."""
     return f"{_word(server)}.{_word(secret.label)}"
 
 
 def _names(server: str, secret: Secret) -> Iterator[str]:
-    """The names that a secret may have, the first that no other configuration uses being the one."""
+    """Yield the possible names of a secret; the first that no other configuration uses is taken."""
     name = _name(server, secret)
     yield name
     yield from (f"{name}-{number}" for number in range(2, _MOST_OF_A_NAME + 1))
@@ -141,7 +142,7 @@ def _word(text: str) -> str:
 
 
 def _in_keyring(server: str, secret: Secret) -> str:
-    """Give a secret to the keyring of the desktop, and write over no other there."""
+    """Store a secret in the keyring of the desktop, without overwriting any other."""
     try:
         keyring: Any = importlib.import_module("keyring")
     except ImportError:
@@ -158,7 +159,7 @@ def _in_keyring(server: str, secret: Secret) -> str:
 
 
 def _kept_in(keyring: Any, value: str, names: Iterator[str]) -> str | None:
-    """Store a secret under the first name that is free or has it already; `None` if there is none."""
+    """Store a secret under the first name that is free or has it already; return `None` if there is none."""
     for name in names:
         there: object = keyring.get_password(_SERVICE, name)
         if there is None:
@@ -169,7 +170,7 @@ def _kept_in(keyring: Any, value: str, names: Iterator[str]) -> str | None:
 
 
 KEEPERS: Final[dict[str, Callable[[str, Secret], str]]] = {"file": _in_file, "keyring": _in_keyring}
-"""Where secrets can be put. Each is given the server and the secret, and returns the reference to it."""
+"""The places for secrets. Each function takes the server and the secret, and returns the reference to it."""
 
 
 def _secrets(entry: JSON) -> Iterator[Secret]:

@@ -1,4 +1,4 @@
-"""`gaia-bridge list`, `logs`: what is configured, and what a server has said."""
+"""`gaia-bridge list`, `logs`: the configured servers, and the error output of a server."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
 
 _FOLLOW_INTERVAL = 0.5
-"""Seconds between two looks for new lines."""
+"""Seconds between two checks for new lines."""
 
 _LATEST = 30
-"""Of the lines of a log, those that may say why a server does not start now."""
+"""The last lines of a log, which may give the reason why a server does not start now."""
 
 _LOGGED = re.compile(r"\S+ \S+ \[(?P<process>\d+)\] (?P<said>.*)")
 """A line as `server_logs` writes it."""
@@ -113,7 +113,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
         raise click.UsageError("--json and --follow do not go together: JSON has an end")
     with ServerLogs(default_log_folder()).reader(name) as reader:
         found = reader.read()
-        if not follow:  # else a line is shown when it is complete
+        if not follow:  # with --follow, a line is shown when it is complete
             found += reader.unfinished()
         if not found:
             entry_of_server(configured(config), name)
@@ -133,7 +133,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
 
 
 def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
-    """Say what to do, if the last that a server wrote says why it does not start."""
+    """Report what to do, if the last lines of a server give the reason why it does not start."""
     from gaia_bridge.config import EntryError
     from gaia_bridge.config.launching.failure_causes import cause_for
 
@@ -149,10 +149,10 @@ def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
 
 
 def _logged_name(target: str) -> str:
-    """The name of a server whose error output may have been kept.
+    """Return the name of a server whose error output may have been kept.
 
     Raises:
-        click.UsageError: It is something else, which says elsewhere what it says.
+        click.UsageError: The target has no such log; the message says where its output goes.
     """
     if words := command_of():
         raise click.UsageError(
@@ -191,12 +191,12 @@ def _era(entry: object) -> str:
 
 def _with_era(row: JSON) -> str:
     era = row["era"]
-    width = 60 if sys.stdout.isatty() else 1_000  # a program wants all of it
+    width = 60 if sys.stdout.isatty() else 1_000  # programs get the whole text
     return one_line(row["server"], width) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
 
 
 def address_of(entry: object) -> str:
-    """What is reached, in short, without what may be secret."""
+    """Return the address or command line of an entry, in short, without possible secrets."""
     from gaia_bridge.config.expansion import without_references
     from gaia_bridge.text.json_types import is_array, is_object
     from gaia_bridge.text.redaction import redacted
@@ -210,5 +210,5 @@ def address_of(entry: object) -> str:
     args = entry.get("args")
     words = [str(entry.get("command", "")), *(map(str, args) if is_array(args) else ())]
     line = " ".join(words)
-    plain = without_references(line)  # which only say where something is
+    plain = without_references(line)  # references are no secrets
     return line if redacted(plain) == plain else redacted(line)

@@ -1,4 +1,4 @@
-"""`gaia-bridge read`, `prompt`, `skills`: what a server or agent offers beside its tools."""
+"""`gaia-bridge read`, `prompt`, `skills`: the features of a server or agent beside its tools."""
 
 from __future__ import annotations
 
@@ -105,10 +105,10 @@ def prompt(
 
 
 def _texts(arguments: JSON) -> JSON:
-    """The arguments of a prompt, which are all texts.
+    """Return the arguments of a prompt, after a check that all are texts.
 
     Raises:
-        ArgumentsError: One is none.
+        ArgumentsError: One is no text.
     """
     from gaia_bridge_cli.servers.arguments import ArgumentsError
 

@@ -1,4 +1,4 @@
-"""Variables that an entry does not name itself: of containers (`docker run -e TOKEN`), and of files (`envFile`)."""
+"""Variables from outside an entry: of containers (`docker run -e TOKEN`), and of files (`envFile`)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def with_container_variables(entry: JSON) -> tuple[JSON, list[str]]:
-    """The entry of a container with the variables that its command line hands on by name alone.
+    """Return the entry of a container with the variables that its command line passes by name alone.
 
-    A secret that stands on the command line becomes one of them, because everybody on the machine can read that line.
+    A secret on the command line becomes such a variable, because everybody on the machine can read that line.
 
     Args:
         entry: The entry.
@@ -55,7 +55,7 @@ def with_container_variables(entry: JSON) -> tuple[JSON, list[str]]:
 
 
 def _variable(word: object, before: object) -> tuple[str, str | None]:
-    """What stands before a variable in its word, and the variable; `None` if it is none."""
+    """Return the option in front of a variable in its word, and the variable; `None` if the word has none."""
     if not isinstance(word, str):
         return "", None
     if before in _OPTIONS:
@@ -68,12 +68,12 @@ def _variable(word: object, before: object) -> tuple[str, str | None]:
 
 
 def with_variable_file(server: Found, folder: Path, *, own: bool = False) -> Found:
-    """A server with the variables of the file that it names, as they stand there; those of its own count more.
+    """Return a server with the variables of the file that it names, uninterpolated; its own variables override them.
 
     Args:
         server: The server.
-        folder: Where relative paths begin.
-        own: Whether the user says which file that is; else it has to lie in the folder.
+        folder: The folder in which relative paths begin.
+        own: Whether the user names that file; else it has to lie in the folder.
     """
     if server.env_file is None:
         return server

@@ -1,7 +1,7 @@
-"""Asks a running bridge how it is: what answers there must first prove that it is ours, before it is told the token.
+"""Asks a running bridge for its status: it must prove that it is ours before it is sent the token.
 
-Whoever is faster at taking the port would be sent the token otherwise. So the bridge is given a challenge, which only
-who knows the token can answer; the answer holds for the address that was asked, so that nobody can have it answered by
+Another program that takes the port first would be sent the token otherwise. So the bridge gets a challenge, which can
+only be answered with the token; the answer is valid for the requested address alone, so that it cannot be relayed from
 a bridge elsewhere. Bytes and time are bounded, whatever answers.
 """
 
@@ -28,22 +28,22 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import is_loopback_host
 
 _PATIENCE: Final = 5.0
-"""Seconds for the bridge to answer, all in all: it answers from memory."""
+"""Seconds for the bridge to answer, in all: it answers from memory."""
 
 _LARGEST: Final = 8 * 1024 * 1024
-"""Bytes of an answer; a bridge with a thousand servers says less."""
+"""The most bytes of an answer; a bridge with a thousand servers sends less."""
 
 _TOKEN_FILE: Final = Path(".gaia/bridge-token")
 
 
 def bridge_status(url: str) -> JSON:
-    """What the bridge at an address says of itself.
+    """Return the status of the bridge at an address.
 
     Args:
-        url: Its address, without a path behind it.
+        url: The address, without a path behind it.
 
     Raises:
-        ServerUnavailableError: No bridge answers there, or it does not let us know.
+        ServerUnavailableError: No bridge answers there, or it refuses.
     """
     asked = _Asked(url)
     try:
@@ -57,14 +57,14 @@ def bridge_status(url: str) -> JSON:
 
 
 def published_at(url: str, name: str) -> str | None:
-    """Where a running bridge publishes an agent or server of that name; `None` if it does not, or no bridge answers.
+    """Return the URL at which a running bridge publishes an agent or server; `None` if it does not, or none answers.
 
     Args:
         url: The bridge's address.
         name: The agent or server.
 
     Raises:
-        ServerUnavailableError: It does, and wants to be told a token.
+        ServerUnavailableError: The bridge publishes it, and wants a token.
     """
     asked = _Asked(url)
     try:
@@ -83,7 +83,7 @@ def published_at(url: str, name: str) -> str | None:
 
 
 class _Asked:
-    """What listens at an address.
+    """The program that listens at an address.
 
     Args:
         url: The address.
@@ -98,12 +98,12 @@ class _Asked:
         self._connection = kind(self._authority, timeout=_PATIENCE)
         self._socket: socket.socket | None = None
         self.needs_token = False
-        """Whether it was told the token, and so wants it from everybody."""
+        """Whether the bridge has proved that it knows the token, and so requires the token from clients."""
         self._late = Event()
 
     @contextmanager
     def bounded(self) -> Generator[None]:
-        """Tear the connection down when the time is over, however much still comes."""
+        """Close the connection when the time is over, however much still comes."""
 
         def tear_down() -> None:
             self._late.set()
@@ -124,11 +124,11 @@ class _Asked:
             self._connection.close()
 
     def status(self) -> JSON:
-        """What it says of itself.
+        """Return the status of the bridge.
 
         Raises:
-            ServerUnavailableError: It refuses.
-            ValueError: It is no bridge.
+            ServerUnavailableError: The bridge refuses.
+            ValueError: The program is no bridge.
         """
         token = _token(self._url)
         proven = self.needs_token = token is not None and self._proves(token)
@@ -147,7 +147,7 @@ class _Asked:
             raise TimeoutError(f"it took longer than {_PATIENCE:g} seconds") from None
 
     def _proves(self, token: str) -> bool:
-        """Whether it knows the token. Only the connection on which that was proven may be trusted with it."""
+        """Return whether it knows the token, which may only be sent on the connection on which that was proven."""
         challenge = secrets.token_hex(32)
         _, found = self._get(f"/health?challenge={challenge}", {})
         proof = found.get("proof") if is_object(found) else None
@@ -156,7 +156,7 @@ class _Asked:
         return same and self._connection.sock is not None
 
     def _get(self, path: str, headers: dict[str, str]) -> tuple[int, object]:
-        """The status and what the body says; `None` if it is no JSON."""
+        """Return the status and the parsed body; `None` if the body is no JSON."""
         if self._connection.sock is None:
             self._connection.connect()
             self._socket = self._connection.sock
@@ -165,7 +165,7 @@ class _Asked:
         self._connection.request("GET", self._path + path, headers=said)
         response = self._connection.getresponse()
         body = response.read(_LARGEST + 1)
-        self._check_time()  # what was cut off looks like an answer that has ended
+        self._check_time()  # a body that was cut off looks like one that has ended
         if len(body) > _LARGEST:
             raise ValueError(f"what answers says more than {_LARGEST:,} bytes")
         try:
@@ -181,7 +181,7 @@ def _own_words(answer: object) -> str:
 
 
 def _token(url: str) -> str | None:
-    """The token that opens the bridges of this machine, if there is one; it belongs to no other."""
+    """Return the token of the bridges of this machine, if there is one; it is for no other machine."""
     if not is_loopback_host(urlsplit(url).hostname or ""):
         return None
     try:

@@ -1,6 +1,6 @@
-"""Connects to a server for one command: what it waits for and says is shown meanwhile, and failures are one line.
+"""Connects to a server for one command: its steps and output are shown meanwhile, and failures are one line.
 
-While a launcher downloads a server, that is shown, with for how long already.
+While a launcher downloads a server, this is shown with the time since its start.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     from gaia_bridge.contract import Publishable
 
 _FIRST: Final = 5
-"""Seconds before a download is told of: what is there already has mostly started by then."""
+"""Seconds before a download is reported: a server that needs none has mostly started by then."""
 
 _LOOK: Final = 0.2
-"""Seconds between two looks at how the start is."""
+"""Seconds between two checks of the start."""
 
 _EVERY: Final = 30
-"""Seconds between two lines of it where there is no terminal."""
+"""Seconds between two lines about a download where there is no terminal."""
 
 
 class LauncherProgress:
-    """What one start of a server waits for, until the server is there.
+    """Shows the progress of a server's start, until the server is connected.
 
     Args:
         spec: The server.
-        limits: How long its start may take.
-        shown: Where it is said.
+        limits: The limits for its start.
+        shown: The display.
     """
 
     def __init__(self, spec: ServerSpec, limits: UpstreamLimits, shown: Activity) -> None:
@@ -65,7 +65,7 @@ class LauncherProgress:
         self._last = ""
 
     def heard(self, line: str) -> None:
-        """A line of error output came."""
+        """Process a line of error output."""
         self._last = line
         if not is_of_launcher(line):
             self._launcher = ""
@@ -74,7 +74,7 @@ class LauncherProgress:
 
     @asynccontextmanager
     async def shown(self) -> AsyncGenerator[None]:
-        """Show it to the end of the block."""
+        """Show the progress during the block."""
         failure: BaseException | None = None
         starting = asyncio.current_task()
         assert starting is not None
@@ -113,15 +113,15 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _HELD = 100
-"""Lines of error output that are kept in case that the server fails."""
+"""Lines of error output that are kept in case the server fails."""
 
 
 class LoginNeededError(ServerUnavailableError):
-    """The server is there, and wants to know who we are first."""
+    """The server answers, and wants a login first."""
 
 
 Ask = Callable[[Transport, UpstreamLimits, Activity], Awaitable[T]]
-"""What to do with a server, given how to reach it, its limits, and where to say what is being done."""
+"""A function that uses a server, given its transport, its limits, and the display."""
 
 
 def reach(
@@ -133,21 +133,21 @@ def reach(
     show_all: bool = False,
     agents: Mapping[str, Publishable] | None = None,
 ) -> T:
-    """Ask a server something, on a loop of its own.
+    """Run a function that uses a server, on a loop of its own.
 
-    What it writes to its error output is shown from the moment on that it is connected; what came before, mostly about
-    downloads and about the question for its era, only if it comes to nothing.
+    The server's error output is shown once it is connected; earlier lines, mostly about downloads and the question for
+    its era, only if the connection fails.
 
     Args:
         spec: The server.
-        ask: What to do.
-        limits: Bounds; what the entry says comes on top of them.
-        interaction: How the user is asked to log in, given what shows a line to the user.
-        show_all: Show the whole error output at once.
-        agents: Agents of this process, if the server is one of them, by its name; or all that they offer.
+        ask: The function.
+        limits: Limits; those of the entry override them.
+        interaction: Makes the way to ask the user to log in, given a function that shows a line.
+        show_all: Whether to show the whole error output at once.
+        agents: Agents of this process by their names, if the server is one of them, or all of them.
 
     Raises:
-        ServerUnavailableError: It cannot be reached, or does not answer as it should.
+        ServerUnavailableError: The server cannot be reached, or violates the protocol.
     """
     bounds = limits_for(limits or UpstreamLimits(), spec)
     secretless = Redactor(secrets_of(spec))
@@ -191,11 +191,11 @@ def reach(
 
 
 class _Announced:
-    """A way to a server that says when a connection begins.
+    """A transport that reports the beginning of each connection.
 
     Args:
-        transport: The way.
-        begin: Told before each connection.
+        transport: The transport.
+        begin: Called before each connection.
     """
 
     def __init__(self, transport: Transport, begin: Callable[[], None]) -> None:
@@ -209,7 +209,7 @@ class _Announced:
 
 
 def _told_once(starts: Sequence[Sequence[str]]) -> list[str]:
-    """The error output of all starts: a server may be started twice, to find out its era. Without repetitions."""
+    """Return the error output of all starts without repetitions: a server may be started twice to find out its era."""
     told = list(starts[0])
     for lines in starts[1:]:
         told += () if list(lines) == told else lines
@@ -218,12 +218,12 @@ def _told_once(starts: Sequence[Sequence[str]]) -> list[str]:
 
 @contextmanager
 def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[Sequence[str]]) -> Generator[None]:
-    """Make one line, without secrets, of what went wrong with a server to the end of the block."""
+    """Turn an error of a server during the block into one line, without secrets."""
     try:
         yield
     except ProtocolError as error:
         message = printable(secretless(error.message))
-        if isinstance(spec, AgentServerSpec):  # of which nobody has to know that it is spoken to in a protocol
+        if isinstance(spec, AgentServerSpec):  # the protocol is a detail that users of an agent need not see
             raise ServerUnavailableError(spec.name, message, "agent") from None
         raise ServerUnavailableError(spec.name, f"it answered with an error: {message} ({error.code})") from None
     except LoginRequiredError as error:
@@ -252,12 +252,12 @@ def _published(name: str, agents: Mapping[str, Publishable], limits: UpstreamLim
 
 
 class _PublishedTogether:
-    """A way to agents that may use each other: one of them, or all, is reached once each has what it waits for.
+    """A transport to agents that may use each other: one or all are reached once each has the agents that it waits for.
 
     Args:
-        name: The one that is meant; `None` for all.
+        name: The agent; `None` for all.
         agents: The agents, by their names.
-        limits: How long is waited.
+        limits: The limits for the wait.
     """
 
     def __init__(self, name: str | None, agents: Mapping[str, Publishable], limits: UpstreamLimits) -> None:
@@ -285,7 +285,7 @@ class _PublishedTogether:
 
 
 def _explanation(spec: ServerSpec, error: UpstreamError, lines: Sequence[str]) -> str:
-    """Why it went wrong, as far as its error output, which is redacted, says that."""
+    """Return the reason of a failure, as far as the error output, which is redacted, gives it."""
     from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail
 
     late = isinstance(error, StartTimeoutError)

@@ -1,4 +1,4 @@
-"""Asks one upstream server what the commands show: who it is, what it offers, how quick it is, what a tool answers."""
+"""Asks one upstream server for the facts that commands show: its name, features and speed, and the results of calls."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
 
 PINGS = 3
-"""How often the server is asked whether it is there; the best of them tells most about the server."""
+"""The number of pings; the shortest time tells most about the server."""
 
 _LOG_LEVEL = "info"
-"""From where on log messages of a called tool are shown; a server of the handshake era has a level of its own."""
+"""The least level of log messages that are shown for a called tool; servers of the handshake era are sent the level."""
 
 
 class UnknownNameError(Exception):
     """The server has no tool, prompt or resource of that name.
 
     Args:
-        known: Those that it has.
-        said: What the server said of it, if it was asked.
+        known: The names that it has.
+        said: The server's error message, if it was asked.
     """
 
     def __init__(self, known: list[str], said: str = "") -> None:
@@ -44,14 +44,14 @@ class UnknownNameError(Exception):
 
 
 class AskedServer(Struct, frozen=True):
-    """A server, and who asks it.
+    """A server, and the client side that asks it.
 
     Args:
-        transport: How to reach it.
-        limits: Deadlines.
-        activity: Where to say what is being done, and how far it is.
-        options: What its entry says of it, and of its tools.
-        delegate: Who we are to it; by default nobody who can be asked.
+        transport: The way to reach it.
+        limits: The limits.
+        activity: The display of the steps and the progress.
+        options: The options of its entry, for the server and its tools.
+        delegate: Our answers to its questions; by default none.
     """
 
     transport: Transport
@@ -61,30 +61,30 @@ class AskedServer(Struct, frozen=True):
     delegate: ClientDelegate = field(default_factory=ClientDelegate)
 
     def connected(self) -> AbstractAsyncContextManager[Connection]:
-        """Connect to it."""
-        # Servers of both eras may ask by requests, which only the handshake era has.
+        """Connect to the server."""
+        # A server of both eras can send us requests only in the handshake era.
         era = Era.LEGACY if self.delegate.capabilities else None
         return connect(self.transport, self.delegate, self.limits, era=era, only=only_era(self.options))
 
 
 class Probe(Struct, frozen=True):
-    """What a server is like. All times in seconds."""
+    """The facts about a server. All times in seconds."""
 
     handshake: ServerHandshake
     connected: float
     """Until the handshake was complete; with a child process, its start included."""
     listed: float
-    """For all lists."""
+    """The time to read all lists."""
     ping: float | None
-    """The best round trip, if the server answers pings at all."""
+    """The shortest round trip, if the server answers pings at all."""
     definitions: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
-    """By the kinds of `vocabulary.LIST_FIELDS`; those that the server has."""
+    """The definitions by the kinds of `vocabulary.LIST_FIELDS`; those that the server has."""
     problems: list[str] = field(default_factory=list[str])
-    """What did not work although the server promised it."""
+    """Features that the server declares, and that did not work."""
 
 
 class Answer(Struct, frozen=True):
-    """What came of one call."""
+    """The answer to one call."""
 
     result: JSON
     """The wire result."""
@@ -92,23 +92,23 @@ class Answer(Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the tool says that it failed."""
+        """Whether the tool reports a failure."""
         return self.result.get("isError") is True
 
 
 async def probe(
     transport: Transport, limits: UpstreamLimits, activity: Activity, options: ServerOptions | None = None
 ) -> Probe:
-    """Connect, read every list, ping, and say goodbye.
+    """Connect, read every list, ping, and disconnect.
 
     Args:
-        transport: How to reach the server.
-        limits: Deadlines.
-        activity: Where to say what is being done.
-        options: What its entry says of it.
+        transport: The way to reach the server.
+        limits: The limits.
+        activity: The display of the steps.
+        options: The options of its entry.
 
     Raises:
-        UpstreamError: There is no connection.
+        UpstreamError: The connection failed.
     """
     started = anyio.current_time()
     async with connect(transport, ClientDelegate(), limits, only=only_era(options or ServerOptions())) as connection:
@@ -131,14 +131,14 @@ async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Await
 
     Args:
         server: The server.
-        tool: The tool's name, as it is shown.
-        arguments: Makes its arguments, given its `inputSchema`.
+        tool: The tool's name, as commands show it.
+        arguments: Returns its arguments, given its `inputSchema`.
 
     Raises:
         UnknownNameError: The server has no such tool.
         ToolError: The configuration hides one of the arguments.
         ProtocolError: The server answered with a JSON-RPC error.
-        UpstreamError: It did not answer as it should.
+        UpstreamError: The server violates the protocol, or does not answer.
     """
 
     async def on_progress(report: Progress) -> None:
@@ -168,12 +168,12 @@ async def get_prompt(server: AskedServer, prompt: str, arguments: Callable[[JSON
     Args:
         server: The server.
         prompt: Its name.
-        arguments: Makes its arguments, given its definition.
+        arguments: Returns its arguments, given its definition.
 
     Raises:
         UnknownNameError: The server has no such prompt.
         ProtocolError: The server answered with a JSON-RPC error.
-        UpstreamError: It did not answer as it should.
+        UpstreamError: The server violates the protocol, or does not answer.
     """
     async with server.connected() as connection:
         server.activity.connected("reading its prompts")
@@ -197,7 +197,7 @@ async def read_resource(server: AskedServer, uri: str) -> JSON:
     Raises:
         UnknownNameError: The server refuses, and lists no such resource.
         ProtocolError: The server answered with a JSON-RPC error.
-        UpstreamError: It did not answer as it should.
+        UpstreamError: The server violates the protocol, or does not answer.
     """
     async with server.connected() as connection:
         server.activity.connected(f"reading {uri}")
@@ -214,11 +214,11 @@ async def read_resource(server: AskedServer, uri: str) -> JSON:
 
 
 def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -> TransformedTools:
-    """The tools of a server as the commands show them: as the configuration wants them, if it says anything of them.
+    """Return the tools of a server as the commands show them: with the transforms of the configuration, if any.
 
     Args:
-        items: What the server listed. Where nothing is made of them, they are shown whatever they are.
-        tailorings: What the configuration makes of them.
+        items: The tools that the server listed. Without transforms, all named ones are shown.
+        transforms: The transforms of the configuration, by tool.
     """
     features = no_features("")
     if transforms:
@@ -232,7 +232,7 @@ async def _read(connection: Connection, kind: str, definitions: dict[str, list[J
     try:
         found = await connection.list_all(kind)
     except ProtocolError as error:
-        if kind != "resource template":  # which many servers with resources do not have
+        if kind != "resource template":  # many servers with resources have no templates
             problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
     except UpstreamError as error:
         problems.append(f"its {kind}s cannot be listed: it {error}")

@@ -1,4 +1,4 @@
-"""`gaia-bridge status`, `completion`: what a running bridge says of its servers; help for shells."""
+"""`gaia-bridge status`, `completion`: the state of a running bridge; help for shells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gaia_bridge_cli.options import bridge_options, bridge_url
 from gaia_bridge_cli.servers.common import json_option, print_json, print_rows
 
 _WHY = 1_000
-"""Characters of a reason that are shown: what to do stands at its end."""
+"""Characters of a reason that are shown: the remedy stands at its end."""
 
 
 @click.command(short_help="Show how a running bridge is.")

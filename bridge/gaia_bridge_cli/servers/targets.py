@@ -1,4 +1,4 @@
-"""What a command is told to try: a configured server, what a running bridge publishes, a file, a URL, or a command."""
+"""The target of a command: a configured server, a source of a running bridge, a file, a URL, or a command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _COMMAND = "gaia_bridge.command"
-"""Where a command line keeps what follows its `--`."""
+"""The key of the words after `--` in the command's context."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _WITHOUT_SCHEME = re.compile(
@@ -46,13 +46,13 @@ _EXPECTED = (
 
 
 class TargetCommand(click.Command):
-    """A command whose target may be a command line, after `--`, in place of the argument that it is."""
+    """A command whose target may be a command line, after `--`, in place of an argument."""
 
     target_last = False
     """Whether the target is the last argument, not the first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take what follows `--` for the target."""
+        """Take the words after `--` for the target."""
         if "--" in args:
             place = args.index("--")
             words = tuple(args[place + 1 :])
@@ -64,7 +64,7 @@ class TargetCommand(click.Command):
 
 
 def target_options(command: F) -> F:
-    """`TARGET`, the first argument, and the options that say where it is looked for."""
+    """Add `TARGET`, the first argument, and the options for finding it."""
     direct = click.option(
         "--direct", is_flag=True, help="Start a configured server here, also if a running bridge publishes it."
     )
@@ -73,18 +73,18 @@ def target_options(command: F) -> F:
 
 
 def command_of() -> tuple[str, ...]:
-    """What followed `--` on the command line."""
+    """Return the words after `--` on the command line."""
     words: tuple[str, ...] = click.get_current_context().meta.get(_COMMAND, ())
     return words
 
 
 class Target:
-    """What is to be reached.
+    """A server or agent to reach.
 
     Args:
-        spec: How, and what its entry says of it.
-        agents: If it is an agent of this process, or all that are there: these, by their names.
-        url: Its address, if that is all that was said of it.
+        spec: Its specification.
+        agents: The agents of this process by their names, if the target is one of them, or all of them.
+        url: Its address, if the user gave nothing else.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class Target:
 
     @property
     def name(self) -> str:
-        """What it is called in what is shown."""
+        """Its name in the output."""
         return self.spec.name
 
     def reach(self, ask: Ask[T], *, show_all: bool = False) -> T:
-        """Connect to it and ask it something; see `server_connection.reach`."""
+        """Connect to the target and use it; see `server_connection.reach`."""
         with imported_for_good():
             from gaia_bridge_cli.servers.server_connection import LoginNeededError, reach
 
@@ -113,23 +113,23 @@ class Target:
                 raise LoginNeededError(self.name, _of_a_stranger(self._url)) from None
         from gaia_bridge_cli.output import stdout_to_stderr
 
-        with stdout_to_stderr():  # which is for what the command prints, not for what the agent prints
+        with stdout_to_stderr():  # standard output is for the command's results, not for output of the agent
             return reach(self.spec, ask, agents=self._agents, show_all=show_all)
 
 
 def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge: Any) -> Target:
-    """What somebody named.
+    """Return the target that the user named.
 
     Args:
-        text: The target as it was typed; what followed `--` counts instead, if there was something.
+        text: The target as it was typed; the words after `--` replace it, if there are any.
         config: `--config`.
-        direct: Whether a configured server is to be started although a running bridge publishes it.
-        **bridge: Where a bridge may run; see `options.bridge_url`.
+        direct: Whether to start a configured server although a running bridge publishes it.
+        **bridge: The address of a bridge that may run; see `options.bridge_url`.
 
     Raises:
-        ConfigError: There is no such thing, or it must not be used.
+        ConfigError: There is no such target, or it must not be used.
         AgentLoadError: The agent cannot be loaded.
-        click.UsageError: It was typed in a way that nothing is reached in.
+        click.UsageError: The text is not in any form of a target.
     """
     base = bridge_url(**bridge)
     if words := command_of():
@@ -158,7 +158,7 @@ def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge:
 
 
 def _configured(servers: ServersConfig, name: str, base: str | None) -> Target:
-    """A configured server; where a running bridge has it already, a program is not started once more."""
+    """Return a configured server; if a running bridge has its program already, the program is not started again."""
     from gaia_bridge.errors import ServerUnavailableError
 
     spec = usable_spec(servers, name)
@@ -168,7 +168,7 @@ def _configured(servers: ServersConfig, name: str, base: str | None) -> Target:
     if base is not None and isinstance(spec, StdioServerSpec):
         try:
             published = _published(base, name, kind="servers")
-        except ServerUnavailableError:  # it wants a token, which commands do not tell
+        except ServerUnavailableError:  # the bridge wants a token, which commands do not send
             click.echo(printable(f"note: the bridge at {base} wants a token; {name} is started here as well"), err=True)
             published = None
         if published is not None:
@@ -189,7 +189,7 @@ def _published(base: str, name: str, kind: str = "") -> Target | None:
 
 
 def _of_a_stranger(url: str) -> str:
-    """What to do where a server wants to know who asks, and no entry says so."""
+    """Return a hint for a server that asks for authentication, where no entry provides any."""
     add = f"gaia-bridge add NAME {shlex.quote(url)}"
     token = f"{add} --header 'Authorization:Bearer ${{env:TOKEN}}'"
     ours = "for a bridge with --auth, ${file:~/.gaia/bridge-token}"
@@ -199,7 +199,7 @@ def _of_a_stranger(url: str) -> str:
 
 
 def _agent(reference: str) -> Target:
-    """An agent, which is run in this process, with the others of its file beside it: they may use each other."""
+    """Return an agent, which runs in this process, with the others of its file: they may use each other."""
     with imported_for_good():
         from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server
         from gaia_bridge.config.showing import only_shown
@@ -228,10 +228,10 @@ def _agent(reference: str) -> Target:
 
 
 def _loaded(reference: str) -> tuple[list[LoadedAgent], list[LoadedAgent]]:
-    """The agents that are meant, and the others of the same file.
+    """Return the agents that a reference names, and the others of the same file.
 
     Raises:
-        AgentLoadError: None of those that are meant can be loaded.
+        AgentLoadError: None of the named agents can be loaded.
     """
     with imported_for_good():
         from gaia_bridge.bridge.discovery import find_agents, load_agent
@@ -246,7 +246,7 @@ def _loaded(reference: str) -> tuple[list[LoadedAgent], list[LoadedAgent]]:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether an installed distribution announces an agent of that name."""
+    """Return whether an installed distribution announces an agent of that name."""
     from importlib.metadata import entry_points
 
     return bool(entry_points(group="gaia.agents", name=name))
@@ -262,15 +262,15 @@ def _spec(entry: JSON, name: str) -> ServerSpec:
 
 
 def _short(name: str) -> str:
-    """A name for what has none."""
+    """Return a short name for a target without a name."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:64] or "server"
 
 
 def _refuse_slip(text: str) -> None:
-    """Say what was probably meant, where it is none of what is expected.
+    """Report what was probably meant, where a text has none of the expected forms.
 
     Raises:
-        click.UsageError: It is a URL without its scheme, a folder, or a command without `--`.
+        click.UsageError: The text is a URL without its scheme, a folder, or a command without `--`.
     """
     if any(character.isspace() for character in text.strip()):
         raise click.UsageError(f"{text!r} is a command; expected it behind --: ... -- {printable(text.strip())}")

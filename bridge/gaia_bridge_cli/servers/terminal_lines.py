@@ -1,6 +1,6 @@
-"""Lines that somebody types.
+"""Reads lines that the user types.
 
-They are read on the event loop, not in a thread: a thread that reads cannot be called off, and would keep the process.
+They are read on the event loop, not in a thread: a thread that reads cannot be cancelled, and would keep the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST: Final = 64 * 1024
 
 
 class NoLineError(Exception):
-    """Whoever was asked typed no line: Ctrl-D, or more than a line may have."""
+    """The user typed no line: Ctrl-D, or too many bytes."""
 
 
 def say(*lines: str) -> None:
@@ -32,13 +32,13 @@ def say(*lines: str) -> None:
 
 
 class TerminalLines:
-    """The terminal that standard input is."""
+    """The terminal on standard input."""
 
     def __init__(self) -> None:
         self._typed = b""
 
     def forget(self) -> None:
-        """Take what was typed so far for no answer."""
+        """Discard the input so far, so that it is not taken for an answer."""
         termios.tcflush(_INPUT, termios.TCIFLUSH)
         self._typed = b""
 
@@ -46,11 +46,11 @@ class TerminalLines:
         """Ask for one line.
 
         Args:
-            prompt: What is asked.
-            hidden: Show nothing of what is typed.
+            prompt: The question.
+            hidden: Whether to hide the input.
 
         Raises:
-            NoLineError: None was typed.
+            NoLineError: The user typed none.
         """
         click.echo(prompt, nl=False, err=True)
         with _unseen() if hidden else _seen():
@@ -71,7 +71,7 @@ def _seen() -> Generator[None]:
 
 @contextmanager
 def _unseen() -> Generator[None]:
-    """Show nothing of what is typed, to the end of the block."""
+    """Hide the input during the block."""
     before = termios.tcgetattr(_INPUT)
     quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
     termios.tcsetattr(_INPUT, termios.TCSADRAIN, quiet)
@@ -79,4 +79,4 @@ def _unseen() -> Generator[None]:
         yield
     finally:
         termios.tcsetattr(_INPUT, termios.TCSADRAIN, before)
-        click.echo(err=True)  # the end of the line, which was not shown either
+        click.echo(err=True)  # the newline that the user typed was hidden, too

@@ -1,4 +1,4 @@
-"""`gaia-bridge tools`, `call`, `test-client`: what a server or agent says when it is really asked."""
+"""`gaia-bridge tools`, `call`, `test-client`: the real answers of a server or agent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Show the tools of a server or agent, also those that the configuration keeps from being published.
 
-    TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
+    TARGET is a configured server, a source of a running bridge, file.py[:Class], a URL, or, after --, a command.
     """
     with imported_for_good():
         from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
@@ -80,8 +80,8 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
     """Call a tool of a server or agent.
 
     TARGET is what `tools` takes; a command goes last: call TOOL [ARGUMENTS] -- COMMAND. Arguments are one JSON object,
-    or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it exactly. On a terminal, required ones
-    that are missing and what the tool asks are asked there, unless with --json.
+    or KEY=VALUE words, parsed by the tool's schema; KEY:=JSON gives the exact value. On a terminal, you are asked for
+    missing required arguments, and for answers that the tool wants, unless with --json.
     """
     with imported_for_good():
         from gaia_bridge.client.transport_factory import secrets_of
@@ -105,7 +105,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
     name, spec = reached.name, reached.spec
     try:
         answer = reached.reach(ask)
-        if answer.failed:  # why it failed is for people; what it answered is what was asked for, and left alone
+        if answer.failed:  # the text of a failure is masked for people; a result is left as it is
             answer = replace(answer, result=Redactor(secrets_of(spec)).without_known_in(answer.result))
     except UnknownNameError as error:
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
@@ -130,7 +130,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
 def test_client(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Test a server or agent: connect, list, ping; with timings.
 
-    TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
+    TARGET is a configured server, a source of a running bridge, file.py[:Class], a URL, or, after --, a command.
     """
     with imported_for_good():
         from gaia_bridge.client.transport_factory import secrets_of
@@ -191,12 +191,12 @@ def _probed(reached: Target, show_all: bool = False) -> Probe:
 
 
 def _is_about_asking(reason: str) -> bool:
-    """Whether a call failed because nobody could be asked: each server has words of its own for that, and this one."""
+    """Return whether a call failed because the user could not be asked: servers have texts of their own for that."""
     return any(word in reason.lower() for word in ("elicit", "sampling"))
 
 
 def _print_answer(tool: str, answer: Answer) -> None:
-    """Print what a tool answered; if it failed, that is no result, and said on standard error."""
+    """Print the answer of a tool; if the tool failed, on standard error, since that is no result."""
     content, structured = answer.result.get("content"), answer.result.get("structuredContent")
     blocks = content if is_array(content) else []
     if answer.failed:

@@ -1,4 +1,4 @@
-"""`gaia-bridge trust`, `login`: what the user has to agree to before a server is used."""
+"""`gaia-bridge trust`, `login`: the user's approval, or login, before a server is used."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_json: bool, config: Path | None) -> int:
     """Approve servers that the current folder's mcp_servers.json lists.
 
-    A project's file says what would be started, and a stranger may have written it. Each launch line is shown whole;
-    an approval holds for exactly that line and the programs of the project that it runs, and any change of them asks
-    again. With --json, nobody is asked. A file that is named with --config needs approvals only for what is changed in
-    it while `serve` runs in its folder, and for what an agent would load of it that lies beside it.
+    A project's file lists programs to start, and a stranger may have written it. Each launch line is shown whole; an
+    approval holds for exactly that line and the programs of the project that it runs, and after any change of them you
+    are asked again. With --json, there are no questions. A file that is named with --config needs approvals only for
+    changes to it while `serve` runs in its folder, and for servers in it that an agent beside it would load.
     """
     from gaia_bridge.config import TrustStore
 
@@ -66,10 +66,10 @@ def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_j
 
 
 def _file(config: Path | None) -> Layer:
-    """The project's file, or the one that was named; with those servers of the user's that are started in this folder.
+    """Return the project's file, or the named one; with those servers of the user's that are started in this folder.
 
     Raises:
-        ConfigError: In this folder, it is the user's own.
+        ConfigError: In this folder, the file is the user's own.
     """
     from msgspec.structs import replace
 
@@ -88,10 +88,10 @@ def _is_approved(store: TrustStore, file: Layer, name: str, entry: JSON) -> bool
 
 
 def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:
-    """The entries that were named, or all that can be approved.
+    """Return the entries that were named, or all that can be approved.
 
     Raises:
-        ConfigError: The file cannot be used, or does not list one that was named.
+        ConfigError: The file cannot be used, or does not list one of the names.
     """
     from gaia_bridge.errors import ConfigError
     from gaia_bridge.text.json_types import is_object
@@ -109,9 +109,9 @@ def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:
 
 
 def _approve(store: TrustStore, file: Layer, waiting: dict[str, JSON], yes: bool, as_json: bool) -> bool:
-    """Approve what waits for it, asking about each unless that was said already; whether all of it is approved then.
+    """Approve waiting entries, asking about each unless `yes` is given; return whether all are approved then.
 
-    What is asked is shown on standard error, where it is seen although the output may go elsewhere.
+    The questions are shown on standard error, where they are seen although the output may go elsewhere.
     """
     if not waiting:
         click.echo("nothing is waiting for approval", err=as_json)
@@ -132,7 +132,7 @@ def _approve(store: TrustStore, file: Layer, waiting: dict[str, JSON], yes: bool
 
 
 def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
-    """Show what would be started, whole and harmlessly."""
+    """Show the whole launch line, in a harmless form."""
     from gaia_bridge.config import launch_line_text, launch_warnings
     from gaia_bridge.config.launching.programs import programs_of
 
@@ -148,7 +148,7 @@ def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
 
 
 def _whole_warnings(found: Programs) -> Iterator[str]:
-    """What to know of a line that can run more of the project than it names."""
+    """Yield warnings about a line that can run more of the project than it names."""
     from gaia_bridge.config.trust import WHOLE_FILES, whole_files
 
     if found.whole is None:
@@ -171,7 +171,7 @@ def _agrees() -> bool:
 
 
 def _revoke(store: TrustStore, file: Layer, names: tuple[str, ...], as_json: bool) -> int:
-    """Take approvals back, also of servers that the file lists no more."""
+    """Revoke approvals, also of servers that the file no longer lists."""
     chosen = names or tuple(_listed(file, ()))
     for name in chosen:
         was_approved = store.revoke(file.approved_as(file.entries.get(name)) or file.path, name)

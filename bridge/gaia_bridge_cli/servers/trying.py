@@ -1,4 +1,4 @@
-"""Tries several servers at once, and says of each in one line whether it works."""
+"""Tries several servers at once, and reports in one line for each whether it works."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gaia_bridge_cli.servers.server_probe import Probe, probe
 
 
 def introduced(found: Probe) -> str:
-    """Who a server says it is, and how much it offers."""
+    """Return the name of a server, and the number of its tools."""
     number = len(found.definitions.get("tool", []))
     name = " ".join(str(found.handshake.info.get(key, "")) for key in ("name", "version"))
     said = f"{one_line(name) or 'a server'}, MCP {found.handshake.revision}"
@@ -34,7 +34,7 @@ def tried(servers: ServersConfig, names: Collection[str], limits: DoctorLimits |
     Args:
         servers: The configuration that lists them.
         names: The servers.
-        limits: How many at once, and for how long.
+        limits: The number at once, and the time for each.
     """
     limits = limits or DoctorLimits()
     said = dict.fromkeys(names, f"not tried: the others took {limits.servers_timeout:g} s")
@@ -81,4 +81,4 @@ async def _said_of(spec: ServerSpec, limits: DoctorLimits) -> str:
 
 
 def _ignored(line: str) -> None:
-    """Take no notice of what a server says beside."""
+    """Ignore the error output of a server."""

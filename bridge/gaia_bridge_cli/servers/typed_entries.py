@@ -1,4 +1,4 @@
-"""The entry that somebody means who types a command, a URL or the address of an API, or pastes an entry. Pure.
+"""Makes an entry from a typed command, URL or address of an API, or from a pasted entry. Pure.
 
 Documentation of servers has entries in the forms of several programs.
 """
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-"""What stands before a command for a shell: a variable that the command sees."""
+"""A variable before a command for a shell, which the command sees."""
 
 
 def named_values(option: str, words: Sequence[str], sign: str, otherwise: str = "") -> Iterator[tuple[str, str]]:
-    """The names and values of an option that may be given several times.
+    """Yield the names and values of an option that may be given several times.
 
     Args:
         option: The option.
-        words: What was given with it.
-        sign: What stands between a name and its value.
-        otherwise: What else it takes, for the error.
+        words: The values of the option.
+        sign: The separator of a name and its value.
+        otherwise: Another form that the option allows, for the error.
 
     Raises:
-        click.UsageError: One is of another form; it is not repeated, because it may be a secret.
+        click.UsageError: One is of another form; it is not quoted, because it may be a secret.
     """
     for number, word in enumerate(words, 1):
         name, found, value = word.partition(sign)
@@ -52,7 +52,7 @@ def named_values(option: str, words: Sequence[str], sign: str, otherwise: str = 
 
 
 class Typed(Struct, frozen=True):
-    """What was typed beside the name of a server and its command.
+    """The options that were typed beside the name of a server and its command.
 
     Args:
         env: `NAME=VALUE`, or `NAME` for a variable that is referred to.
@@ -76,11 +76,11 @@ class Typed(Struct, frozen=True):
 
     @property
     def says_how(self) -> bool:
-        """Whether something of it says how the server is reached."""
+        """Whether one of them decides how the server is reached."""
         return bool(self.env or self.header or self.sse or self.cwd)
 
     def variables(self) -> dict[str, str]:
-        """The variables: a name alone refers to the variable of that name.
+        """Return the variables: a name alone refers to the variable of that name.
 
         Raises:
             click.UsageError: One is of another form.
@@ -89,7 +89,7 @@ class Typed(Struct, frozen=True):
         return dict(named_values("--env", words, "=", ", or NAME for a variable that you have"))
 
     def headers(self) -> dict[str, str]:
-        """The headers.
+        """Return the headers.
 
         Raises:
             click.UsageError: One is of another form.
@@ -97,10 +97,10 @@ class Typed(Struct, frozen=True):
         return {name: value.strip() for name, value in named_values("--header", self.header, ":")}
 
     def further(self, entry: JSON) -> JSON:
-        """The entry with what is said beside how the server is reached.
+        """Return the entry with the options that do not decide how the server is reached.
 
         Raises:
-            click.UsageError: It does not go with the entry.
+            click.UsageError: An option does not go with the entry.
         """
         from gaia_bridge.settings import UpstreamLimits
 
@@ -119,15 +119,15 @@ class Typed(Struct, frozen=True):
 
 
 def typed_entry(name: str, command: Sequence[str], typed: Typed) -> JSON:
-    """The entry of what was typed.
+    """Return the entry for a typed command line.
 
     Args:
-        name: What the server is called.
+        name: The server's name.
         command: One text, as in a terminal, or several words; or a URL.
-        typed: What was typed beside it.
+        typed: The other options.
 
     Raises:
-        click.UsageError: It does not go together, or cannot be meant.
+        click.UsageError: The words and options contradict each other, or are not valid.
     """
     env, headers = typed.variables(), typed.headers()
     if typed.openapi is not None:
@@ -152,7 +152,7 @@ def _url_entry(url: str, scheme: str, env: dict[str, str], headers: dict[str, st
 
 
 def _program_entry(command: Sequence[str], env: dict[str, str], cwd: str | None) -> JSON:
-    """The entry of a program; the variables before it are its own, as in a shell."""
+    """Return the entry of a program; the variables before it are its own, as in a shell."""
     from gaia_bridge.config import entry_of
     from gaia_bridge.config.launching.command_lines import is_program, split_command
 
@@ -185,7 +185,7 @@ def _without_assignments(words: list[str]) -> tuple[list[str], dict[str, str]]:
 def _api_entry(
     name: str, document: str, command: Sequence[str], env: dict[str, str], headers: dict[str, str], others: bool
 ) -> JSON:
-    """The entry of an HTTP API."""
+    """Return the entry of an HTTP API."""
     if "://" in name or not is_server_name(name):
         raise click.UsageError(f"NAME is missing: gaia-bridge add NAME --openapi {shlex.quote(document)}")
     if env or others or len(command) > 1 or not all(re.match("https?://", word) for word in command):
@@ -195,10 +195,10 @@ def _api_entry(
 
 
 def _refuse_slip(line: str) -> None:
-    """Say what was probably meant, where a command line is none at first sight.
+    """Report what was probably meant, where a command line is obviously none.
 
     Raises:
-        click.UsageError: It is none.
+        click.UsageError: The line is no command line.
     """
     if line.endswith(".py") and os.path.isfile(line) and not os.access(line, os.X_OK):
         file = shlex.quote(line)
@@ -211,35 +211,35 @@ def _refuse_slip(line: str) -> None:
 
 
 _ENTRY_KEYS: Final = frozenset({"command", "url", "agent", "serverUrl", "httpUrl"})
-"""One of these makes an object an entry."""
+"""An object with one of these keys is an entry."""
 
 _PLACEHOLDER: Final = re.compile(
     r"<[^<>]*>|\[[^\[\]]*\]|(?i:your[-_ ].*|(?:insert|replace|enter)[-_ ].*|.*[-_ ]here|change[-_ ]?me|x{3,}|\*{3,})"
 )
-"""What documentation has in place of a secret."""
+"""Placeholders for secrets in documentation."""
 
 _SHAPES: Final = 'expected {"mcpServers": {NAME: {"command": ...}}}, as documentation of servers has it'
 
 
 class PasteError(ValueError):
-    """What was pasted lists no servers; the text says why, and what was expected."""
+    """A pasted text that lists no servers; the message says why, and what was expected."""
 
 
 def is_pasted(text: str) -> bool:
-    """Whether a word is JSON that was pasted rather than a name or a command line; `-` stands for standard input."""
+    """Return whether a word is pasted JSON rather than a name or a command line; `-` stands for standard input."""
     return text == "-" or text.lstrip().startswith(("{", '"'))
 
 
 def pasted_entries(text: str, around: Surroundings, name: str | None = None) -> dict[str, Found]:
-    """The servers of a pasted text, by name.
+    """Return the servers of a pasted text, by name.
 
     Args:
         text: A whole configuration, the servers of one, or one entry.
-        around: What its references stand for.
-        name: What to call a single entry; one that has a name of its own needs none.
+        around: The values that its references stand for.
+        name: The name for a single entry; one that has a name of its own needs none.
 
     Raises:
-        PasteError: There are none.
+        PasteError: The text lists none.
     """
     document = _parsed(text)
     found = servers_in(document) or document
@@ -259,13 +259,13 @@ def pasted_entries(text: str, around: Surroundings, name: str | None = None) -> 
 
 
 def _own_name(document: JSON) -> str | None:
-    """The name in an entry, as `code --add-mcp` takes it."""
+    """Return the name in an entry, in the form of `code --add-mcp`."""
     own = document.get("name")
     return own if isinstance(own, str) and own.strip() else None
 
 
 def _as_typed(server: Found, pasted: Any) -> Found:
-    """A server as whoever pasted it means it: one line is split, and what stands for a secret is asked for."""
+    """Return a server as the paster means it: one line is split, and placeholders for secrets are asked for."""
     entry, inputs = dict(server.entry), dict(server.inputs)
     if entry.get("args") == [] and isinstance(pasted.get("command"), str) and pasted.get("args") is None:
         del entry["args"]
@@ -293,9 +293,9 @@ def _parsed(text: str) -> JSON:
 
 
 def server_name(key: str) -> str:
-    """A name as it is, or what can be kept of it.
+    """Return a valid name as it is, or the part of it that can be kept.
 
     Args:
-        key: What the server is called elsewhere.
+        key: The server's name elsewhere.
     """
     return key if is_server_name(key) else one_line(key, MAX_SERVER_NAME).lstrip("-. ")

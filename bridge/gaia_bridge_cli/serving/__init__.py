@@ -1,1 +1,1 @@
-"""`serve` and `dev`: which agents are published, how it runs, and what people see of it."""
+"""`serve` and `dev`: the choice of agents, the run of a bridge, and its output for people."""

@@ -1,6 +1,6 @@
-"""Which agents `gaia-bridge serve` publishes: those that were named, or of those that ship with it what is fitting.
+"""Chooses the agents of `gaia-bridge serve`: the named ones, or the suitable ones of those that ship with it.
 
-What takes long to load is named meanwhile: an agent that waits looks like a bridge that hangs.
+Modules that load slowly are named meanwhile: an agent that waits looks like a bridge that hangs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from gaia_bridge.text.json_types import is_object
 from gaia_bridge_cli.logs import keep_log
 
 _PATIENCE = 5.0
-"""Seconds until that is said; a large library takes two or three."""
+"""Seconds until a slow module is named; a large library takes two or three."""
 
 _OURS: Final = frozenset({"gaia_agents", *OWN_PACKAGES})
-"""Packages of ours, which run between an agent and what it waits for."""
+"""Packages of ours, whose frames lie between an agent and the call that it waits for."""
 
 _SERVES = 'what starts a server belongs under `if __name__ == "__main__":`'
 
 
 @contextmanager
 def told_of_slow_imports(patience: float = _PATIENCE) -> Generator[None]:
-    """While the block runs, say every so often which line of an agent's code the calling thread runs.
+    """Log every few seconds, during the block, which line of an agent's code the calling thread runs.
 
     Args:
-        patience: Seconds until that is said, and until it is said again.
+        patience: Seconds between two such records.
     """
     done, importer = threading.Event(), threading.get_ident()
 
@@ -53,11 +53,11 @@ def told_of_slow_imports(patience: float = _PATIENCE) -> Generator[None]:
         yield
     finally:
         done.set()
-        watcher.join(_PATIENCE)  # what it is just saying is said before the block is over
+        watcher.join(_PATIENCE)  # a record that is just being written is finished before the block ends
 
 
 def _being_loaded(frame: FrameType | None) -> str:
-    """The innermost line of the agent's own code that a thread runs, and the server that it waits for, if it does."""
+    """Describe the innermost line of the agent's own code that a thread runs, and the server that it awaits, if any."""
     frames = list(_outward(frame))
     line = next(filter(_is_of_agent, frames), None)
     if line is None:
@@ -81,7 +81,7 @@ def _outward(frame: FrameType | None) -> Generator[FrameType]:
 
 
 def _is_of_agent(frame: FrameType) -> bool:
-    """Whether a frame runs what somebody wrote for this agent: no library, and nothing of ours."""
+    """Return whether a frame runs the agent's own code: no library, and none of ours."""
     file = frame.f_code.co_filename
     package = str(frame.f_globals.get("__name__")).partition(".")[0]
     if package in _OURS or file.startswith("<"):
@@ -92,7 +92,7 @@ def _is_of_agent(frame: FrameType) -> bool:
 
 
 def _server_of(frame: FrameType) -> str:
-    """The name of the server that a frame of GAIA's MCP client connects to; empty for all other frames."""
+    """Return the name of the server that a frame of GAIA's MCP client connects to; empty for all other frames."""
     if not str(frame.f_globals.get("__name__")).startswith("gaia.mcp.client.transports."):
         return ""
     owner: object = frame.f_locals.get("self")
@@ -104,14 +104,14 @@ logger = logging.getLogger(__name__)
 
 
 class AgentChoice(Struct, frozen=True):
-    """What the command line says about agents.
+    """The options of the command line about agents.
 
     Args:
-        named: The references.
-        wanted: Whether there are to be any.
-        beyond: Whether other machines can reach the bridge: then nobody's files are written unless that was asked for.
+        named: The references of agents.
+        wanted: Whether to publish agents at all.
+        beyond: Whether other machines can reach the bridge: then agents that write files need to be named.
         configured: Whether a configuration was named.
-        in_windows: Whether those that ship work in the folder of each window, not in ours.
+        in_windows: Whether shipped agents work in the folder of each window, not in ours.
     """
 
     named: tuple[str, ...]
@@ -121,13 +121,13 @@ class AgentChoice(Struct, frozen=True):
     in_windows: bool = False
 
     def load(self, *, others: bool) -> list[LoadedAgent]:
-        """Load them.
+        """Load the chosen agents.
 
         Args:
-            others: Whether there is something else to serve, so that agents that nobody named can be left out.
+            others: Whether there are other sources to serve, so that agents that were not named can be left out.
 
         Raises:
-            AgentLoadError: One cannot be loaded.
+            AgentLoadError: An agent cannot be loaded.
         """
         if not self.wanted or (self.beyond and self.configured and not self.named):
             return []
@@ -149,7 +149,7 @@ class AgentChoice(Struct, frozen=True):
 
 
 def _writes(loaded: LoadedAgent) -> bool:
-    """Whether one of its tools does not say of itself that it only reads."""
+    """Return whether one of its tools does not declare that it only reads."""
     agent: Any = loaded.agent
     annotations = [tool.get("annotations") for tool in agent.get_mcp_tool_definitions()]
     return not all(is_object(about) and about.get("readOnlyHint") is True for about in annotations)

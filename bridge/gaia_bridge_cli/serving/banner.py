@@ -1,4 +1,4 @@
-"""What `gaia-bridge serve` says when it is ready: what is published where, what to do next, and who may call."""
+"""The banner of `gaia-bridge serve`: the sources with their addresses, the next steps, and who may call."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gaia_bridge_cli.output import counted
 from gaia_bridge_desk.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
 
 _NAMES = 12
-"""How many names of one kind are shown."""
+"""The most names of one kind that are shown."""
 
 _PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 
 
 class Published(Protocol):
-    """What the banner wants to know of a `gaia_bridge.contract.Source`."""
+    """The part of a `gaia_bridge.contract.Source` that the banner needs."""
 
     @property
     def name(self) -> str:
@@ -41,25 +41,25 @@ class Published(Protocol):
 
     @property
     def features(self) -> ServerFeatures:
-        """What it offers right now."""
+        """The present features."""
         ...
 
     @property
     def status(self) -> SourceStatus:
-        """How it is."""
+        """Return the source's status."""
         ...
 
 
 class Access(Struct, frozen=True):
-    """Who may call.
+    """The restrictions on clients.
 
     Args:
-        host: The address that is listened on.
-        port: The port that is listened on.
+        host: The address on which the server listens.
+        port: The port on which the server listens.
         allow_hosts: The host names that were allowed explicitly.
         hosts: All accepted `Host` headers.
-        token_file: Where the token is kept that clients need, if they need one.
-        public: The address that clients use, where a proxy stands before us.
+        token_file: The file of the token that clients need, if they need one.
+        public: The address that clients use, where a proxy is in front.
     """
 
     host: str
@@ -80,7 +80,7 @@ class Access(Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """What is listened on."""
+        """The address and port on which the server listens."""
         return self._authority(self.host)
 
     def _authority(self, name: str) -> str:
@@ -90,14 +90,14 @@ class Access(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """What the banner says beside what is published.
+    """Further facts for the banner.
 
     Args:
         models: The ids of the models of the OpenAI-compatible API.
-        installed: The words by which `gaia-bridge install` is told the same; `None` if it is to lead to this address.
+        installed: The arguments with which `gaia-bridge install` offers the same; `None` if it has to use this address.
         has_auth: Whether clients need a token.
         has_configured: Whether the servers are those of the user's configuration, which `--no-servers` leaves out.
-        verbose: Whether all is said.
+        verbose: Whether everything is shown.
     """
 
     models: Sequence[str] = ()
@@ -111,19 +111,19 @@ _NOTHING_MORE: Final = Told()
 
 
 def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_MORE) -> str:
-    """The whole text. Colours in it are taken out again where nobody would see them.
+    """Return the whole text. Its colours are removed later if the output is no terminal.
 
     Args:
-        sources: What is published.
-        access: Who may call.
-        told: What else is said.
+        sources: The published sources.
+        access: The restrictions on clients.
+        told: The further facts.
     """
     found = list(sources)
     return "\n".join(("", *_first_lines(found, access, told), *_lines(found, access, told)))
 
 
 def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
-    """Where what is, what to do next, and how to stop."""
+    """Yield the address with its sources, the next steps, and how to stop."""
     agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
     servers = [one_line(source.name) for source in sources if source.kind is SourceKind.SERVER]
     beside = f"{'configured ' * told.has_configured}server{'s' * (len(servers) > 1)} {_joined(servers)}"
@@ -185,7 +185,7 @@ def _source_lines(source: Published, url: str) -> Iterator[str]:
 
 
 def _names(features: ServerFeatures) -> Mapping[str, list[str]]:
-    """The names of everything that is offered, by what it is; nothing for what is not offered at all."""
+    """Return the names of all features, by their kind; kinds without features are left out."""
     kinds: dict[str, tuple[Iterable[Mapping[str, Any]], str]] = {
         "tools": (features.tools, "name"),
         "prompts": (features.prompts, "name"),

@@ -1,7 +1,7 @@
 """Runs a bridge for `gaia-bridge serve`, over HTTP or stdio, from the first descriptor to the last signal.
 
-The order matters. On stdio the protocol's two descriptors are taken away before any agent is imported, because an
-agent may print while it is imported. Over HTTP the address is bound first, because nothing else fails as often.
+The order matters. On stdio the protocol's two descriptors are claimed before any agent is imported, because an agent
+may print while it is imported. Over HTTP the address is bound first, because that fails most often.
 """
 
 from __future__ import annotations
@@ -74,58 +74,58 @@ class ServeOptions(Struct, frozen=True):
     public_url: str | None = None
     """The address that clients use, where a proxy stands in front."""
     proxies: tuple[str, ...] = ()
-    """Those that are believed."""
+    """The proxies that are trusted."""
     settings: Settings = Settings()
     reload: bool = False
-    """Whether the agents follow their files."""
+    """Whether the agents are reloaded when their files change."""
     shows_calls: bool = False
-    """Whether each call is written to standard error, with what was said."""
+    """Whether each call is written to standard error, with its arguments and result."""
     inspector: bool = False
-    """Whether the MCP Inspector is started beside it."""
+    """Whether the MCP Inspector is started beside the bridge."""
     with_servers: bool = True
     """Whether the servers of the configuration are published, too."""
     agent_tools: bool | tuple[str, ...] | None = None
-    """Which tools of agents are published; `None`: what they say."""
+    """The tools of agents that are published; `None`: those of their classes."""
     ask: bool | None = None
-    """Whether agents have a tool that asks them; `None`: what they say."""
+    """Whether agents have a tool that asks them; `None`: as their classes decide."""
     background: Background | None = None
-    """Where it is served in the background, instead of over HTTP or stdio."""
+    """The place in the background where it is served, instead of over HTTP or stdio."""
     verbose: bool = False
-    """Whether the banner says all that it can."""
+    """Whether the banner shows everything."""
     bridge: Bridge | None = None
-    """What is served instead of agents and a configuration: it says itself what it publishes."""
+    """The bridge to serve instead of agents and a configuration: it has its own sources."""
     to_editor: Callable[[Bridge, ClaimedStdio], Awaitable[None]] | None = None
     """Serves the one agent on standard input and output, in another protocol than MCP."""
 
 
 class _Content(Struct, frozen=True):
-    """What is published."""
+    """The content of a bridge."""
 
     agents: Sequence[LoadedAgent]
     servers: Sequence[ServerSpec]
-    """At the start."""
+    """The servers at the start."""
     configured: ConfiguredServers | None
-    """And later."""
+    """The source of later changes of the servers."""
     token: LiveToken | None = None
-    """What clients need."""
+    """The token that clients need."""
     bridge: Bridge | None = None
-    """Where it is published, if that was made by somebody else."""
+    """The bridge to publish the content on, if the user's program made one."""
     reloader: AgentReloader | None = None
-    """Reads the agents again."""
+    """Reloads the agents."""
 
 
 def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
     """Serve until a signal, or until the client of a stdio server has gone.
 
     Args:
-        options: What, and how.
-        deadline: Bounds the end; of this only, and not of the process, if `None`.
+        options: The options.
+        deadline: Bounds the end of the process; if `None`, the end of this run alone.
 
     Returns:
         The exit code.
 
     Raises:
-        BridgeError: It could not start.
+        BridgeError: The bridge could not start.
     """
     if deadline is None:
         deadline = Deadline()
@@ -142,7 +142,7 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
             else:
                 _run_http(options, deadline)
     except Exception as error:
-        deadline.code = exit_code_of(only_error_in(error))  # should it end before the error was told
+        deadline.code = exit_code_of(only_error_in(error))  # the process may end before the report
         raise
     finally:
         deadline.finish()
@@ -171,7 +171,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
     token = LiveToken(text)
     given = options.allow_hosts, options.allow_origins, token, limits, options.public_url, options.proxies
-    AccessPolicy.for_address(options.host, 1, *given)  # what is wrong with them is said first of all
+    AccessPolicy.for_address(options.host, 1, *given)  # report invalid options before anything else
     with ExitStack() as opened:
         sockets = bind(options.host, options.port)
         for sock in sockets:
@@ -199,7 +199,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
 
 
 def _told(options: ServeOptions, bridge: Bridge) -> Told:
-    """What the command line has to do with the banner."""
+    """Return the facts of the command line for the banner."""
     from gaia_bridge_cli.serving.banner import Told
 
     config = [] if options.config is None else ["--config", str(options.config)]
@@ -227,7 +227,7 @@ def _run_background(options: ServeOptions, background: Background, deadline: Dea
             await serve_background(bridge, background, fronts, http, partial(setattr, shutdown, "stop"))
 
         _run(options, content, deadline, options.settings.http.shutdown_grace, serve)
-    remove_left(background.place)  # who failed does not come here: its log is wanted
+    remove_left(background.place)  # not reached after a failure, whose log is wanted
 
 
 def _run(
@@ -290,14 +290,14 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
 
 
 def _check_offer(bridge: Bridge, *, is_final: bool) -> None:
-    """Say what is published of agents otherwise than the command line wants it.
+    """Report options about agents that no published agent satisfies.
 
     Args:
-        bridge: With its agents.
-        is_final: Whether nothing will be there that is not there now.
+        bridge: The bridge with its agents.
+        is_final: Whether no further agent will be added.
 
     Raises:
-        ConfigError: Something is wanted that no agent has.
+        ConfigError: No agent has the wanted tools.
     """
     if problem := bridge.unmet_offer():
         if is_final:
@@ -318,7 +318,7 @@ async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None
 
 
 def _hidden(servers: Sequence[ServerSpec], token: LiveToken | None) -> Sequence[ServerSpec]:
-    """The servers, whose secrets are in no log from now on, nor is the token."""
+    """Return the servers, after masking their secrets and the token in the log from now on."""
     hide_in_log(
         [*([token.text] if token and token.text else []), *(secret for spec in servers for secret in secrets_of(spec))]
     )
@@ -353,7 +353,7 @@ def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
         return _Content((), (), None, token, options.bridge)
     configured = ConfiguredServers(options.config) if options.with_servers else None
     files = [] if configured is None else [str(file.resolve()) for file in configured.files]
-    with suppress(FileNotFoundError):  # the current folder is gone, which is told below
+    with suppress(FileNotFoundError):  # the current folder is gone, which is reported below
         _announce([*([files] if options.with_servers else []), options.agents, os.getcwd()])
     if options.to_editor is not None:
         return _Content([_only_agent(options)], (), None)
@@ -362,7 +362,7 @@ def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
     if options.reload:
         return _reloading(options, _Content((), servers, configured, token))
     in_windows = options.background is not None
-    wanted = options.with_agents or (in_windows and not servers)  # else editors would be shown nothing at all
+    wanted = options.with_agents or (in_windows and not servers)  # else editors would have nothing at all
     choice = AgentChoice(options.agents, wanted, beyond, options.config is not None, in_windows)
     may_come = configured is not None and not options.stdio  # to an editor, an error says more than an empty list
     agents = choice.load(others=bool(servers) or may_come)
@@ -389,10 +389,10 @@ def _load(options: ServeOptions, token: LiveToken | None = None) -> _Content:
 
 
 def _only_agent(options: ServeOptions) -> LoadedAgent:
-    """The one that an editor converses with.
+    """Return the one agent that an editor converses with.
 
     Raises:
-        AgentLoadError: There are several, or it cannot converse.
+        AgentLoadError: There are several agents, or the agent cannot converse.
     """
     from gaia_bridge_doors.acp.serving import check_agent
 
@@ -406,7 +406,7 @@ def _only_agent(options: ServeOptions) -> LoadedAgent:
 
 
 def _reloading(options: ServeOptions, content: _Content) -> _Content:
-    """The content with agents that follow their files."""
+    """Return the content with agents that are reloaded when their files change."""
     reloader = AgentReloader(options.agents)
     with keep_log(), told_of_slow_imports():
         return replace(content, agents=reloader.first(), reloader=reloader)
@@ -425,9 +425,9 @@ def _inspector() -> Callable[[str], Coroutine[Any, Any, None]]:
 
 
 def _announce(what: object) -> None:
-    """Tell the processes that we start what they are started by.
+    """Give the processes that we start the identity of this bridge.
 
     Raises:
-        LineageError: We are started by ourselves.
+        LineageError: This bridge is started by itself.
     """
     LINEAGE.serve(digest(what))

@@ -1,4 +1,4 @@
-"""A line for each call, with what was asked and answered, shortened: for who is writing an agent, and is looking."""
+"""Prints a line for each call, with its arguments and result, shortened: for the author of an agent."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.logs import without_secrets
 
 _VALUE: Final = 60
-"""Characters that are shown of one argument."""
+"""Characters of one argument that are shown."""
 
 _RESULT: Final = 160
-"""Characters that are shown of a result."""
+"""Characters of a result that are shown."""
 
 _ITEMS: Final = 40
-"""Blocks of a result that are looked at."""
+"""Blocks of a result that are shown."""
 
 
 class CallLines(Middleware):
-    """Writes to standard error, without what the log takes for secrets:
+    """Writes calls to standard error, with secrets masked as in the log:
 
     12:03:44 add(a=1, b=2) -> 3  (1.2 ms, vscode 1.139)
     """
@@ -36,11 +36,11 @@ class CallLines(Middleware):
         return await _shown(f"{one_line(request.name, _VALUE)}({_arguments(request.arguments)})", request, call_next)
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Show what is read."""
+        """Show the reading of a resource."""
         return await _shown(f"read {_short(request.name, _RESULT)}", request, call_next)
 
     async def on_get_prompt(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Show which prompt is filled in."""
+        """Show the filling-in of a prompt."""
         what = f"prompt {one_line(request.name, _VALUE)}({_arguments(request.arguments)})"
         return await _shown(what, request, call_next)
 
@@ -79,7 +79,7 @@ def _outcome(result: JSON) -> str:
 
 
 def _item(item: Any) -> str:
-    """A block of content, a message or the contents of a resource, as people read them."""
+    """Return a block of content, a message or the contents of a resource as short text for people."""
     match item:
         case {"text": str(text)} | {"content": {"text": str(text)}}:
             return text[: 2 * _RESULT]
@@ -97,5 +97,5 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    # Before it is cut: of half a secret nobody can tell that it is one.
+    # Mask before cutting: half of a secret would not be recognized.
     return one_line(without_secrets(text[: 2 * limit]), limit)

@@ -25,7 +25,7 @@ from gaia_bridge_cli.options import (
 from gaia_bridge_cli.streams import queue_standard_streams
 
 _SHORT_LINES = "gaia_bridge.calls.call_log"
-"""Tells of each call what the lines of this command tell, without what was said."""
+"""The logger whose line for each call would repeat the lines of this command, without arguments and results."""
 
 
 @click.command()
@@ -57,7 +57,7 @@ def dev(
 ) -> int:
     """Serve agents over HTTP while they are being written.
 
-    FILE is what `serve` takes. What is saved is published at once, clients stay connected, and each call is shown with
+    FILE is what `serve` takes. Saved changes are published at once, clients stay connected, and each call is shown with
     its arguments and its result. A file that cannot be imported keeps the last good agent.
     """
     refuse_both(config, servers)

@@ -1,4 +1,4 @@
-"""The MCP Inspector beside a bridge: a page in the browser for what is published. Never the reason for an end."""
+"""The MCP Inspector beside a bridge: a page in the browser for its features. Its failures never end the bridge."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _PROGRAM: Final = "npx"
 _ARGUMENTS: Final = ("-y", "@modelcontextprotocol/inspector@2", "--transport", "http", "--server-url")
 
 _LIMITS: Final = UpstreamLimits(stop_grace=0.1)
-"""How its end is waited for: it does not look whether its input is closed."""
+"""The wait for its end is short: it does not notice that its input is closed."""
 
 _KEPT: Final = 1_024
-"""Bytes of what it says that are kept; all of it is shown as it comes."""
+"""Bytes of its output that are kept; all of it is shown as it comes."""
 
 
 class _WithSecrets(Redactor):
-    """Its secrets are for whoever started it: the address that it names has the token of its page."""
+    """Masks nothing: the output is for the user, and the address in it has the token of the Inspector's page."""
 
     def __call__(self, text: str) -> str:
-        """The text as it is."""
+        """Return the text as it is."""
         return text
 
 
 async def run_inspector(url: str) -> None:
-    """Start the Inspector, and see it to its end when this is cancelled. Whatever becomes of it is no error here.
+    """Start the Inspector, and end it when this is cancelled. Its failures are no errors here.
 
     Args:
-        url: What it connects to.
+        url: The address to which it connects.
     """
     program = shutil.which(_PROGRAM)
     if program is None:

@@ -1,4 +1,4 @@
-"""`gaia-bridge serve`: what its command line means. The serving itself is in `bridge_runner`."""
+"""`gaia-bridge serve`: its command line. The serving itself is in `bridge_runner`."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def serve(
 
 
 def _in_plugin(agents: tuple[str, ...], config: Path | None) -> dict[str, Any]:
-    """The same, where an editor has left it to us to find the folder of a plugin."""
+    """Return agents and configuration with the folder of a plugin filled in, where an editor has left that to us."""
     if not any("PLUGIN_ROOT}" in word for word in (*agents, str(config))):
         return {}
     from gaia_bridge_desk.bundles.placeholders import in_plugin
@@ -185,10 +185,10 @@ def _in_plugin(agents: tuple[str, ...], config: Path | None) -> dict[str, Any]:
 
 
 def _client_limits(ctx: click.Context, results: Sequence[str], instructions: Sequence[str]) -> ClientLimits:
-    """What clients are given, as the options say.
+    """Return the limits of clients in the options.
 
     Raises:
-        click.UsageError: An option says something else.
+        click.UsageError: An option is not valid.
     """
     numbers = {
         option: tuple(_client_limit(ctx, option, value) for value in values if value != "off")

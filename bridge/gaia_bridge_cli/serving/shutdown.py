@@ -1,4 +1,4 @@
-"""How serving ends: gracefully on the first signal, at once on the second, and in bounded time whatever runs.
+"""Ends serving: gracefully on the first signal, at once on the second, and in bounded time whatever code runs.
 
 Agent code may hang in a thread for ever; a process that an editor started must end all the same.
 """
@@ -29,24 +29,24 @@ logger = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _NAMES = 5
-"""How many calls that are waited for are named."""
+"""The most calls in flight that are named."""
 
 _TEARDOWN = 2.0
-"""Seconds beyond the grace of open requests to put everything away, where no upstream servers run."""
+"""Seconds beyond the grace of open requests for the cleanup, where no upstream servers run."""
 
 
 class Shutdown:
     """Watches for the end of one run. Make it on the event loop.
 
     Args:
-        deadline: Bounds what comes after the end; started.
+        deadline: Bounds the cleanup after the end; started.
         grace: Seconds that open requests have to finish.
-        has_children: Whether upstream servers run, asked when it matters. A process that is gone before they are would
-            leave them to its guardian.
+        has_children: Returns whether upstream servers run. A process that is gone before they are would leave them to
+            its guardian.
 
     Attributes:
-        scope: What runs until the end; cancelled by the first signal.
-        stop: What the first signal calls instead, once there is something gentler.
+        scope: Everything that runs until the end; cancelled by the first signal.
+        stop: Called by the first signal instead, if there is a gentler way.
     """
 
     def __init__(self, deadline: Deadline, grace: float, *, has_children: Callable[[], bool]) -> None:
@@ -73,21 +73,21 @@ class Shutdown:
                 self.stop()
 
     def begin(self) -> None:
-        """Serving has ended by itself: what remains is to put things away."""
+        """Bound the cleanup after serving has ended by itself."""
         self._deadline.begin(STOP_DEADLINE if self._has_children() else _TEARDOWN)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self._signalled:
-            os._exit(128 + number)
+            os._exit(128 + number)  # the second signal: no cleanup, which may hang
         self._signalled = True
         self._deadline.begin(STOP_DEADLINE if self._has_children() else min(STOP_DEADLINE, self._grace + _TEARDOWN))
 
 
 def _stopping(*, waits: bool) -> str:
-    """What is said to somebody who has pressed Ctrl-C.
+    """Return the message for a user who has pressed Ctrl-C.
 
     Args:
-        waits: Whether calls that run are waited for.
+        waits: Whether calls in flight are waited for.
     """
     names = Dispatcher.calls_in_flight() if waits else []
     waiting = ""
@@ -100,7 +100,7 @@ def _stopping(*, waits: bool) -> str:
 
 
 def _handle_no_signals() -> None:
-    """In a forked child, which has our handlers, and the pipe through which our loop hears of signals."""
+    """Remove our signal handlers, and the pipe through which our loop is notified, in a forked child."""
     signal.set_wakeup_fd(-1)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)

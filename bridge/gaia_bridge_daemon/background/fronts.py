@@ -65,14 +65,14 @@ class Fronts:
     """The fronts of a bridge.
 
     Args:
-        scope: What is published: a front that wants something else is refused.
-        dispatcher: Finds what answers at an endpoint by the name of its source; raises `PublishError`.
-        names: Tells the names of the sources.
+        scope: The scope of the bridge: a front that wants another one is refused.
+        dispatcher: Returns the dispatcher of an endpoint by the name of its source; raises `PublishError`.
+        names: Returns the names of the sources.
         settings: Limits.
-        usage: Told of every front.
+        usage: Counts every front as a user.
         on_stop: Called when the bridge is asked to end.
-        on_drain: Called when it is asked to end once nobody waits for it.
-        report: What it says of itself.
+        on_drain: Called when the bridge is asked to end once no client waits for it.
+        report: Returns the bridge's status.
     """
 
     def __init__(
@@ -96,17 +96,17 @@ class Fronts:
         self._on_drain = on_drain
         self._report = report
         self._is_leaving = False
-        """Whether it takes no more fronts."""
+        """Whether the bridge takes no more fronts."""
         self._fronts: set[_Front] = set()
         self._one_left = asyncio.Event()
         self._began = time.time()
 
     async def run(self, listener: socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled.
+        """Serve fronts until cancelled.
 
         Args:
-            listener: Where fronts connect.
-            task_status: Told when they can.
+            listener: The socket to which fronts connect.
+            task_status: Started when fronts can connect.
         """
         server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_CHUNK)
         try:
@@ -118,9 +118,9 @@ class Fronts:
                 front.writer.close()
 
     def rest(self) -> None:
-        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves.
+        """Disconnect all fronts before the bridge ends on request: they start no other bridge by themselves.
 
-        They are left at once: how the bridge puts itself away is nothing to their clients.
+        They are disconnected at once, because their clients need nothing from the bridge's shutdown.
         """
         self._is_leaving = True
         self._say(do=REST)
@@ -128,7 +128,7 @@ class Fronts:
             front.writer.close()
 
     def move(self) -> None:
-        """Another bridge takes the place of this one: fronts go there, each when nobody waits for it."""
+        """Send all fronts to the bridge that replaces this one; each goes as soon as nothing is open."""
         self._is_leaving = True
         self._say(do=MOVE)
 
@@ -144,7 +144,7 @@ class Fronts:
                 front.writer.write(written(**news))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve whoever connected."""
+        """Serve a program that has connected."""
         connection = writer.get_extra_info("socket")
         try:
             if not is_of_this_user(connection):
@@ -152,7 +152,7 @@ class Fronts:
                 return
             async with asyncio.timeout(self._limits.greeting_timeout):
                 line = await reader.readline()
-            if not line:  # it only wanted to know whether we are there
+            if not line:  # a check whether the bridge listens
                 return
             greeting = read_greeting(line[:LINE_BYTES])
             await self._greeted(greeting, reader, writer)
@@ -182,12 +182,12 @@ class Fronts:
                 self._say(do=KEEP, keep=seconds)
             writer.write(self._introduction())
         elif what in (STOP, DRAIN):
-            # What follows from it may end this very task; who asked hears of it before.
+            # Answer first: the call below may end this very task.
             writer.write(self._introduction())
-            if greeting.get("pid") in (None, os.getpid()):  # else it meant the one before
+            if greeting.get("pid") in (None, os.getpid()):  # else the bridge before this one was meant
                 (self._on_stop if what == STOP else self._on_drain)()
         elif what == SERVE and self._is_leaving:
-            pass  # it tries again, at the next one
+            pass  # the front connects again, to the next bridge
         elif what == SERVE:
             await self._serve_client(greeting, reader, writer)
         else:
@@ -208,7 +208,7 @@ class Fronts:
         turns = anyio.Lock()
 
         async def write(line: bytes) -> None:
-            async with turns:  # a line that waits for another one is counted; in the writer it would be a second copy
+            async with turns:  # a line that waits here is counted; in the writer it would be a second copy
                 if not writer.is_closing():
                     writer.write(line)
                     writer.write(b"\n")

@@ -1,6 +1,6 @@
-"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until nobody uses it.
+"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until it is unused.
 
-Its log is its standard error, whoever writes there, and is kept at a bounded size.
+Its log is its standard error, with the output of any library, and is kept at a bounded size.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _STDERR: Final = 2
 
 
 async def keep_bounded(path: str, limits: BackgroundLimits) -> None:
-    """Begin a new file whenever the log is too long, until cancelled.
+    """Begin a new log file whenever the old one is too long, until cancelled.
 
     Args:
-        path: Where it is.
-        limits: How long it may be, and how often to look.
+        path: The path of the log.
+        limits: The longest log, and the time between checks.
     """
     while True:
         await anyio.sleep(limits.log_look)
@@ -39,16 +39,16 @@ async def keep_bounded(path: str, limits: BackgroundLimits) -> None:
 
 
 def begin_anew(path: str, longest: int, descriptor: int = _STDERR) -> bool:
-    """Put a log aside that is too long, beside it, and go on in a new file; whether that was done.
+    """Rename a log that is too long, and go on in a new file; return whether that was done.
 
     Args:
-        path: Where it is.
-        longest: Bytes that it may have.
-        descriptor: Where it is written.
+        path: The path of the log.
+        longest: The most bytes of the log.
+        descriptor: The descriptor through which it is written.
     """
     try:
         about = os.fstat(descriptor)
-        if about.st_size <= longest or not os.path.samestat(about, os.stat(path)):  # or it is written elsewhere
+        if about.st_size <= longest or not os.path.samestat(about, os.stat(path)):  # or standard error is another file
             return False
         os.replace(path, f"{path}.1")
         fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -65,18 +65,18 @@ def begin_anew(path: str, longest: int, descriptor: int = _STDERR) -> bool:
 logger = logging.getLogger(__name__)
 
 _HOSTS = ("localhost", "localhost:*", "127.0.0.1", "127.0.0.1:*", "[::1]", "[::1]:*")
-"""What clients of a socket say that they have called: no name leads there, so that none can be rebound."""
+"""`Host` headers that clients of the socket send: no name leads to it, so DNS rebinding is impossible."""
 
 
 class Background(Struct, frozen=True):
-    """Where a bridge is in the background, and for whom."""
+    """The place and the scope of a bridge in the background."""
 
     place: Place
     scope: Scope
     keep: float | None
-    """Seconds that it stays without a client; for ever if `None`."""
+    """Seconds that the bridge stays without a client; for ever if `None`."""
     held: Sequence[int] = ()
-    """Descriptors to hold until it can be connected to."""
+    """Descriptors to hold open until clients can connect."""
 
 
 async def serve_background(
@@ -86,14 +86,14 @@ async def serve_background(
     http_socket: Listening,
     when_signalled: Callable[[Callable[[], None]], None],
 ) -> None:
-    """Serve until nobody has used it for a while, or it is asked to end.
+    """Serve until the bridge was unused for a while, or is asked to end.
 
     Args:
         bridge: The bridge; open.
-        background: Where, and for whom.
-        front_socket: Where fronts connect; bound.
-        http_socket: Where clients of HTTP connect; bound.
-        when_signalled: Takes what a signal is to call.
+        background: The place and the scope of the bridge.
+        front_socket: The socket of fronts; bound.
+        http_socket: The socket of HTTP clients; bound.
+        when_signalled: Takes the function that a signal has to call.
     """
     place, settings = background.place, bridge.settings
     ended = anyio.Event()
@@ -132,7 +132,7 @@ async def serve_background(
         await draining.wait()
         with anyio.move_on_after(settings.background.drain_timeout):
             await fronts.none_left()
-            server.stop()  # after them, since it ends the subscriptions of all clients
+            server.stop()  # after the fronts, since it ends the subscriptions of all clients
             await usage.none_left()
         ended.set()
 

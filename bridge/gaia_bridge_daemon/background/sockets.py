@@ -1,4 +1,4 @@
-"""Sockets that only their owner can connect to, and what a bridge leaves beside them: its lock and its logs.
+"""Sockets that only their owner can connect to, and the files that a bridge leaves beside them: its lock and its logs.
 
 A bridge that ends as it should leaves nothing. The log of one that failed stays, since its front names it: until
 `gaia-bridge down`, or for some days.
@@ -23,22 +23,22 @@ from gaia_bridge_daemon.front.place import Place
 
 
 class Listening(NamedTuple):
-    """A socket that is bound. Nobody can connect to it before its server listens, when all is there to answer with."""
+    """A socket that is bound. No program can connect before its server listens, and is ready to answer."""
 
     socket: socket.socket
     remove: Callable[[], None]
-    """Removes its file, if it is still ours."""
+    """Removes the socket's file, if it is still ours."""
 
 
 @contextmanager
 def listening(path: str) -> Generator[Listening]:
-    """Have a path for a server; in the end it is removed, if it is still ours.
+    """Bind a socket to a path for a server; in the end its file is removed, if it is still ours.
 
     Args:
-        path: Where. Nothing may be there.
+        path: The path. No file may be there.
 
     Raises:
-        ListenError: It cannot be listened on.
+        ListenError: The path cannot be listened on.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -63,15 +63,15 @@ def listening(path: str) -> Generator[Listening]:
 
 
 _ENDINGS = (".front.sock", ".sock", ".lock", ".log", ".log.1")
-"""Of all files of a place; the longer ones first."""
+"""The endings of all files of a place; the longer ones first."""
 
 
 def remove_left(place: Place, patience: float = 0) -> bool:
-    """Remove what is left of a bridge, unless one runs there or is being started; whether there was anything.
+    """Remove the files that a bridge left, unless one runs there or is being started; return whether there were any.
 
     Args:
-        place: Where it was.
-        patience: Seconds to wait for whoever is starting one.
+        place: The place of the bridge.
+        patience: Seconds to wait for a process that is starting one.
     """
     if not files_of(place):
         return False
@@ -81,19 +81,19 @@ def remove_left(place: Place, patience: float = 0) -> bool:
                 running.close()
                 return False
             found = [path for path in files_of(place) if path != place.lock]
-            for path in (*found, place.lock):  # the lock last: until then, others wait for it
+            for path in (*found, place.lock):  # the lock last: until then, other programs wait for it
                 with suppress(FileNotFoundError):
                     os.unlink(path)
             return bool(found)
-    except (OSError, BridgeDownError):  # somebody is busy there
+    except (OSError, BridgeDownError):  # another program is busy there
         return False
 
 
 def places_left(folder: str) -> list[Place]:
-    """All places of which there is a file, whether a bridge runs there or not.
+    """Return all places of which there is a file, whether a bridge runs there or not.
 
     Args:
-        folder: Of the sockets.
+        folder: The folder of the sockets.
     """
     found: set[str] = set()
     for name in os.listdir(folder):
@@ -104,11 +104,11 @@ def places_left(folder: str) -> list[Place]:
 
 
 def remove_old(folder: str, seconds: float) -> None:
-    """Remove what has been left for long.
+    """Remove the files of bridges that were left long ago.
 
     Args:
-        folder: Of the sockets.
-        seconds: How long.
+        folder: The folder of the sockets.
+        seconds: The least age of the files.
     """
     for place in places_left(folder):
         if is_old(place, seconds):
@@ -116,11 +116,11 @@ def remove_old(folder: str, seconds: float) -> None:
 
 
 def is_old(place: Place, seconds: float) -> bool:
-    """Whether something is left at a place, all of it for long.
+    """Return whether files are left at a place, and all of them are old.
 
     Args:
-        place: Where a bridge was.
-        seconds: How long.
+        place: The place of a bridge.
+        seconds: The least age of the files.
     """
     try:
         # Where another bridge has removed everything meanwhile, there is nothing left.
@@ -131,6 +131,6 @@ def is_old(place: Place, seconds: float) -> bool:
 
 
 def files_of(place: Place) -> list[str]:
-    """The files that are there of a place."""
+    """Return the existing files of a place."""
     known = (place.front, place.http, place.log, f"{place.log}.1", place.lock)
     return [path for path in known if os.path.lexists(path)]

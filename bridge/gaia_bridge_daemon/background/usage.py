@@ -1,4 +1,4 @@
-"""Who uses a bridge, so that it can end some time after the last one."""
+"""Counts the users of a bridge, so that it can end some time after the last one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Usage:
     """Counts users. Make it on the event loop.
 
     Args:
-        keep: Seconds without any after which `on_unused` is called; `None` never does.
-        first: Seconds for the first one to come, if that is more.
-        on_unused: Told once.
+        keep: Seconds without a user after which `on_unused` is called; `None` never does.
+        first: Seconds to wait for the first user, if that is more.
+        on_unused: Called once.
     """
 
     def __init__(self, keep: float | None, first: float, on_unused: Callable[[], None]) -> None:
@@ -28,16 +28,16 @@ class Usage:
 
     @property
     def users(self) -> int:
-        """How many there are."""
+        """The number of users."""
         return self._users
 
     @property
     def keep(self) -> float | None:
-        """Seconds that it stays without any; `None` for ever."""
+        """Seconds that the bridge stays without a user; `None` for ever."""
         return self._keep
 
     def stay(self, keep: float | None) -> None:
-        """Stay for another time than was said.
+        """Change the time that the bridge stays without a user.
 
         Args:
             keep: Seconds without any user; `None` for ever.
@@ -49,7 +49,7 @@ class Usage:
 
     @contextmanager
     def one_more(self) -> Generator[None]:
-        """Inside of it, there is one more."""
+        """Count one more user while the context lasts."""
         self._users += 1
         self._empty.clear()
         if self._timer is not None:
@@ -62,7 +62,7 @@ class Usage:
             self._wait()
 
     def of(self, app: ASGIApp) -> ASGIApp:
-        """An application whose requests are users while they last, an event stream for as long as it is open."""
+        """Return an application whose requests count as users while they last; an event stream, while it is open."""
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -73,11 +73,11 @@ class Usage:
         return counted
 
     async def none_left(self) -> None:
-        """Wait until there is none."""
+        """Wait until there is no user."""
         await self._empty.wait()
 
     def close(self) -> None:
-        """Nobody wants to know any more."""
+        """Stop the timer: `on_unused` is not called any more."""
         self._keep = None
         if self._timer is not None:
             self._timer.cancel()

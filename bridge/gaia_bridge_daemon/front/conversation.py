@@ -1,7 +1,7 @@
-"""What a client and its bridge have said, as far as another bridge must know it to go on in its place. Pure.
+"""The state of a conversation between a client and its bridge, with which another bridge can continue it. Pure.
 
-A bridge keeps, of each client: its handshake, its log level, its subscriptions. When it is gone, the next one is told
-all of that; requests that change nothing are asked again, and for the others the client is given an error.
+A bridge keeps, of each client: its handshake, its log level, its subscriptions. When it is gone, the next one is sent
+all of that; requests that change nothing are sent again, and for the others the client gets an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeGuard
 
 LOST = -32000
-"""The code of the error for a request that was lost with its bridge: what the SDKs use for a connection that closed."""
+"""The code of the error for a request that was lost with its bridge: the SDKs use it for a connection that closed."""
 
 _REPEATABLE = frozenset(
     (
@@ -46,22 +46,22 @@ _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _LISTS = ("tools", "prompts", "resources")
 
 _REMEMBERED = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
-"""Requests that the next bridge is told of, if they were granted."""
+"""Requests that are repeated to the next bridge, if they were granted."""
 
 _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
-"""How an answer begins, as our bridges write them: the rest of it, which may be large, is not looked at."""
+"""The beginning of an answer, as our bridges write it: the rest, which may be large, is not parsed."""
 
 _ASKS = b'"resultType":"input_required"'
-"""What is in an answer that asks something: the client comes back with the answer, and the bridge waits for that."""
+"""Part of an answer that asks something: the client sends a new request with its reply, which the bridge awaits."""
 
 _TASK = b'"taskId":"'
-"""What is in an answer that tells of a task: the client comes back for what comes of it."""
+"""Part of an answer that names a task: the client comes back for its result."""
 
 _WAITED_FOR = 100
-"""Questions and tasks that are remembered; a client need not come back."""
+"""Questions and tasks that are remembered; a client need not come back for them."""
 
 _NOTICE = re.compile(rb'\{"jsonrpc":"2\.0","method":"notifications/(?!cancelled"|subscriptions/ack)')
-"""A notification that changes nothing here."""
+"""A notification that changes nothing in this state."""
 
 
 class Conversation:
@@ -72,22 +72,22 @@ class Conversation:
         """Requests of the client that are not answered: their methods, and their lines, if they may be made again."""
         self._handshake: dict[str, Any] | None = None
         self._told: dict[str, Any] = {}
-        """The capabilities that the client was told in its handshake."""
+        """The capabilities that the client got in its handshake."""
         self._initialized: bytes | None = None
         self._level: dict[str, Any] | None = None
         self._subscribed: dict[str, dict[str, Any]] = {}
         self._listens: dict[int | str, bytes] = {}
-        """Requests for news, by their ids: they are open until somebody ends them."""
+        """Requests to listen for notifications, by their ids: they are open until one side ends them."""
         self._confirmed: dict[int | str, dict[str, Any]] = {}
-        """What of it the client was promised."""
+        """The notifications that were confirmed to the client, by the ids of these requests."""
         self._repeated: set[int | str] = set()
-        """Those that were promised by a bridge before, and are not by this one yet."""
+        """Requests that a bridge before confirmed, and this one has not confirmed yet."""
         self._asked: set[int] = set()
         self._waited_for: dict[str, None] = {}
-        """With what a client comes back, the oldest first: with a state when it has an answer, or with a task's id."""
+        """Request states and ids of tasks with which the client may come back, the oldest first."""
         self._ours: set[str] = set()
         self._name = f"gaia-bridge-front-{os.urandom(8).hex()}"
-        """How the ids of our own requests begin; no client has such ids."""
+        """The beginning of the ids of our own requests; no client has such ids."""
         self.has_begun = False
         """Whether a bridge has answered the client."""
         self.last_asked = 0
@@ -101,13 +101,13 @@ class Conversation:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the bridge could be another one from now on, without anybody missing anything."""
+        """Whether another bridge could take over now without any loss."""
         return not (self.is_open or self._waited_for)
 
-    # What is said.
+    # The lines of both sides.
 
     def from_client(self, line: bytes) -> None:
-        """A line came from the client."""
+        """Process a line of the client."""
         for message, own in _messages(line):
             method, identifier = message.get("method"), message.get("id")
             if not isinstance(method, str):
@@ -119,10 +119,10 @@ class Conversation:
                 self._requested(identifier, method, _params_of(message), own)
 
     def from_bridge(self, line: bytes) -> bool:
-        """A line came from the bridge.
+        """Process a line of the bridge.
 
         Returns:
-            Whether it is for the client.
+            Whether the line is for the client.
         """
         if (found := _ANSWER.match(line)) is not None:
             try:
@@ -134,13 +134,13 @@ class Conversation:
         told = [self._said(message, own) for message, own in _messages(line)]
         return all(told)
 
-    # What becomes of it when the bridge is gone.
+    # The loss of a bridge, and its consequences.
 
     def unsent(self, lines: bytes) -> None:
-        """What the bridge was not sent any more, it has not done: such requests can be made again, whatever they are.
+        """Mark requests that the bridge has not received: they can be sent again, whatever they are.
 
         Args:
-            lines: Whole ones, after the rest of one that it was sent the beginning of.
+            lines: Whole lines, after the rest of one whose beginning was sent.
         """
         for line in lines.split(b"\n"):
             for message, own in _messages(line):
@@ -149,10 +149,10 @@ class Conversation:
                     self._open[identifier] = (method, own)
 
     def lost(self, why: str) -> Iterator[bytes]:
-        """What the client is told at once: errors for what was being done, and that no answers are wanted.
+        """Yield messages to the client after a loss: errors for requests in progress, and cancelled bridge requests.
 
         Args:
-            why: What happened, as a sentence.
+            why: The reason, as a sentence.
         """
         for identifier, (method, line) in list(self._open.items()):
             if not line:
@@ -163,10 +163,10 @@ class Conversation:
         self._waited_for.clear()
 
     def refused(self, why: str) -> Iterator[bytes]:
-        """What the client is told if there is no bridge just now. Its subscriptions wait for the next one.
+        """Yield errors to the client if there is no bridge just now. Its confirmed subscriptions wait for the next one.
 
         Args:
-            why: What happened, as a sentence.
+            why: The reason, as a sentence.
         """
         new = [identifier for identifier in self._listens if identifier not in self._confirmed]
         for identifier in (*self._open, *new):
@@ -176,10 +176,10 @@ class Conversation:
             self._forget_listening(identifier)
 
     def ended(self, why: str) -> Iterator[bytes]:
-        """What the client is told if there will be no other bridge.
+        """Yield errors to the client if there will be no other bridge.
 
         Args:
-            why: What happened, as a sentence.
+            why: The reason, as a sentence.
         """
         for identifier in (*self._open, *self._listens):
             yield _error(identifier, why)
@@ -187,7 +187,7 @@ class Conversation:
             kept.clear()
 
     def replay(self) -> Iterator[bytes]:
-        """What the next bridge is told first."""
+        """Yield the first messages for the next bridge."""
         if self._handshake is not None:
             yield self._request("initialize", self._handshake)
             if self._initialized is not None:
@@ -200,11 +200,11 @@ class Conversation:
         yield from self._listens.values()
         for method, line in self._open.values():
             yield line
-            if method == "initialize" and self._initialized is not None:  # said by a client that does not wait
+            if method == "initialize" and self._initialized is not None:  # sent early, before the answer
                 yield self._initialized
 
     def resumed(self) -> Iterator[bytes]:
-        """What the client is told once the next bridge was told: whatever it looked at may be otherwise now."""
+        """Yield notifications for the client after the replay: all lists and resources may have changed."""
         for kind in _LISTS:
             if _object(self._told.get(kind)).get("listChanged"):
                 yield _notification(f"notifications/{kind}/list_changed")
@@ -220,7 +220,7 @@ class Conversation:
 
     def _requested(self, identifier: int | str, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == _LISTEN:
-            self._forget_listening(identifier)  # of the same id, which is over
+            self._forget_listening(identifier)  # an older request of the same id has ended
             self._listens[identifier] = line
         else:
             self._open[identifier] = (method, line if method in _REPEATABLE else b"")
@@ -262,7 +262,7 @@ class Conversation:
             self._subscribed.pop(uri, None)
 
     def _comes_back(self, result: dict[str, Any]) -> None:
-        """The client may have to go on with that at the same bridge."""
+        """Remember a question or task for which the client may come back to the same bridge; forget a finished task."""
         task = result if result.get("resultType") == "task" else _object(result.get("task"))
         key = result.get("requestState") if result.get("resultType") == "input_required" else task.get("taskId")
         if isinstance(key, str):
@@ -309,7 +309,7 @@ class Conversation:
 
 
 def _messages(line: bytes) -> list[tuple[dict[str, Any], bytes]]:
-    """The messages in a line, each with a line of its own: one, those of a batch, or none, if it is not understood."""
+    """Return the messages in a line, each with a line of its own: one, those of a batch, or none if it is not valid."""
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -325,7 +325,7 @@ def _params_of(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_identifier(value: Any) -> TypeGuard[int | str]:
-    """Whether it is an id as MCP has them. To Python, `True` is a number as well."""
+    """Return whether a value is an id of MCP. To Python, `True` is a number as well."""
     return type(value) is int or type(value) is str
 
 

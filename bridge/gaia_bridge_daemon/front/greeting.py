@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _KEY = "gaia-bridge"
-"""The only key of a greeting, so that nothing else is taken for one."""
+"""The only key of a greeting, so that no other message is mistaken for one."""
 
 LINE_BYTES = 65_536
 """The longest greeting."""
@@ -20,31 +20,31 @@ STATUS_BYTES = 64 * LINE_BYTES
 """The longest answer to `STATUS`: a thousand servers and fronts take less."""
 
 GREETING = b'{"%s"' % _KEY.encode()
-"""How every greeting begins, and no message of MCP."""
+"""The beginning of every greeting, and of no message of MCP."""
 
 SERVE, STATUS, KEEP, STOP, DRAIN = "serve", "status", "keep", "stop", "drain"
-"""What a bridge is asked for: to serve a client; how it is; to stay for another time without a client, which it tells
-all fronts; to end; to end once nobody is waiting for an answer."""
+"""Requests to a bridge: serve a client; send its status; stay for another time without a client, which it passes on to
+all fronts; end; end once no client waits for an answer."""
 
 MOVE, REST = "move", "rest"
-"""What it says to a front: another bridge takes its place, to which the front goes on once it has said `MOVE` as well;
-it is being ended on purpose, and is not to be started before the client wants something."""
+"""Messages of a bridge to a front. MOVE: another bridge takes its place, to which the front goes once it has answered
+`MOVE`. REST: it is ended on purpose, and is not to be started before the client wants something."""
 
 
 class GreetingError(Exception):
-    """What came is no greeting."""
+    """A line that is no greeting."""
 
 
 def written(**fields: object) -> bytes:
-    """A greeting, with the version of whoever writes it, as a line."""
+    """Format a greeting, with the version of this program, as a line."""
     return GREETING + b":" + json.dumps({"version": __version__, **fields}).encode() + b"}\n"
 
 
 def read_greeting(line: bytes) -> dict[str, Any]:
-    """What a greeting says.
+    """Parse a greeting.
 
     Raises:
-        GreetingError: It is none.
+        GreetingError: The line is no greeting.
     """
     try:
         found: dict[str, Any] = json.loads(line)[_KEY]
@@ -56,7 +56,7 @@ def read_greeting(line: bytes) -> dict[str, Any]:
 
 
 def is_newer(version: str, other: str) -> bool:
-    """Whether one version of the bridge is newer than another: by its numbers, as far as both have them."""
+    """Return whether one version of the bridge is newer than another: by its numbers, as far as both have them."""
     return _numbers(version) > _numbers(other)
 
 

@@ -1,4 +1,4 @@
-"""Finds the bridge of a place, or starts it: once, whoever else is about to do so."""
+"""Connects to the bridge of a place, or starts it: only once, even if several programs try at the same time."""
 
 from __future__ import annotations
 
@@ -32,59 +32,59 @@ if TYPE_CHECKING:
     from gaia_bridge_daemon.front.place import Place, Scope
 
 START_PATIENCE = 60.0
-"""Seconds for a bridge to start, or for whoever is starting it: a cold machine needs some, and agents import models."""
+"""Seconds for a bridge to start, whoever starts it: a cold machine needs some, and agents import models."""
 
 GREETING_PATIENCE = 30.0
-"""Seconds for a bridge to say who it is. It does so at once, unless an agent holds its event loop."""
+"""Seconds for a bridge to answer a greeting. It does so at once, unless an agent holds its event loop."""
 
 _LOOK = 0.005
-"""Seconds between two looks whether a bridge that was started takes connections."""
+"""Seconds between two checks whether a bridge that was started takes connections."""
 
 _LONGEST_PAUSE = 1.0
 """Seconds between two connections to a bridge that ends each of them, as one without a free descriptor does."""
 
 _LOG_BYTES = 1_048_576
-"""Of the log of a bridge; when one is started after that, the old log is renamed."""
+"""The longest log of a bridge, in bytes; if the log is longer when a bridge is started, it is renamed."""
 
 _TOLD = 2_000
-"""Bytes at the end of a log that are looked at for the reason why a bridge ended."""
+"""Bytes at the end of a log that are searched for the reason why a bridge ended."""
 
 _FILES = 128
-"""Open files that a bridge needs without many servers: where fewer are allowed, that is why it ended."""
+"""Open files that a bridge needs without many servers: if fewer are allowed, that limit is given as the reason."""
 
 FOR_EVER = -1.0
-"""Instead of seconds: a bridge stays until it is ended by hand."""
+"""Stands for seconds: the bridge stays until it is ended by hand."""
 
 _NOT_INHERITED = ("GAIA_BRIDGE_CHILD", "GAIA_BRIDGE_AGENTS")
-"""What marks the children of a bridge, which are ended with it: one that others use as well is no child."""
+"""Variables that mark the children of a bridge, which are ended with it; a bridge that others share is no child."""
 
 
 class BridgeDownError(Exception):
-    """There is no bridge, and none can be started; says why."""
+    """There is no bridge, and none can be started; the message says why."""
 
 
 class NoAnswerError(BridgeDownError):
-    """There is one that takes connections, and says nothing."""
+    """A bridge takes connections, and does not answer."""
 
 
 def connect(
     place: Place, scope: Scope, keep: float | None, asks: dict[str, object]
 ) -> tuple[socket.socket, dict[str, Any]]:
-    """A connection to the bridge, greeted on both sides; it is started if it does not run.
+    """Connect to the bridge and exchange greetings; the bridge is started if it does not run.
 
-    One of an older version than ours is asked to end, once nobody waits for it any more, and ours takes its place.
+    A bridge of an older version is asked to end once no client waits for it, and ours takes its place.
 
     Args:
-        place: Where it is.
-        scope: What it publishes.
-        keep: Seconds that it stays without a client, where we start it; its own setting if `None`.
-        asks: What the greeting says beside that.
+        place: The place of the bridge.
+        scope: The scope of the bridge.
+        keep: Seconds that the bridge stays without a client, where we start it; its own setting if `None`.
+        asks: Further fields of our greeting.
 
     Returns:
-        The connection, and what the bridge says of itself.
+        The connection, and the bridge's greeting.
 
     Raises:
-        BridgeDownError: It cannot be started, or does not answer.
+        BridgeDownError: The bridge cannot be started, refuses us, or does not answer.
     """
     until = time.monotonic() + START_PATIENCE
     pause = _LOOK
@@ -93,11 +93,11 @@ def connect(
         try:
             connection.sendall(written(do=SERVE, scope=scope.as_json(), pid=os.getpid(), **asks))
             told = _greeting(connection, place)
-            if not is_newer(__version__, told["version"]):  # else it may not even know what we want
+            if not is_newer(__version__, told["version"]):  # else the bridge may not even understand our request
                 if told.get("error"):
                     raise BridgeDownError(str(told["error"]))
                 return connection, told
-        except OSError:  # it ended meanwhile
+        except OSError:  # the bridge ended meanwhile
             told = {}
         except BaseException:
             connection.close()
@@ -105,7 +105,7 @@ def connect(
         connection.close()
         if time.monotonic() > until:
             raise BridgeDownError(f"the bridge at {place.front} ends whenever it is connected to; see {place.log}")
-        if told:  # this very one: others may have replaced it already
+        if told:  # name this very bridge: others may have replaced it already
             restart(place, scope, told.get("keep", keep), until, told.get("pid"))
         else:
             time.sleep(pause)
@@ -116,15 +116,15 @@ def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
     """Ask a bridge for something other than to serve a client.
 
     Args:
-        place: Where it is.
+        place: The place of the bridge.
         what: `STATUS`, `STOP` or `DRAIN`.
-        details: What else the bridge is told.
+        details: Further fields of the greeting.
 
     Returns:
-        Its answer; `None` if none runs there.
+        The bridge's answer; `None` if none runs there.
 
     Raises:
-        BridgeDownError: It does not answer.
+        BridgeDownError: The bridge does not answer.
     """
     connection = connected(place)
     if connection is None:
@@ -138,10 +138,10 @@ def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
 
 
 def connected(place: Place) -> socket.socket | None:
-    """A connection to whoever takes some there; `None` if nobody does.
+    """Connect to the bridge of a place; return `None` if none listens.
 
     Raises:
-        NoAnswerError: There is somebody, who has taken none for long.
+        NoAnswerError: A bridge listens, and has taken no connection for long.
     """
     until = time.monotonic() + GREETING_PATIENCE
     while time.monotonic() < until:
@@ -150,7 +150,7 @@ def connected(place: Place) -> socket.socket | None:
         try:
             connection.connect(place.front)
             return connection
-        except BlockingIOError:  # there are as many waiting as can: it is busy, and not gone
+        except BlockingIOError:  # the queue of connections is full: the bridge is busy, and not gone
             connection.close()
             time.sleep(_LOOK)
         except OSError:
@@ -160,16 +160,16 @@ def connected(place: Place) -> socket.socket | None:
 
 
 def start(place: Place, scope: Scope, keep: float | None, until: float) -> socket.socket:
-    """Start a bridge, unless somebody else just did; returns a connection to it.
+    """Start a bridge, unless another program just did; return a connection to it.
 
     Args:
-        place: Where it will be.
-        scope: What it publishes.
-        keep: Seconds that it stays without a client.
+        place: The place of the bridge.
+        scope: The scope of the bridge.
+        keep: Seconds that the bridge stays without a client.
         until: When to give up, in monotonic time.
 
     Raises:
-        BridgeDownError: It ended again, or takes too long.
+        BridgeDownError: The bridge ended again, or takes too long.
     """
     with alone(place, until) as lock:
         return connected(place) or _started(place, scope, keep, until, lock)
@@ -178,20 +178,20 @@ def start(place: Place, scope: Scope, keep: float | None, until: float) -> socke
 def restart(
     place: Place, scope: Scope, keep: float | None, until: float, pid: int | None = None
 ) -> dict[str, Any] | None:
-    """Have another bridge take the place of the one that runs, or start one; fronts start none meanwhile.
+    """Replace the bridge that runs by another one, or start one; fronts start none meanwhile.
 
     Args:
-        place: Where it is.
-        scope: What it publishes.
-        keep: Seconds that it stays without a client; as the one before it, if `None`.
+        place: The place of the bridge.
+        scope: The scope of the bridge.
+        keep: Seconds that the bridge stays without a client; as the one before, if `None`.
         until: When to give up, in monotonic time.
-        pid: The process of the one that is meant; if another one runs, nothing is done.
+        pid: The process of the bridge to replace; if another one runs, nothing is done.
 
     Returns:
-        What the one before said of itself; `None` if there was none.
+        The status of the bridge before; `None` if there was none.
 
     Raises:
-        BridgeDownError: It ended again, or takes too long.
+        BridgeDownError: The new bridge ended again, or takes too long.
     """
     with alone(place, until) as lock:
         told = ask(place, DRAIN) if pid is None else ask(place, DRAIN, pid=pid)
@@ -206,7 +206,7 @@ def restart(
 def _started(place: Place, scope: Scope, keep: float | None, until: float, lock: int) -> socket.socket:
     pid, said = launch(place, scope, keep, lock)
     while time.monotonic() < until:
-        has_ended = _has_ended(pid)  # before we look: a bridge leaves this process as soon as it is there
+        has_ended = _has_ended(pid)  # before connecting: a bridge leaves this process as soon as it listens
         if (connection := connected(place)) is not None:
             return connection
         if has_ended:
@@ -217,7 +217,7 @@ def _started(place: Place, scope: Scope, keep: float | None, until: float, lock:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a process that we have started is gone."""
+    """Return whether a process that we have started is gone."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:  # a front lets the system bury them
@@ -225,10 +225,10 @@ def _has_ended(pid: int) -> bool:
 
 
 def _end(pid: int) -> None:
-    """End a process that we have started, and the bridge that is on its way to leave it: they are a group."""
+    """Kill a process that we have started, with the bridge that is about to leave it: they are one process group."""
     try:
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:  # it has made none yet
+    except ProcessLookupError:  # the process has made no group yet
         os.kill(pid, signal.SIGKILL)
 
 
@@ -236,16 +236,16 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
     """Start the program of a bridge, in a session of its own; its standard error is its log.
 
     Args:
-        place: Where it will be.
-        scope: What it publishes.
-        keep: Seconds that it stays without a client.
-        lock: The descriptor of the lock, which the bridge holds as well until it takes connections: so nobody starts
-            another one if we are killed.
+        place: The place of the bridge.
+        scope: The scope of the bridge.
+        keep: Seconds that the bridge stays without a client.
+        lock: The descriptor of the lock, which the bridge also holds until it takes connections, so that no other one
+            is started if we are killed.
 
     Returns:
-        Its process, which it leaves once it takes connections, and how long the log was before.
+        The first process, which the bridge leaves once it takes connections, and the log's length before the start.
     """
-    for path in (place.front, place.http):  # of one that was killed: whoever holds the lock is alone with them
+    for path in (place.front, place.http):  # left by a bridge that was killed: the lock keeps all others away
         _remove(path)
     log = _opened_log(place.log)
     null = os.open(os.devnull, os.O_RDWR)
@@ -253,7 +253,7 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
         words = command(place, scope, keep, lock)
         environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         os.set_inheritable(lock, True)
-        said = os.fstat(log).st_size  # before it can say anything
+        said = os.fstat(log).st_size  # before the bridge can write to it
         return _spawned(words, environ, [(null, 0), (null, 1), (log, 2)]), said
     finally:
         os.set_inheritable(lock, False)
@@ -263,7 +263,7 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
 
 def _spawned(words: list[str], environ: dict[str, str], streams: list[tuple[int, int]]) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, here, there) for here, there in streams]
-    heard = [signal.SIGCHLD]  # which we may ignore, and the bridge must not
+    heard = [signal.SIGCHLD]  # ignored in fronts, but not to be ignored in the bridge
     try:
         return os.posix_spawn(words[0], words, environ, file_actions=actions, setsid=True, setsigdef=heard)
     except NotImplementedError:  # an older macOS: the bridge looks for a session itself
@@ -271,7 +271,7 @@ def _spawned(words: list[str], environ: dict[str, str], streams: list[tuple[int,
 
 
 def command(place: Place, scope: Scope, keep: float | None, lock: int | None = None) -> list[str]:
-    """The command line of the program of a bridge."""
+    """Return the command line of a bridge's program."""
     words = [sys.executable, "-P", "-m", "gaia_bridge", "background", "--place", os.path.dirname(place.front)]
     words += ["--name", place.name, "--folder", scope.folder]
     if scope.config:
@@ -286,17 +286,17 @@ def command(place: Place, scope: Scope, keep: float | None, lock: int | None = N
 
 
 def _greeting(connection: socket.socket, place: Place, most: int = LINE_BYTES) -> dict[str, Any]:
-    """Read what a bridge says first, and nothing behind it.
+    """Read the greeting of a bridge, and no byte after that.
 
     Args:
-        connection: To the bridge.
-        place: Where it is, for messages.
-        most: The bytes that it may have.
+        connection: The connection to the bridge.
+        place: The place of the bridge, for messages.
+        most: The most bytes of the greeting.
 
     Raises:
-        NoAnswerError: It says nothing.
-        BridgeDownError: It says something else.
-        OSError: It ended.
+        NoAnswerError: Nothing came.
+        BridgeDownError: The text that came is no greeting.
+        OSError: The bridge ended.
     """
     line = b""
     poll = select.poll()
@@ -308,7 +308,7 @@ def _greeting(connection: socket.socket, place: Place, most: int = LINE_BYTES) -
                 f"the bridge at {place.front} takes connections and does not answer; see {place.log}, "
                 "or end it: gaia-bridge down"
             )
-        # It is looked at before it is taken: what follows is no greeting, and somebody else's to read.
+        # Peek before taking: the bytes after the greeting are for another reader.
         seen = connection.recv(LINE_BYTES, socket.MSG_PEEK)
         if not seen:
             raise ConnectionResetError
@@ -323,14 +323,14 @@ def _greeting(connection: socket.socket, place: Place, most: int = LINE_BYTES) -
 
 @contextmanager
 def alone(place: Place, until: float) -> Generator[int]:
-    """Inside of it, nobody else starts a bridge there; gives the descriptor of the lock.
+    """Hold the lock with which a bridge is started, so that no other program starts one; yield its descriptor.
 
     Args:
-        place: Where.
+        place: The place of the bridge.
         until: When to give up, in monotonic time.
 
     Raises:
-        BridgeDownError: Somebody else has the lock, or the file system has none.
+        BridgeDownError: Another program has the lock, or the file system supports none.
     """
     lock = _opened(place.lock)
     try:
@@ -338,7 +338,7 @@ def alone(place: Place, until: float) -> Generator[int]:
             if time.monotonic() > until:
                 raise BridgeDownError(f"another program has been starting the bridge for long; see {place.log}")
             time.sleep(_LOOK)
-            if not _is_at(lock, place.lock):  # removed with its bridge: who comes later would lock another file
+            if not _is_at(lock, place.lock):  # removed with its bridge: later programs would lock another file
                 os.close(lock)
                 lock = _opened(place.lock)
         yield lock
@@ -378,7 +378,7 @@ def _opened_log(path: str) -> int:
 
 
 def _last_words(log: str, said: int) -> str:
-    """Why a bridge ended, as its log has it."""
+    """Return the reason why a bridge ended, from its log."""
     try:
         with open(log, "rb") as file:
             file.seek(max(said, file.seek(0, os.SEEK_END) - _TOLD))

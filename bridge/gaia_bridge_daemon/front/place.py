@@ -1,4 +1,4 @@
-"""Which bridge a front belongs to, and where that is found: a socket in a folder of the user's own."""
+"""The identity of the bridge that a front belongs to, and its place: a socket in a folder of the user's own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _FOLDER = "gaia-bridge"
 
 _SOCKET_PATH = 100
-"""Bytes of the path of a socket: the system takes 103 (macOS) or 107 (Linux)."""
+"""The longest path of a socket, in bytes: the system takes 103 (macOS) or 107 (Linux)."""
 
 _SHORT = "/tmp"
-"""Holds the folder whose path would be too long elsewhere, or is not known."""
+"""The parent of the sockets' folder where the usual path would be too long, or is not known."""
 
 _ENDING = ".sock"
 
@@ -44,20 +44,20 @@ _REMEDIES = {
     errno.ENOTDIR: f"remove the file that stands where a folder is needed, or {ELSEWHERE}",
     errno.EEXIST: f"remove the file that stands where a folder is needed, or {ELSEWHERE}",
 }
-"""What to do about what a system refuses, by the number of its error."""
+"""Remedies for errors of the system, by their numbers."""
 
 
 class PlaceError(Exception):
-    """There is no folder that only this user can write to; says why."""
+    """There is no folder that only this user can write to; the message says why."""
 
 
 class Scope:
-    """What a bridge in the background publishes: whoever wants the same shares it.
+    """The offer of a bridge in the background: all clients that want the same scope share one bridge.
 
     Args:
         config: The absolute path of a file of servers; empty for the user's own.
         agents: References of agents, files among them by their absolute paths.
-        folder: The folder that it runs in, absolute; empty where nothing depends on it.
+        folder: The absolute path of the folder that it runs in; empty where nothing depends on it.
         servers: Whether it publishes configured servers, too.
     """
 
@@ -69,16 +69,16 @@ class Scope:
 
     @classmethod
     def of(cls, config: str | None, agents: Sequence[str], folder: str, servers: bool = True) -> Scope:
-        """The scope of what is written on a command line.
+        """Return the scope of a command line.
 
         Args:
-            config: A file of servers, if one is named.
+            config: The path of a file of servers, if one is named.
             agents: References of agents.
             folder: The current folder.
             servers: Whether configured servers are wanted.
 
-        It depends on the folder if an agent is named that is no file and does not ship with us, or if the folder lists
-        servers of its own.
+        The scope depends on the folder if an agent is named that is no file and does not ship with us, or if the folder
+        lists servers of its own.
         """
         found = [_absolute(agent, folder) for agent in agents]
         local = servers and config is None and os.path.isfile(os.path.join(folder, _SERVERS_FILE))
@@ -89,18 +89,18 @@ class Scope:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Scope:
-        """The scope that a bridge says that it has."""
+        """Return the scope in a bridge's answer."""
         return cls(told["config"], told["agents"], told["folder"], told.get("servers", True))
 
     @property
     def words(self) -> list[str]:
-        """The command line that means it, in its folder."""
+        """Return the arguments that name the scope on a command line, in its folder."""
         config = ["--config", self.config] if self.config else []
         return [*config, *([] if self.servers else ["--no-servers"]), *self.agents]
 
     @property
     def name(self) -> str:
-        """A name for it, as a part of a file's name: `default`, or the beginning of what it is, and a check sum."""
+        """A name for the scope, as a part of a file's name: `default`, or the beginning of a path, and a check sum."""
         if not (self.config or self.agents or self.folder) and self.servers:
             return "default"
         told = os.path.basename(self.folder or self.config or "".join(self.agents[:1]).partition(":")[0])
@@ -110,9 +110,9 @@ class Scope:
         return f"{word or 'bridge'}-{number:08x}"
 
     def as_json(self) -> dict[str, object]:
-        """As two programs tell each other."""
+        """Return the scope as JSON for another program."""
         told: dict[str, object] = {"config": self.config, "agents": list(self.agents), "folder": self.folder}
-        return told if self.servers else {**told, "servers": False}  # which older bridges do not know
+        return told if self.servers else {**told, "servers": False}  # older bridges do not have this key
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scope) and self.as_json() == other.as_json()
@@ -124,8 +124,8 @@ class Place:
     """The files of one bridge in the background.
 
     Args:
-        folder: Of all of them, the user's own.
-        name: Of this one.
+        folder: The user's own folder of all such files.
+        name: The name of this bridge.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -135,19 +135,19 @@ class Place:
         self.http = os.path.join(folder, f"{name}{_ENDING}")
         """The socket that speaks HTTP, for clients that take `unix:///...`."""
         self.lock = os.path.join(folder, f"{name}.lock")
-        """Held by whoever starts the bridge."""
+        """The lock, held by the process that starts the bridge."""
         self.log = os.path.join(folder, f"{name}.log")
 
 
 def runtime_path(environ: Mapping[str, str] | None = None) -> str:
-    """Where the sockets are, or would be: in the user's runtime folder, or in `~/.gaia/run` where there is none.
+    """Return the path of the sockets' folder: in the user's runtime folder, or `~/.gaia/run` where there is none.
 
     Args:
         environ: The environment; that of this process if not given.
     """
     environ = os.environ if environ is None else environ
     told, name = environ.get("XDG_RUNTIME_DIR"), _FOLDER + _of_another_home()
-    runtime = told or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
+    runtime = told or f"/run/user/{os.getuid()}"  # also in shells without the variable
     if os.path.isabs(runtime) and is_private(runtime):
         folder = os.path.join(runtime, _FOLDER if told else name)
     else:
@@ -158,13 +158,13 @@ def runtime_path(environ: Mapping[str, str] | None = None) -> str:
 
 
 def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
-    """Where the sockets are, as `runtime_path` says; the folder is made.
+    """Return the path of the sockets' folder, as `runtime_path` does, after creating it.
 
     Args:
         environ: The environment; that of this process if not given.
 
     Raises:
-        PlaceError: It cannot be made, or others can write to it.
+        PlaceError: The folder cannot be created, or others can write to it.
     """
     folder = runtime_path(environ)
     try:
@@ -179,7 +179,7 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
 
 
 def remedy(error: OSError) -> str:
-    """What to do about an error of the system in the folder of the sockets, as the end of a sentence; may be empty."""
+    """Return the remedy for a system error in the folder of the sockets, as the end of a sentence; may be empty."""
     told = _REMEDIES.get(error.errno or 0)
     return f"; {told}" if told else ""
 
@@ -194,7 +194,7 @@ def _why_not_private(folder: str) -> str:
 
 
 def is_private(folder: str) -> bool:
-    """Whether a folder is this user's own, and nobody else can open it."""
+    """Return whether a folder is this user's own, and closed to all others."""
     try:
         about = os.lstat(folder)
     except OSError:
@@ -203,7 +203,7 @@ def is_private(folder: str) -> bool:
 
 
 def current_folder() -> str:
-    """The folder that this process works in; the user's own, if it is gone."""
+    """Return the current folder of this process; the user's home folder, if it was removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -211,17 +211,17 @@ def current_folder() -> str:
 
 
 def places(folder: str) -> list[Place]:
-    """The bridges that have, or had, a socket in a folder."""
+    """Return the places of the bridges that have, or had, a socket in a folder."""
     ending = f".front{_ENDING}"
     return [Place(folder, name.removesuffix(ending)) for name in sorted(os.listdir(folder)) if name.endswith(ending)]
 
 
 def _of_another_home() -> str:
-    """What tells bridges of another `HOME` from those of the user's own: they have another configuration."""
+    """Return a suffix for bridges of another `HOME` than the user's own: they have another configuration."""
     home = os.path.realpath(os.path.expanduser("~"))
     try:
         is_own = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir) == home
-    except KeyError:  # nobody knows this user's
+    except KeyError:  # the user has no entry in the system's database
         is_own = False
     return "" if is_own else f"-{zlib.crc32(os.fsencode(home)):08x}"
 
@@ -231,8 +231,8 @@ def _longest_name() -> int:
 
 
 def _absolute(agent: str, folder: str) -> str:
-    """The reference of an agent, with the whole path of its file if it has one."""
-    if agent in _SHIPPED:  # whatever a folder beside us is called
+    """Return the reference of an agent, with the absolute path of its file if it has one."""
+    if agent in _SHIPPED:  # whatever files the folder has
         return agent
     path, colon, name = agent.partition(":")
     whole = os.path.join(folder, os.path.expanduser(path))

@@ -24,13 +24,13 @@ _LINEAGE = "GAIA_BRIDGE_LINEAGE"
 
 
 class FrontOptions:
-    """What a front is started with.
+    """The options of a front.
 
     Args:
-        source: The name of the agent or server whose own endpoint is wanted; empty for everything.
-        config: A file of servers, if one is named.
+        source: The name of the agent or server that is wanted alone; empty for everything.
+        config: The path of a file of servers, if one is named.
         agents: References of agents.
-        keep: Minutes that a bridge stays without a client, where it is started.
+        keep: Minutes that a bridge stays without a client, if this front starts it.
         servers: Whether configured servers are published, too.
     """
 
@@ -50,13 +50,13 @@ class FrontOptions:
 
 
 def options_of(words: Sequence[str]) -> FrontOptions | None:
-    """The options of a command line as editors are given it.
+    """Return the options of a command line in the form that editors use.
 
     Args:
-        words: What stands behind `connect`.
+        words: The arguments after `connect`.
 
     Returns:
-        The options; `None` for whatever else was written, which the whole program reads, and explains.
+        The options; `None` for any other line, which the whole program parses, and explains.
     """
     found = FrontOptions()
     everything = False
@@ -82,17 +82,17 @@ def options_of(words: Sequence[str]) -> FrontOptions | None:
 
 
 def is_agent(word: str) -> bool:
-    """Whether a word of the command line is an agent to publish, not the name of what is published already."""
+    """Return whether a word of the command line is an agent to publish, not the name of a published source."""
     path, colon, name = word.partition(":")
     if path.endswith(".py") or path in (".", ".."):
         return True
     if colon:
         return path.replace(".", "").isidentifier() and name.isidentifier()
-    return "/" in path and os.path.exists(os.path.expanduser(path))  # what is published may be called "a/b"
+    return "/" in path and os.path.exists(os.path.expanduser(path))  # a published source may be called "a/b"
 
 
 def _is_taken(found: FrontOptions, option: str, value: str) -> bool:
-    """Whether the value of an option is a usual one."""
+    """Set an option from its value; return whether the value is an ordinary one."""
     if not value or value.startswith("-"):
         return False
     if option == "--config":
@@ -112,7 +112,7 @@ def run(options: FrontOptions) -> int:
     Returns:
         The exit code.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge that we started may end long after we left it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge may end after we left it: no zombies
     try:
         reaching = Reaching(options)
         Relay(reaching.reach, reaching.heard).run()
@@ -128,10 +128,10 @@ def run(options: FrontOptions) -> int:
 
 
 class Reaching:
-    """What reaches the bridge of some options, as a relay wants it: its errors are told to the client.
+    """Connects a relay to the bridge of some options; other errors are raised as `BridgeDownError`.
 
     Args:
-        options: What the front was started with, in the folder where it was.
+        options: The options of the front; they apply in the current folder.
     """
 
     def __init__(self, options: FrontOptions) -> None:
@@ -141,7 +141,7 @@ class Reaching:
         self._keep = None if options.keep is None else 60 * options.keep
 
     def heard(self, news: dict[str, Any]) -> None:
-        """The bridge said something: how long it stays, the one that takes its place stays as well."""
+        """Store the bridge's time to stay, so that the one that replaces it stays as long."""
         self._keep = news.get("keep", self._keep)
 
     def reach(self, asked: int) -> socket:
@@ -151,7 +151,7 @@ class Reaching:
             asked: The largest id of a request that a bridge has sent.
 
         Raises:
-            BridgeDownError: There is none.
+            BridgeDownError: There is no bridge, and none can be started.
         """
         asks: dict[str, object] = {"source": self._source, "asked": asked, "folder": self._folder}
         asks["lineage"] = os.environ.get(_LINEAGE, "")

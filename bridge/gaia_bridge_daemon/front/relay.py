@@ -1,4 +1,4 @@
-"""Carries lines between a client on standard input and output, and a bridge on a socket, whichever bridge that is.
+"""Relays lines between a client on standard input and output, and a bridge on a socket, even if the bridge changes.
 
 One thread waits for a few descriptors. Whole lines are passed on: a line that a bridge did not finish is never seen by
 the client.
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     Ready = Callable[[Mapping[int, int], float | None], dict[int, int]]
-    """Given masks of `poll` by descriptors, and seconds, tells what there is."""
+    """Waits for events: takes masks of `poll` by descriptors, and seconds, and returns the masks that are ready."""
 
 
 def way_for(*descriptors: int) -> Ready:
-    """How to wait for these descriptors, and for sockets: on macOS, `poll` knows no terminals and other devices."""
+    """Return a way to wait for these descriptors, and for sockets: on macOS, `poll` knows no terminals or devices."""
     if sys.platform == "darwin" and any(stat.S_ISCHR(os.fstat(descriptor).st_mode) for descriptor in descriptors):
         return by_select
     return by_poll
 
 
 def by_poll(wanted: Mapping[int, int], seconds: float | None) -> dict[int, int]:
-    """An error is told of each descriptor, also where nothing is wanted."""
+    """Wait with `poll`: it reports errors of every descriptor, also where no event is asked for."""
     poll = select.poll()
     for descriptor, mask in wanted.items():
         poll.register(descriptor, mask)
@@ -43,7 +43,7 @@ def by_poll(wanted: Mapping[int, int], seconds: float | None) -> dict[int, int]:
 
 
 def by_select(wanted: Mapping[int, int], seconds: float | None) -> dict[int, int]:
-    """The end of what can be read is something to be read, and errors are found by who reads or writes."""
+    """Wait with `select`: an end of input counts as readable, and errors show at the next read or write."""
     reads = [descriptor for descriptor, mask in wanted.items() if mask & select.POLLIN]
     writes = [descriptor for descriptor, mask in wanted.items() if mask & select.POLLOUT]
     readable, writable, _ = select.select(reads, writes, (), seconds)
@@ -55,27 +55,27 @@ def by_select(wanted: Mapping[int, int], seconds: float | None) -> dict[int, int
 
 _CHUNK = 262_144
 _UNSENT = 1_048_576
-"""Bytes that wait for one side; the other is not read meanwhile."""
+"""Bytes that wait for one side; while there are as many, the other side is not read."""
 
 _LONGEST = 4 * 1_048_576
-"""Bytes of a line of the client that is looked at. A longer one is passed on as it comes, and refused by the bridge:
-see `Settings.line_bytes`."""
+"""Bytes of a client's line that is parsed. A longer one is passed on as it comes, and refused by the bridge: see
+`Settings.line_bytes`."""
 
 _FAREWELL = 10.0
 """Seconds for answers that are still open when the client has closed our input, and still reads."""
 
 _LAST_WORDS = 1.0
-"""Seconds that a request is waited for that can be answered with the reason why there is no bridge."""
+"""Seconds to wait for a request that can be answered with the reason why there is no bridge."""
 
 _RESTARTS = 5
-"""Bridges that may be lost within `_RESTART_WINDOW`: with more, it would go on for ever."""
+"""Bridges that may be lost within `_RESTART_WINDOW`; with more, the relay gives up, as it would restart for ever."""
 
 _RESTART_WINDOW = 60.0
 """Seconds."""
 
 _RETRY_PAUSE = 2.0
-"""Seconds between two attempts to have a bridge again where none can be started; what is asked for meanwhile is
-answered with the reason."""
+"""Seconds between two attempts to start a bridge where none can be started; requests in between are answered with the
+reason."""
 
 _WHY = "the bridge ended while it worked on this; whether it was done is not known"
 
@@ -85,7 +85,7 @@ class Relay:
 
     Args:
         reach: Connects to the bridge, starting it if need be. Given the largest id of a request that a bridge has sent.
-        heard: Told whatever the bridge says to us.
+        heard: Called with each greeting of the bridge.
         reading: The descriptor of the client's messages.
         writing: The descriptor of the answers.
     """
@@ -114,11 +114,11 @@ class Relay:
         self._is_hasty = False
         """Whether writing to the client never waits."""
         self._is_to_move = False
-        """Whether another bridge takes its place, to which we go as soon as nothing is open."""
+        """Whether another bridge replaces it, to which we go as soon as nothing is open."""
         self._is_moving = False
-        """Whether we said so: the bridge reads nothing more of us."""
+        """Whether we have sent `MOVE`: the bridge reads nothing more of us."""
         self._is_resting = False
-        """Whether it was ended on purpose, and is not to be started before it is needed."""
+        """Whether the bridge was ended on purpose, and is not to be started before it is needed."""
         self._refusal = ""
         """Why no bridge could be started, if none could."""
         self._retry_at = 0.0
@@ -127,15 +127,15 @@ class Relay:
         """Relay until the client is gone.
 
         Raises:
-            BridgeDownError: There is no bridge, and none can be started: it ends again and again, or has never
-                answered the client. The client was told.
+            BridgeDownError: There is no bridge, and none can be started: it ends again and again, or has never answered
+                the client. The client gets this as an error.
         """
         with _without_blocking(self._writing) as self._is_hasty:
             try:
                 self._connect()
                 while not self._is_over():
                     self._step()
-            except ConnectionError:  # nobody reads what we write: the client is gone
+            except ConnectionError:  # the client is gone, as it no longer reads
                 pass
             except BridgeDownError as error:
                 self._give_up(str(error))
@@ -171,7 +171,7 @@ class Relay:
             self._write_to_client()
         elif what & ~select.POLLIN:
             raise BrokenPipeError
-        # The bridge first: should it be gone, the next one hears what the client says now.
+        # The bridge first: if it is gone, the next one gets the client's new lines.
         if bridge is not None and (what := ready.get(bridge.fileno(), 0)):
             self._serve_bridge(bridge, what)
         if reads_client and ready.get(self._reading):
@@ -192,17 +192,17 @@ class Relay:
             self._resume()
         self._take_from_client(chunk)
         if self._bridge is not None:
-            self._serve_bridge(self._bridge, select.POLLOUT)  # it has room for it nearly always
+            self._serve_bridge(self._bridge, select.POLLOUT)  # the bridge nearly always has room for it
         elif self._refusal:
             self._refuse()
 
     def _read(self) -> bytes | None:
-        """What the client says; nothing if it is gone, `None` if it does not say anything."""
+        """Read from the client; return nothing if it is gone, `None` if no bytes are there."""
         try:
             return os.read(self._reading, _CHUNK)
         except BlockingIOError:
             return None
-        except ConnectionError:  # its end of a pair of sockets was closed before it had read everything
+        except ConnectionError:  # the client closed its end of a socket pair before reading everything
             return b""
 
     def _take_from_client(self, chunk: bytes) -> None:
@@ -210,7 +210,7 @@ class Relay:
             chunk = rest + b"\n"  # its last line has no end
         for line in self._from_client.feed(chunk):
             self._conversation.from_client(line)
-            if line.startswith(GREETING):  # so that it is none to the bridge, which says what is wrong with it
+            if line.startswith(GREETING):  # so that it is no greeting; the bridge reports the error in it
                 self._to_bridge += b" "
             self._to_bridge += line
         self._to_bridge += self._from_client.overlong()
@@ -256,7 +256,7 @@ class Relay:
             self._lost()
 
     def _told(self, line: bytes) -> None:
-        """The bridge says something to us."""
+        """Handle a message of the bridge to this relay."""
         try:
             news = read_greeting(line)
         except GreetingError:  # of another version than we know
@@ -266,18 +266,18 @@ class Relay:
         self._is_resting |= news.get("do") == REST
 
     def _move_if_quiet(self) -> None:
-        """Leave a bridge whose place another one takes. What is open was begun there, and is finished there."""
+        """Leave a bridge that is replaced, once it is idle. Open requests were begun there, and are finished there."""
         if self._is_to_move and self._conversation.is_quiet and not (self._to_bridge or self._from_client.is_inside):
             self._is_to_move, self._is_moving = False, True
-            self._to_bridge += written(do=MOVE)  # what we say after this, the next one hears
+            self._to_bridge += written(do=MOVE)  # the next bridge gets all lines after this
 
     def _lost(self) -> None:
-        """The bridge is gone: the client is told what that means for it, and another one takes its place."""
+        """Send the client the consequences of a lost bridge, and connect to another one."""
         assert self._bridge is not None
         self._bridge.close()
         self._bridge = None
         self._conversation.unsent(bytes(self._to_bridge))
-        self._to_bridge.clear()  # what of it is open is asked again with the rest
+        self._to_bridge.clear()  # open requests in it are sent again with the rest
         self._tell_client(self._conversation.lost(_WHY))
         self._write_to_client()
         now = time.monotonic()
@@ -289,9 +289,9 @@ class Relay:
             self._resume()
 
     def _resume(self) -> None:
-        """Have another bridge go on; first it hears what the one before it knew.
+        """Connect to another bridge and replay the state of the one before.
 
-        Where none can be started, the client is told why, and it is tried again when the client wants something.
+        Where none can be started, the client gets the reason, and the next message of the client tries again.
         """
         self._is_resting = False
         if self._refusal and time.monotonic() < self._retry_at:
@@ -311,12 +311,12 @@ class Relay:
         self._tell_client(self._conversation.resumed())
 
     def _refuse(self) -> None:
-        """There is no bridge just now: what is asked for is answered with the reason."""
+        """Answer open requests with the reason why there is no bridge just now."""
         self._to_bridge.clear()
         self._tell_client(self._conversation.refused(self._refusal))
 
     def _give_up(self, why: str) -> None:
-        """Tell the client why there are no answers, also to what it is asking just now."""
+        """Send the client the reason why there are no answers, also to a request that is just coming."""
         try:
             if not self._input_ended and self._ready({self._reading: select.POLLIN}, _LAST_WORDS):
                 self._take_from_client(self._read() or b"")
@@ -324,7 +324,7 @@ class Relay:
             os.set_blocking(self._writing, True)
             while self._to_client:
                 self._write_to_client()
-        except OSError:  # it reads no more
+        except OSError:  # the client no longer reads
             pass
 
 
@@ -344,7 +344,7 @@ class _Lines:
         """Whether pieces of a line were handed over, and not its end."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that are whole now; of an overlong one, its last piece."""
+        """Return the lines that are complete now; of an overlong one, its last piece."""
         *lines, rest = chunk.split(b"\n")
         whole: list[bytes] = []
         for line in lines:
@@ -358,20 +358,20 @@ class _Lines:
         return whole
 
     def overlong(self) -> bytes:
-        """What has come of a line that is too long to be kept."""
+        """Return the piece that has come of a line that is too long to be kept."""
         if self._longest is None or self._size <= self._longest:
             return b""
         self.is_inside = True
         return self.end()
 
     def skip(self) -> None:
-        """Nobody is left who has the beginning of the line that was handed over in pieces."""
+        """Skip the rest of a line that was handed over in pieces, because the receiver of its beginning is gone."""
         if self.is_inside:
             self._is_skipping, self.is_inside = True, False
             self.end()
 
     def end(self) -> bytes:
-        """What has come of a line that has no end."""
+        """Return the bytes that have come of an unfinished line."""
         rest = b"".join(self._rest)
         self._rest.clear()
         self._size = 0
@@ -380,7 +380,7 @@ class _Lines:
 
 @contextmanager
 def _without_blocking(descriptor: int) -> Generator[bool]:
-    """The descriptor is written to without waiting, where no other program shares it; tells whether it is."""
+    """Write to a descriptor without waiting, where no other program shares it; yield whether that is so."""
     mode = os.fstat(descriptor).st_mode
     if not os.get_blocking(descriptor):
         yield True

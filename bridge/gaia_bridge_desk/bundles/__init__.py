@@ -1,8 +1,8 @@
 """Bundles: agents and servers in forms that others install without a configuration of their own.
 
 An Agent Plugin for VS Code and others, an MCPB bundle for Claude Desktop, `server.json` for the MCP registry, and links
-that an editor installs a server by. What a bundle starts on another machine is the bridge from PyPI, with the agents'
-files and a configuration from inside the bundle: no path of this machine, and no secret, is in any of them.
+with which an editor installs a server. On another machine, a bundle starts the bridge from PyPI, with the agents' files
+and a configuration from inside the bundle: no path of this machine, and no secret, is in any of them.
 """
 
 from __future__ import annotations

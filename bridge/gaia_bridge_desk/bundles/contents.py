@@ -1,4 +1,4 @@
-"""What is in a bundle, whatever its form: agents, their skills, servers, and what has to be said for them.
+"""Collects the contents of a bundle, whatever its form: agents, their skills, servers, and the variables they need.
 
 An agent consists of its own file, the modules beside it that it imports, and its skills.
 """
@@ -35,36 +35,36 @@ _DESCRIPTION: Final = 300
 """Characters of a description: editors show it in one line."""
 _MAX_FILES: Final = 1_000
 _MAX_BYTES: Final = 16 * MIB
-"""Of one file. What is larger is data, and belongs where it is downloaded from."""
+"""Bytes of one file. A larger file is data, and belongs where it is downloaded from."""
 
 _MAX_FOLDER: Final = 64 * MIB
-"""Of all files of one folder."""
+"""Bytes of all files of one folder."""
 _NOT_TAKEN: Final = frozenset({"__pycache__", "node_modules"})
 _ENVIRONMENT: Final = "pyvenv.cfg"
-"""What lies in each virtual environment, whatever it is called."""
+"""The file that each virtual environment has, whatever the environment is called."""
 _KEY_FILE: Final = re.compile(
     r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|.*\.(?:env|jks|kdbx|key|keystore|p12|pfx|ppk)|credentials(?:\.json)?"
 )
-"""What keys and passwords are kept in."""
+"""Names of files that hold keys and passwords."""
 _KEY: Final = re.compile(rb"^-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", re.MULTILINE)
 
 
 _SCRIPT: Final = re.compile(r"(?m)^# /// script$\s(?P<content>(?:^#(?:| .*)$\s)+)^# ///$")
-"""What a script says that it needs (PEP 723)."""
+"""The header in which a script lists its requirements (PEP 723)."""
 
 _OUR_MODULES: Final = frozenset({"gaia_agents", *OWN_PACKAGES})
 
 
 class AgentFiles(Struct, frozen=True):
-    """What an agent consists of.
+    """The files and requirements of an agent.
 
     Args:
-        reference: How it is named beside its files: `weather.py`, `weather.py:Weather`.
-        files: Path to content.
-        skills: The same of its skills, below `skills`.
-        requirements: What its file says that it needs.
+        reference: Its reference, relative to its files: `weather.py`, `weather.py:Weather`.
+        files: Its files: path to content.
+        skills: The files of its skills: path below `skills` to content.
+        requirements: The requirements in the header of its file.
         imports: Other modules that it imports.
-        description: The first sentence of what its docstring says.
+        description: The first paragraph of its docstring.
     """
 
     reference: str
@@ -80,7 +80,7 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
 
     Args:
         reference: `FILE.py` or `FILE.py:NAME`.
-        folder: Where relative paths begin.
+        folder: The folder of relative paths.
 
     Raises:
         ConfigError: There is no such file, or one of them cannot be taken.
@@ -97,7 +97,7 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
     found.follow(path)
     if colon:
         _expect_name(attribute, found.files[path.relative_to(root).as_posix()], place)
-    if root != path.parent:  # whatever of its package it imports, and however
+    if root != path.parent:  # all of its package, however a module is imported
         for each in _below(root / path.relative_to(root).parts[0]):
             found.follow(each)
     name = path.relative_to(root).as_posix()
@@ -112,22 +112,22 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
 
 
 def skill_files(folder: Path) -> dict[str, bytes]:
-    """The files of the skills that lie beside an agent: path below `skills` to content.
+    """Return the files of the skills that lie beside an agent: path below `skills` to content.
 
     Args:
-        folder: Where the agent is.
+        folder: The agent's folder.
 
     Raises:
-        ConfigError: One of them cannot be taken.
+        ConfigError: A file cannot be taken.
     """
     return dict(sorted(_skills(folder / _SKILLS)))
 
 
 def _expect_name(dotted: str, source: bytes, place: str) -> None:
-    """Refuse the name of an agent that its file does not have, as far as that can be told without running it.
+    """Refuse the name of an agent that its file does not have, as far as this is visible without running the file.
 
     Raises:
-        ConfigError: There is no such name; says which there are.
+        ConfigError: There is no such name; the message lists those that exist.
     """
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))
@@ -146,7 +146,7 @@ def _expect_name(dotted: str, source: bytes, place: str) -> None:
 
 
 def _description(tree: ast.Module, attribute: str) -> str:
-    """The first paragraph of a docstring: of the class that is named, else of the first public one, or of the file."""
+    """Return the first paragraph of a docstring: of the named class, else of the first public one, or of the file."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
     named = [node for node in classes if node.name == attribute] if attribute else classes
     nodes: list[ast.ClassDef | ast.Module] = [*named[:1], tree]
@@ -163,7 +163,7 @@ def _root(path: Path) -> Path:
 
 
 class _Modules:
-    """The modules of one folder, from one on.
+    """The modules of one folder that are reached from a first one.
 
     Args:
         folder: The folder.
@@ -175,7 +175,7 @@ class _Modules:
         self.others: set[str] = set()
 
     def follow(self, path: Path) -> None:
-        """Take a file, and what it imports that lies in the folder."""
+        """Collect a file, and the modules of the folder that it imports."""
         name = path.relative_to(self._folder).as_posix()
         if name in self.files:
             return
@@ -206,7 +206,7 @@ class _Modules:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """The first words of the modules that are imported, wherever in a file."""
+    """Yield the first words of the modules that are imported, wherever in a file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -215,7 +215,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 
 
 def _skills(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The files of the skills in a folder: those of each folder in it that has a `SKILL.md`."""
+    """Yield the files of the skills in a folder: those of each folder in it that has a `SKILL.md`."""
     for skill in sorted(folder.iterdir()) if folder.is_dir() else ():
         if (skill / SKILL_FILE).is_file():
             _check_skill(skill)
@@ -239,7 +239,7 @@ def _check_skill(folder: Path) -> None:
 
 
 def _below(folder: Path) -> list[Path]:
-    """The files below a folder, without what is hidden, and what is installed or made there by programs."""
+    """Return the files below a folder, without hidden ones, and without those that programs install or make there."""
     found: list[Path] = []
     size = 0
     for root, folders, names in os.walk(folder):
@@ -257,10 +257,10 @@ def _below(folder: Path) -> list[Path]:
 
 
 def _content(path: Path, folder: Path) -> bytes:
-    """What a file holds, unless it is a link to what is not taken, or a key.
+    """Read a file, unless it is a key, or a link to a place from which nothing is taken.
 
     Raises:
-        ConfigError: It cannot be taken.
+        ConfigError: The file cannot be taken.
     """
     within, own = path.resolve(), folder.resolve()
     if not within.is_relative_to(own):
@@ -275,10 +275,10 @@ def _content(path: Path, folder: Path) -> bytes:
 
 
 def _script_requirements(text: str, place: str) -> list[str]:
-    """What a file says that it needs, in its own header.
+    """Return the requirements that a file lists in its own header.
 
     Raises:
-        ConfigError: The header cannot be understood.
+        ConfigError: The header is not valid TOML.
     """
     found = _SCRIPT.search(text)
     if found is None:
@@ -298,18 +298,18 @@ CONFIG_FILE: Final = "servers.json"
 
 
 class Contents(Struct, frozen=True):
-    """What is in a bundle.
+    """The contents of a bundle.
 
     Args:
-        agents: How the agents are named beside their files.
+        agents: The references of the agents, relative to their files.
         files: Files of agents and the configuration: path to content.
         skills: Files of skills, below `skills`.
-        servers: The entries of servers.
-        variables: What has to be said.
-        requirements: What is to be installed: the bridge first.
-        unknown: Modules that agents import, and nothing that is installed is known to bring.
+        servers: The entries of servers, by name.
+        variables: The variables that the user has to set.
+        requirements: The packages to install: the bridge first.
+        unknown: Modules that agents import, and that no package to install is known to bring.
         package: The package on PyPI that brings the agents, in its version, where no file of them is in the bundle.
-        description: What the first agent says of itself.
+        description: The description of the first agent that has one.
     """
 
     agents: tuple[str, ...]
@@ -336,15 +336,15 @@ def gathered(
     requirements: Sequence[str] = (),
     variables: Sequence[str] = (),
 ) -> Contents:
-    """Collect what is to be in a bundle.
+    """Collect the contents of a bundle.
 
     Args:
         agents: The files of agents.
-        folder: Where relative paths begin.
+        folder: The folder of relative paths.
         entries: The entries of servers.
-        place: The file that they are from.
-        requirements: What agents need besides.
-        variables: Variables that agents need.
+        place: The file that holds the entries.
+        requirements: Further requirements of the agents.
+        variables: Environment variables that agents need.
 
     Raises:
         ConfigError: Something cannot be taken, or would not work on another machine.
@@ -379,17 +379,17 @@ def gathered(
 def of_package(
     distribution: str, version: str, agents: Sequence[str], folder: Path, variables: Sequence[str] = ()
 ) -> Contents:
-    """What is in the bundle of a package on PyPI: the skills in its folder; the agents come with the package.
+    """Return the contents of the bundle of a package on PyPI: the skills in its folder; the package brings the agents.
 
     Args:
-        distribution: What it is installed as.
+        distribution: The package's name on PyPI.
         version: Its version.
         agents: The agents that it announces.
-        folder: Where its source is.
-        variables: Variables that agents need.
+        folder: The folder of its source.
+        variables: Environment variables that agents need.
 
     Raises:
-        ConfigError: It announces no agents, or a skill cannot be taken.
+        ConfigError: The package announces no agents, or a skill cannot be taken.
     """
     if not agents:
         hint = 'announce them in pyproject.toml: [project.entry-points."gaia.agents"]'

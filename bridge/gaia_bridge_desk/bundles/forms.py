@@ -2,11 +2,11 @@
 
 A plugin is a folder that VS Code, Copilot CLI, Cursor and others install, with servers and skills. Format:
 https://agent-plugins.org/specification (1.0.0), and for Claude Code https://code.claude.com/docs/en/plugins-reference.
-Neither asks for values: what a server needs is in the variables of whoever starts the editor.
+Neither asks for values: the variables of a server come from the environment of the user who starts the editor.
 
-An MCPB bundle is a file that Claude Desktop installs when it is opened, and asks for what the server needs. Format:
+An MCPB bundle is a file that Claude Desktop installs when it is opened, and asks for the values of the server. Format:
 https://github.com/modelcontextprotocol/mcpb, manifest 0.4, server type `uv`: Claude Desktop brings Python and uv, and
-installs what `pyproject.toml` says. Secrets are kept in the keyring of the system.
+installs the requirements of `pyproject.toml`. Secrets are kept in the keyring of the system.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from gaia_bridge_desk.bundles.travelling import Variable
 
 _SCHEMAS: Final = "https://agent-plugins.org/schemas/1.0.0"
 _FOLDER: Final = "server"
-"""Where agents and configuration are. `agents` is taken: Claude Code keeps descriptions of its own agents there."""
+"""The folder of agents and configuration. `agents` is taken: Claude Code keeps descriptions of its own agents there."""
 
 _OPEN_ROOT: Final = "${PLUGIN_ROOT}"
 _CLAUDE_ROOT: Final = "${CLAUDE_PLUGIN_ROOT}"
 PLUGIN_ROOTS: Final = (_OPEN_ROOT, _CLAUDE_ROOT)
-"""What stands for the folder of the plugin, until the editor fills it in."""
+"""The texts that stand for the plugin's folder, until the editor fills them in."""
 
 
 class PluginForm(Enum):
-    """Whose form a plugin has."""
+    """The format of a plugin."""
 
     AGENT_PLUGIN = "agent-plugin"
     CLAUDE = "claude"
 
 
 def plugin_files(about: Metadata, contents: Contents, form: PluginForm) -> dict[str, bytes]:
-    """The files of a plugin: path to content.
+    """Return the files of a plugin: path to content.
 
     Args:
-        about: What it says of itself.
-        contents: What is in it.
-        form: Whose form it has.
+        about: The plugin's metadata.
+        contents: The plugin's contents.
+        form: The plugin's format.
     """
     is_open = form is PluginForm.AGENT_PLUGIN
     root = f"{_OPEN_ROOT if is_open else _CLAUDE_ROOT}/{_FOLDER}"
@@ -68,7 +68,7 @@ def plugin_files(about: Metadata, contents: Contents, form: PluginForm) -> dict[
 
 
 def _arguments(contents: Contents, root: str) -> list[str]:
-    """The arguments of `uvx`. A package has all that is needed, and a program of its own name."""
+    """Return the arguments of `uvx`. A package brings its requirements, and a program of its own name."""
     if contents.package is not None:
         return [contents.package, *serve_arguments(contents.agents, None)]
     config = f"{root}/{contents.config}" if contents.config is not None else None
@@ -117,9 +117,9 @@ def _text(document: JSON) -> bytes:
 
 
 _PYTHON: Final = ">=3.11"
-_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
-"""When all files were made: the same files give the same bundle, byte for byte. They are not packed, because what packs
-them is another one with each Python."""
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip archive
+"""The date of all files, so that the same files give the same bundle, byte for byte. They are not compressed, because
+the compression differs between versions of Python."""
 _READABLE: Final = 0o100644 << 16
 _UNIX: Final = 3
 _BUNDLE_FOLDER: Final = "server"
@@ -140,14 +140,14 @@ if __name__ == "__main__":
 
 
 def mcpb_files(about: Metadata, contents: Contents) -> dict[str, bytes]:
-    """The files of a bundle: path to content.
+    """Return the files of an MCPB bundle: path to content.
 
     Args:
-        about: What it says of itself.
-        contents: What is in it.
+        about: The bundle's metadata.
+        contents: The bundle's contents.
 
     Raises:
-        ConfigError: Something is missing that Claude Desktop asks for.
+        ConfigError: A value that Claude Desktop requires is missing.
     """
     if about.author is None:
         raise ConfigError("--author", "the bundle has none, and Claude Desktop shows it", "say who made it")
@@ -160,7 +160,7 @@ def mcpb_files(about: Metadata, contents: Contents) -> dict[str, bytes]:
 
 
 def mcpb_bytes(files: Mapping[str, bytes]) -> bytes:
-    """The bundle, whose bytes depend on the files alone.
+    """Return the bytes of the bundle, which depend on the files alone.
 
     Args:
         files: Path to content.
@@ -200,7 +200,7 @@ def _bundle_manifest(about: Metadata, contents: Contents) -> JSON:
 
 
 def _asked(variable: Variable) -> JSON:
-    """What Claude Desktop asks for. What has a default that is written in the configuration is no secret."""
+    """Return the setting that Claude Desktop asks for. A value whose default is in the configuration is no secret."""
     users = ", ".join(variable.users)
     asked: JSON = {
         "type": "string",
@@ -220,7 +220,7 @@ def _program(contents: Contents) -> str:
 
 
 class _Placed(str):
-    """A file of the bundle, written as the expression that finds it."""
+    """A file of the bundle, written as the expression that evaluates to its path."""
 
     def __repr__(self) -> str:
         return f"str(HERE / {str(self)!r})"

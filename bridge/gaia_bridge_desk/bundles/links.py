@@ -1,7 +1,7 @@
-"""Links by which an editor installs a server: it shows the server, and asks.
+"""Links that make an editor show a server, and offer to install the server.
 
 VS Code: https://code.visualstudio.com/api/extension-guides/ai/mcp; Cursor: https://cursor.com/docs/context/mcp/install-links.
-GitHub shows no links but those of the web, so each has one that leads on.
+GitHub shows no links but those of the web, so each editor's link has a web link that redirects to that one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _VSCODE: Final = {"vscode": "vscode", "vscode-insiders": "vscode-insiders"}
 _CURSOR: Final = "cursor"
 
 EDITORS_WITH_LINKS: Final = (*_VSCODE, _CURSOR)
-"""The editors that install by a link."""
+"""The editors that install servers by a link."""
 
 
 def install_links(editor: str, name: str, entry: JSON, inputs: Sequence[JSON] = ()) -> Iterator[str]:
-    """The links for an editor: its own, and one for pages on the web that show no other.
+    """Yield the links for an editor: its own, and one for pages on the web that show no other.
 
     Args:
         editor: One of `EDITORS_WITH_LINKS`.
-        name: What the server is called there.
-        entry: How it is reached, as the editor writes it.
-        inputs: What the editor asks for.
+        name: The server's name there.
+        entry: The server's entry, in the editor's form.
+        inputs: The inputs with which the editor asks for values.
     """
     if editor == _CURSOR:
         config = base64.b64encode(_compact(entry).encode()).decode()

@@ -1,4 +1,4 @@
-"""What a bundle says of itself: from `pyproject.toml`, and from what somebody typed."""
+"""The metadata of a bundle: from `pyproject.toml`, and from the options on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gaia_bridge.text.web_addresses import is_web_address
 
 _FILE: Final = "pyproject.toml"
 _NAME: Final = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
-"""What an Agent Plugin may be called; every other form takes these names, too."""
+"""The valid names of an Agent Plugin; every other form takes these names, too."""
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*[0-9A-Za-z.+-]*")
 _EMAIL: Final = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
@@ -27,18 +27,18 @@ _AGENT: Final = "-agent"
 
 
 class Metadata(Struct, frozen=True):
-    """What a bundle says of itself.
+    """The metadata of a bundle.
 
     Args:
         name: Lower case, digits, hyphens and dots.
         version: One version, and no range.
-        description: What it is for.
-        author: Who made it.
-        email: Where the author is reached.
+        description: Its purpose.
+        author: The author's name.
+        email: The author's e-mail address.
         license: An SPDX identifier.
-        homepage: Where people read about it.
-        repository: Where its source is.
-        keywords: What it is found by.
+        homepage: The address of its website.
+        repository: The address of its source.
+        keywords: Words to find it by.
     """
 
     name: str
@@ -53,13 +53,13 @@ class Metadata(Struct, frozen=True):
 
 
 class Project(Struct, frozen=True):
-    """What a `pyproject.toml` says.
+    """The parts of a `pyproject.toml` that bundles need.
 
     Args:
         path: The file.
-        distribution: What it is installed as.
-        metadata: What it says of itself.
-        scripts: Its programs, and what each calls.
+        distribution: The project's name on PyPI.
+        metadata: The project's metadata.
+        scripts: Its programs, with the function that each calls.
         agents: The agents that it announces.
         readme: Its README, if it has one.
     """
@@ -73,10 +73,10 @@ class Project(Struct, frozen=True):
 
 
 def read_project(folder: Path) -> Project | None:
-    """The project in a folder; `None` if there is no `pyproject.toml` with a project.
+    """Return the project in a folder; `None` if there is no `pyproject.toml` with a project.
 
     Args:
-        folder: Where.
+        folder: The folder.
 
     Raises:
         ConfigError: The file cannot be read.
@@ -117,17 +117,17 @@ def described(
     docstring: str = "",
     has_author: bool = False,
 ) -> Metadata:
-    """What a bundle says of itself, with what somebody typed before what the project says.
+    """Return the metadata of a bundle; the user's options override the project's values.
 
     Args:
         project: The project, if there is one.
-        fallback: What the bundle is called after where nobody says it: the name of an agent's file.
-        given: What was typed, by the names of `Metadata`.
-        docstring: What its agent says of itself, where nobody says more.
-        has_author: Whether it needs an author.
+        fallback: The name of an agent's file, after which a bundle without a project is named.
+        given: The user's options, by the names of `Metadata`.
+        docstring: The agent's docstring, the description where there is no other.
+        has_author: Whether an author is required.
 
     Raises:
-        ConfigError: Something is missing, or cannot be.
+        ConfigError: A value is missing, or is not valid.
     """
     typed: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     base = project.metadata if project is not None else Metadata(_plain(fallback), "0.1.0", "")
@@ -179,7 +179,7 @@ def _metadata(name: str, table: JSON) -> Metadata:
 
 
 def _first(links: Mapping[str, object], *names: str) -> str | None:
-    """The first of these that is an address: editors and registries refuse the whole bundle for one that is none."""
+    """Return the first link that is a web address: editors and registries refuse a bundle for an invalid one."""
     urls = (_text(links.get(name)) for name in names)
     return next((url for url in urls if url is not None and is_web_address(url)), None)
 

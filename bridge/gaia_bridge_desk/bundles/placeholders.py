@@ -1,7 +1,7 @@
-"""What stands for the folder of a plugin, where an editor has left it as it is.
+"""Fills in the placeholder of a plugin's folder, where an editor has left it unchanged.
 
 VS Code up to 1.139 fills `${PLUGIN_ROOT}` in for no plugin of the open form (https://github.com/microsoft/vscode/issues/335006).
-The specification wants the folder to be in the environment as well, and to be the current one.
+The specification requires that the folder is in the environment as well, and is the current one.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _MARKS: Final = {
     "${PLUGIN_ROOT}": ("PLUGIN_ROOT", "plugin.json"),
     "${CLAUDE_PLUGIN_ROOT}": ("CLAUDE_PLUGIN_ROOT", ".claude-plugin/plugin.json"),
 }
-"""What stands for the folder, with the variable that has it, and the file that tells it."""
+"""The placeholders of the folder, each with the variable that holds the folder, and the file that identifies it."""
 
 
 def in_plugin(path: str, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
-    """A path, with the folder of the plugin filled in where an editor has not.
+    """Return a path, with the folder of the plugin filled in where an editor has not.
 
     Args:
-        path: The path of an agent or a configuration, as it came.
+        path: The path of an agent or a configuration, as the editor passed it.
         environ: The environment; that of this process if not given.
         folder: The current folder; that of this process if not given.
 
     Raises:
-        ConfigError: Nothing says where the plugin is.
+        ConfigError: The folder of the plugin is unknown.
     """
     mark = next((mark for mark in _MARKS if path.startswith(mark)), None)
     if mark is None:

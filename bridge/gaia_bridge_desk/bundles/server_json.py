@@ -1,7 +1,7 @@
-"""`server.json`: how a project is listed in the MCP registry, from where VS Code's gallery and others install it.
+"""`server.json`: a project's entry in the MCP registry, from which VS Code's gallery and others install it.
 
 Format: https://github.com/modelcontextprotocol/registry/blob/main/docs/reference/server-json, schema 2025-12-11. The
-registry believes that a package on PyPI is of whoever publishes the name if its README says so: `mcp-name: NAME`.
+registry accepts a name for a package on PyPI if the package's README has the line `mcp-name: NAME`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _LONGEST_DESCRIPTION: Final = 100
 _HOSTS: Final = {"github.com": "github", "gitlab.com": "gitlab"}
 _SPACES: Final = {"github.com": "io.github", "gitlab.com": "io.gitlab"}
 _PROGRAM: Final = "gaia_bridge.cli:main"
-"""What a project's program calls that is the bridge with the project's agents."""
+"""The entry point that makes a project's program the bridge with the project's agents."""
 
 
 def server_document(
     project: Project, about: Metadata, name: str, arguments: Sequence[str], variables: Sequence[str] = ()
 ) -> JSON:
-    """What the registry lists.
+    """Return the `server.json` of a project.
 
     Args:
         project: The project, which is a package on PyPI.
-        about: What it says of itself.
-        name: Its name in the registry.
-        arguments: Those of its program.
-        variables: Variables that it needs.
+        about: The project's metadata.
+        name: The server's name in the registry.
+        arguments: The arguments of the project's program.
+        variables: The environment variables that the program needs.
 
     Raises:
-        ConfigError: The registry would refuse it, or clients could not start it.
+        ConfigError: The registry would refuse the document, or clients could not start the server.
     """
     if len(about.description) > _LONGEST_DESCRIPTION:
         problem = f"has {len(about.description)} characters; the registry takes {_LONGEST_DESCRIPTION}"
@@ -77,13 +77,13 @@ def server_document(
 
 
 def project_arguments(project: Project) -> list[str]:
-    """The arguments with which a project's program serves its agents; none, if it is a program of its own.
+    """Return the arguments with which a project's program serves its agents; none, if it is a program of its own.
 
     Args:
         project: The project.
 
     Raises:
-        ConfigError: It announces no agents.
+        ConfigError: The project announces no agents.
     """
     if project.scripts.get(project.distribution) not in (_PROGRAM, None):
         return []
@@ -102,7 +102,7 @@ def expect_program(project: Project) -> None:
         project: The project.
 
     Raises:
-        ConfigError: It has no program of its own name.
+        ConfigError: The project has no program of its own name.
     """
     if project.distribution not in project.scripts:
         hint = f'add to [project.scripts]: {project.distribution} = "{_PROGRAM}"'
@@ -111,15 +111,15 @@ def expect_program(project: Project) -> None:
 
 
 def registry_name(project: Project, about: Metadata, given: str | None) -> str:
-    """The name in the registry: the one that is given, or that of the project below its owner on GitHub.
+    """Return the name in the registry: the given one, or the project's name below its owner on GitHub or GitLab.
 
     Args:
         project: The project.
-        about: What it says of itself.
-        given: What somebody typed.
+        about: The project's metadata.
+        given: The name that the user typed.
 
     Raises:
-        ConfigError: There is none, or the registry would refuse it.
+        ConfigError: There is no name, or the registry would refuse it.
     """
     if given is None:
         parts = urlsplit(about.repository or "")
@@ -136,7 +136,7 @@ def registry_name(project: Project, about: Metadata, given: str | None) -> str:
 
 
 def claim_of(name: str) -> str:
-    """The line in a README that says whose the package is. Nobody sees it.
+    """Return the line in a README that proves the ownership of a package. Readers do not see the line.
 
     Args:
         name: The name in the registry.
@@ -145,7 +145,7 @@ def claim_of(name: str) -> str:
 
 
 def readme_claims(project: Project, name: str) -> bool:
-    """Whether the README of a project says that name.
+    """Return whether the README of a project claims that name.
 
     Args:
         project: The project.

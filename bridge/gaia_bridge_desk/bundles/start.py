@@ -1,4 +1,4 @@
-"""How what is in a bundle is started elsewhere: by the bridge from PyPI, in a version that is like this one."""
+"""How the contents of a bundle are started elsewhere: by the bridge from PyPI, in a compatible version."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _REQUIREMENT: Final = re.compile(
 
 
 def own_requirement(extras: Sequence[str] = ()) -> str:
-    """The bridge, in this version or a later one that promises to be like it.
+    """Return the requirement of the bridge, in this version or a later one that promises to be compatible.
 
     Args:
-        extras: What else of it is needed.
+        extras: The extras that are needed.
     """
     found = _RELEASE.match(__version__)
     assert found is not None  # ours always is
@@ -33,13 +33,13 @@ def own_requirement(extras: Sequence[str] = ()) -> str:
 
 
 def all_requirements(wanted: Iterable[str]) -> tuple[str, ...]:
-    """What is to be installed: the bridge first, with the extras that somebody wants of it.
+    """Return the packages to install: the bridge first, with the extras that are wanted.
 
     Args:
         wanted: Requirements as for pip: `httpx>=0.27`, `gaia-mcp-bridge[llm]`.
 
     Raises:
-        ConfigError: One of them is none, or names a path or an address.
+        ConfigError: One of them is no requirement, or names a path or an address.
     """
     others: set[str] = set()
     extras: set[str] = set()
@@ -56,32 +56,32 @@ def all_requirements(wanted: Iterable[str]) -> tuple[str, ...]:
 
 
 def plain_name(requirement: str) -> str:
-    """The name of the package that a requirement is of, in its one spelling."""
+    """Return the normalized name of the package that a requirement names."""
     found = _REQUIREMENT.match(requirement)
     return re.sub(r"[-_.]+", "-", found["name"] if found is not None else requirement).lower()
 
 
 def uvx_arguments(requirements: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    """The arguments with which `uvx` starts the bridge.
+    """Return the arguments with which `uvx` starts the bridge.
 
     Args:
-        requirements: What it needs: the bridge first.
-        arguments: Those of the bridge.
+        requirements: The packages to install: the bridge first.
+        arguments: The arguments of the bridge.
     """
     own, *others = requirements
     return ["--from", own, *(word for each in others for word in ("--with", each)), _PROGRAM, *arguments]
 
 
 def serve_arguments(agents: Sequence[str], config: str | None) -> list[str]:
-    """The arguments with which the bridge publishes what is in a bundle.
+    """Return the arguments with which the bridge publishes the contents of a bundle.
 
     Args:
-        agents: The agents, as they are found on the other machine.
-        config: The configuration, likewise.
+        agents: The agents, as the other machine finds them.
+        config: The configuration, as the other machine finds it.
     """
     words = ["serve", "--stdio"]
     if config is not None:
         words += ["--config", config]
     if not agents:
         return [*words, "--no-agents"]
-    return [*words, *([] if config else ["--no-servers"]), *agents]  # whoever installs it has servers of their own
+    return [*words, *([] if config else ["--no-servers"]), *agents]  # the other machine has its own servers

@@ -1,4 +1,4 @@
-"""Makes the entries of servers travel: what they name has to be there on another machine, and secrets stay here.
+"""Makes the entries of servers portable: another machine has everything they name, and secrets stay here.
 
 Programs that everybody has under their own name (`npx`, `uvx`) are called by it. A secret, or a reference to a file or
 a keyring of this machine, becomes a reference to a variable, which whoever installs the bundle is asked for.
@@ -29,7 +29,7 @@ from gaia_bridge.text.redaction import redacted
 _LAUNCHERS: Final = frozenset(
     {"bun", "bunx", "deno", "dnx", "docker", "node", "npx", "pipx", "pnpm", "podman", "uv", "uvx"}
 )
-"""Programs that servers are started with everywhere, found by their names. A Python that is named by its path has
+"""Programs that start servers on every machine, found by their names. A Python that is named by its path has
 packages of its own."""
 
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{([^}]*)\}")
@@ -38,16 +38,16 @@ _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 _HERE: Final = re.compile(
     r"(?:^|[=:,\s'\"])(?:/(?!/)|\.{1,2}(?:[/\\]|$)|~[/\\]|[A-Za-z]:[/\\](?!/))|\b(?:file|unix):/", re.IGNORECASE
 )
-"""Where a path begins that leads to another place on every machine, or to none."""
+"""The beginning of a path that leads to another place on every machine, or to none."""
 _NUMBER: Final = re.compile(r"[+-]?[0-9.]{1,7}|true|false|none|null", re.IGNORECASE)
-"""What is no secret, whatever it is called: `--max-tokens 4096`."""
+"""Values that are no secret, whatever their name: `--max-tokens 4096`."""
 _RANDOM: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+=]{24,}")
-"""A word that nobody typed, and that is no name of a package or a folder."""
+"""A random word: too random to be typed, and not the name of a package or a folder."""
 _ABOUT: Final = re.compile(r"(?i)[_-](?:file|id|limit|method|mode|name|provider|scopes?|server|timeout|type|ur[il])$")
-"""What is no secret, but something about one: `--auth-type oauth`."""
+"""Names of values that are no secret, but describe one: `--auth-type oauth`."""
 _BEFORE_REFERENCE: Final = re.compile(r"(?:\b(?:bearer|basic|token)\s+)?\$\{[^}]*\}", re.IGNORECASE)
 _NAMED: Final = re.compile(r"-*([A-Za-z0-9_.-]+)\s*[=:]\s*(?!//)(.+)", re.DOTALL)
-"""A word that gives something a value: `--token=...`, `TOKEN=...`, `Authorization: ...`."""
+"""A word that assigns a value to a name: `--token=...`, `TOKEN=...`, `Authorization: ...`."""
 _EVERYWHERE: Final = frozenset(
     {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "USER"}
 )
@@ -55,17 +55,17 @@ _EVERYWHERE: Final = frozenset(
 _HEEDED: Final = OPTION_KEYS.union(*KEYS_OF.values())
 """The keys that mean something to the bridge."""
 _TABLES: Final = frozenset({"env", "headers", "oauth"})
-"""The keys of texts with names, in which a variable can stand for a secret."""
+"""The keys of tables in which a variable can stand for a secret."""
 _ONLY_HERE: Final = ("cwd", "envFile")
 
 
 class Variable(Struct, frozen=True):
-    """A variable that whoever installs a bundle has to say.
+    """A variable that whoever installs a bundle has to set.
 
     Args:
         name: Its name.
         users: The servers that use it, or none where agents do.
-        default: What it is otherwise; `None` if it has to be said.
+        default: Its default value; `None` if it has to be set.
     """
 
     name: str
@@ -74,14 +74,14 @@ class Variable(Struct, frozen=True):
 
 
 def travelling(entries: Mapping[str, Any], place: Path) -> dict[str, JSON]:
-    """Entries that work on another machine.
+    """Return the entries in a form that works on another machine.
 
     Args:
         entries: The entries of a configuration.
         place: Its file, for messages.
 
     Raises:
-        ConfigError: An entry names what is on this machine alone.
+        ConfigError: An entry names something that is only on this machine.
     """
     texts = (text for entry in entries.values() for text in texts_in(entry))
     referred = (_VARIABLE.fullmatch(reference) for text in texts for reference in _REFERENCE.findall(text))
@@ -90,10 +90,10 @@ def travelling(entries: Mapping[str, Any], place: Path) -> dict[str, JSON]:
 
 
 def variables_in(entries: Mapping[str, JSON]) -> list[Variable]:
-    """The variables that entries refer to, by their names.
+    """Return the variables that entries refer to, in the order of their names.
 
     Args:
-        entries: Entries that travel.
+        entries: Portable entries.
     """
     users: dict[str, list[str]] = {}
     defaults: dict[str, list[str | None]] = {}
@@ -111,13 +111,13 @@ def variables_in(entries: Mapping[str, JSON]) -> list[Variable]:
 
 
 class _Entry:
-    """One entry on its way.
+    """One entry that is made portable.
 
     Args:
         name: Its name.
         entry: The entry.
         place: The file of the configuration.
-        taken: The variables that there are already, and what each stands for.
+        taken: The variables that are in use, with the value of each.
     """
 
     def __init__(self, name: str, entry: object, place: Path, taken: dict[str, str]) -> None:
@@ -127,7 +127,7 @@ class _Entry:
         self._taken = taken
 
     def made(self) -> JSON:
-        """The entry as it travels."""
+        """Return the portable entry."""
         entry = self._entry
         if not is_object(entry):
             raise self._error("is no object", "mend it")
@@ -139,13 +139,13 @@ class _Entry:
             raise self._error(f"has {key!r}, which is a place on this machine", "leave it out of the entry")
         entry = {key: value for key, value in entry.items() if key in _HEEDED}
         if entry.get("args") is None and "\\" not in str(entry.get("command")) and (words := launch_words(entry))[1:]:
-            entry = {**entry, "command": words[0], "args": words[1:]}  # it had its arguments with it
+            entry = {**entry, "command": words[0], "args": words[1:]}  # the command included its arguments
         made = {key: self._part(key, _without_secret_defaults(value)) for key, value in entry.items()}
         self._refuse_kept(made)
         return made
 
     def _part(self, key: str, value: object) -> object:
-        """What becomes of the value of one key."""
+        """Return the portable value of one key."""
         match key:
             case "command":
                 return self._command(value)
@@ -174,7 +174,7 @@ class _Entry:
         return command
 
     def _arguments(self, words: list[Any]) -> list[Any]:
-        """The arguments, if they travel."""
+        """Return the arguments, after a check that they are portable."""
         for before, word in pairwise(["", *words]):
             if isinstance(word, str):
                 self._check_word(before if isinstance(before, str) else "", word)
@@ -203,8 +203,8 @@ class _Entry:
         return value
 
     def _value(self, key: str, name: str, value: object) -> object:
-        """A value of a table: a secret becomes a reference to a variable."""
-        if isinstance(value, int | float):  # a common slip, which is heeded
+        """Return a value of a table; a secret is replaced by a reference to a variable."""
+        if isinstance(value, int | float):  # a common slip, which is accepted
             return f"${{env:{self._variable(key, name, str(value))}}}" if is_secret(name, str(value)) else value
         if not isinstance(value, str) or (key == "oauth" and name in PUBLIC_OAUTH_KEYS):
             return value
@@ -223,7 +223,7 @@ class _Entry:
         )
 
     def _variable(self, key: str, name: str, value: str) -> str:
-        """A variable that stands for a value, and for no other in the bundle."""
+        """Return a variable that stands for a value, and for no other in the bundle."""
         words = (_NO_WORD.sub("_", word).strip("_").upper() for word in (self._name, name))
         plain = "_".join(filter(None, words)).lstrip("0123456789_") or "SECRET"
         own = [name] if key == "env" and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else []
@@ -233,7 +233,7 @@ class _Entry:
         return variable
 
     def _refuse_kept(self, made: JSON) -> None:
-        """Refuse secrets, and references to them, where no variable can stand for them."""
+        """Refuse secrets, and references to kept ones, where no variable can stand for them."""
         for label, value in default_values(made):
             if isinstance(value, str) and is_secret(label, value):
                 raise self._error(f"has a secret in 'tools': the default of {label!r}", "write ${env:NAME} instead")
@@ -247,18 +247,18 @@ class _Entry:
 
 
 def _is_kept(reference: str) -> bool:
-    """Whether a reference leads to a file or the keyring."""
+    """Return whether a reference leads to a file or the keyring."""
     return reference.startswith(("file:", "keyring:"))
 
 
 def _default(reference: re.Match[str]) -> str:
-    """What a reference says itself: what it is otherwise; a reference that says nothing stays as it is."""
+    """Return the default value in a reference; a reference without a default stays as it is."""
     found = _VARIABLE.fullmatch(reference[1])
     return (found[2] if found is not None else None) or reference[0]
 
 
 def _without_secret_defaults(value: Any) -> Any:
-    """The same with references to variables that say no secret for the case that there is no such variable."""
+    """Return a value in which references to variables have no secrets as defaults."""
     if isinstance(value, str):
         return _REFERENCE.sub(_without_secret_default, value)
     if is_object(value):
@@ -274,10 +274,10 @@ def _without_secret_default(reference: re.Match[str]) -> str:
 
 
 def _holds_secret(before: str, word: str) -> bool:
-    """Whether an argument is a secret, or says one.
+    """Return whether an argument is a secret, or contains one.
 
     Args:
-        before: The argument before it, which may say what it is.
+        before: The argument before it, which may name it.
         word: The argument, with its references.
     """
     option = before if before.startswith("-") and "=" not in before and not word.startswith("-") else ""
@@ -292,12 +292,12 @@ def _holds_secret(before: str, word: str) -> bool:
 
 
 def _is_secret_word(name: str, value: str) -> bool:
-    """Whether a value of that name is a secret."""
+    """Return whether a value of that name is a secret."""
     return bool(name) and not _NUMBER.fullmatch(value) and not _ABOUT.search(name) and is_secret(name, value)
 
 
 def _parts(address: str) -> Iterator[tuple[str, str]]:
-    """What may be a secret in an address, with its name."""
+    """Yield the parts of an address that may be secret, each with its name."""
     parts = urlsplit(address)
     yield from parse_qsl(parts.query) + parse_qsl(parts.fragment)
     if "@" in parts.netloc:

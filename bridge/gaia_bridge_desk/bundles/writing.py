@@ -1,4 +1,4 @@
-"""Writes bundles: nothing that is there is written over unasked, and nothing is left half-written."""
+"""Writes bundles: no existing file is overwritten unasked, and no file is left half-written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gaia_bridge.text.escaping import printable
 
 
 def differences(folder: Path, files: Mapping[str, bytes]) -> Iterator[str]:
-    """What is otherwise in a folder than it would be written, a line for each file.
+    """Yield how the files in a folder differ from those to be written, a line for each file.
 
     Args:
-        folder: Where.
+        folder: The folder.
         files: Path in it to content.
     """
     for name, content in files.items():
@@ -26,18 +26,18 @@ def differences(folder: Path, files: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def written(folder: Path, files: Mapping[str, bytes], *, force: bool) -> list[str]:
-    """Write what is not there as it is to be.
+    """Write the files that are missing or differ.
 
     Args:
-        folder: Where; it is made if it is not there.
+        folder: The folder; created if missing.
         files: Path in it to content.
-        force: Whether files that are otherwise are written over. Others in the folder stay.
+        force: Whether files that differ are overwritten. Others in the folder stay.
 
     Returns:
-        What was written.
+        The names of the files written.
 
     Raises:
-        ConfigError: A file is there that is otherwise, and `force` is not given; or it cannot be written.
+        ConfigError: A file differs, and `force` is not given; or a file cannot be written.
     """
     wanted = [name for name, content in files.items() if _content(folder / name) != content]
     taken = [name for name in wanted if os.path.lexists(folder / name)]
@@ -59,7 +59,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file completely or not at all."""
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         hidden.write_bytes(content)

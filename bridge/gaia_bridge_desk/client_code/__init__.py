@@ -1,4 +1,4 @@
-"""Python code of a typed client, made of what a server says that it offers. Pure; nothing of it is trusted."""
+"""Writes the Python code of a typed client from the definitions of a server. Pure; no definition is trusted."""
 
 from gaia_bridge_desk.client_code.module import Offer, client_class, client_module
 

@@ -141,7 +141,7 @@ _OWN: Final = (
     ),
     *(name for names in _IMPORTS.values() for name in names),
 )
-"""Names that mean something in every module."""
+"""Names that have a meaning in every module."""
 
 _MENTIONED: Final = ("self", "cast", "found", "given", "dict", "str", "Any")
 """Names in the body of a method."""
@@ -155,10 +155,10 @@ _VARIABLE: Final = re.compile(r"\{(\+?)(\w+)\}")
 
 
 class Offer(Struct, frozen=True):
-    """What a server offers: definitions as they are listed."""
+    """The definitions that a server lists."""
 
     server: str
-    """What the server is called."""
+    """The server's name."""
     tools: Sequence[JSON] = ()
     prompts: Sequence[JSON] = ()
     resources: Sequence[JSON] = ()
@@ -174,31 +174,31 @@ class _Parameter(Struct, frozen=True):
 
 
 class _Call(Struct, frozen=True):
-    """A call, without its arguments: what is asked, and what is made of the answer."""
+    """A call, without its arguments: the request, and the code that converts the answer."""
 
     before: str
     asked: str
     after: str
 
     def with_arguments(self, given: str) -> str:
-        """The whole of it."""
+        """Return the whole call with its arguments."""
         return f"{self.before}{self.asked}{given}){self.after}"
 
 
 def client_module(offer: Offer, class_name: str | None = None) -> str:
-    """The source of a module with a client of a server.
+    """Return the source of a module with a client of a server.
 
     The same definitions, in whatever order, make the same text.
 
     Args:
-        offer: What the server offers. Definitions without a name are left out.
-        class_name: What the class is called; the server's name with `Client` behind it if not given.
+        offer: The server's definitions. Those without a name are left out.
+        class_name: The name of the class; the server's name with `Client` behind it if not given.
     """
     return _Module(offer, class_name).text()
 
 
 def client_class(offer: Offer, class_name: str | None = None) -> str:
-    """What the class in such a module is called. Arguments as for `client_module`."""
+    """Return the name of the class in such a module. Arguments as for `client_module`."""
     return _Module(offer, class_name).class_name
 
 
@@ -213,7 +213,7 @@ class _Module:
         self._helpers: list[str] = [FIELD]
 
     def text(self) -> str:
-        """The whole module."""
+        """Return the source of the whole module."""
         tools = _sorted(self._offer.tools, "name")
         if tools:
             self._helpers.append(TEXT)
@@ -258,7 +258,7 @@ class _Module:
         output = tool.get("outputSchema")
         returns = self._types.of(output, output, f"{title}Result") if is_object(output) else "Answer"
         before, after = "_answer(", ")"
-        if is_object(output) and _allows_none(returns):  # where nothing is what was promised too
+        if is_object(output) and _allows_none(returns):  # a result without structured content is valid, too
             after = ").structured"
         elif is_object(output):
             before = "_structured("
@@ -312,7 +312,7 @@ class _Module:
         text = template["uriTemplate"]
         variables = list(dict.fromkeys(name for _, name in _VARIABLE.findall(text)))
         if not variables or set("{}") & set(_VARIABLE.sub("", text)):
-            return  # of the forms of RFC 6570 that are rarer; `read` takes what comes of them
+            return  # rarer forms of RFC 6570; users expand them themselves for `read`
         if EXPANDED not in self._helpers:
             self._helpers.append(EXPANDED)
         names = Names({"self"}, builtins_too=False)
@@ -333,9 +333,9 @@ class _Module:
         return found
 
     def _given(self, parameters: list[_Parameter], returns: str, call: _Call) -> tuple[list[_Parameter], list[str]]:
-        """The parameters, required ones first, and the statements that call with them.
+        """Return the parameters, required ones first, and the statements that call with them.
 
-        None has the name of what these mention.
+        No parameter has a name that these statements mention.
         """
         names = Names({*_MENTIONED, *re.findall(r"\w+", returns)}, builtins_too=False)
         named = [
@@ -394,7 +394,7 @@ def _said(about: JSON) -> str:
 
 
 def _is_open(schema: JSON) -> bool:
-    """Whether arguments are taken that it does not name."""
+    """Return whether arguments are allowed that the schema does not name."""
     further = schema.get("additionalProperties")
     return (
         further is True
@@ -408,7 +408,7 @@ def _named(item: Any, key: str) -> bool:
 
 
 def _sorted(items: Sequence[JSON], key: str) -> list[JSON]:
-    """Those that have a name, by it; of several of one name, the first."""
+    """Return the items that have a name, in its order; of several with one name, the first."""
     found: dict[str, JSON] = {}
     for item in items:
         if _named(item, key):
@@ -425,7 +425,7 @@ def _all(name: str) -> list[str]:
 
 
 def _imports(text: str) -> list[str]:
-    """The imports that a text needs: by its code, because what docstrings mention is not used."""
+    """Return the imports that a text needs: judged by its code, because names in docstrings need no import."""
     mentioned: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name):

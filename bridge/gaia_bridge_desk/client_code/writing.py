@@ -1,8 +1,8 @@
-"""Names, literals, docstrings and types of Python, made of texts and schemas that may be any.
+"""Names, literals, docstrings and types of Python, made from arbitrary texts and schemas.
 
 Types are not made with datamodel-code-generator: it brings a formatter, a template engine and six further packages,
 fetches references from files and the network, and makes one module of one schema, while a server has many, from
-anybody.
+untrusted authors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 
 _WIDTH = 110
-"""Characters of a line of a docstring, without what it is indented by."""
+"""Characters of a line of a docstring, without its indentation."""
 
 _LONGEST_NAME = 60
 
@@ -29,7 +29,7 @@ class Names:
     """Names of one scope, each given once.
 
     Args:
-        reserved: Those that are never given.
+        reserved: Names that are never given.
         builtins_too: Whether the names of built-in functions and types are never given either.
     """
 
@@ -39,7 +39,7 @@ class Names:
         self._numbers: dict[str, int] = {}
 
     def new(self, wanted: str) -> str:
-        """A name that is like the one that is wanted."""
+        """Return a name like the wanted one that is not taken yet."""
         name = f"{wanted}_" if keyword.iskeyword(wanted) or wanted in self._reserved else wanted
         base = name.rstrip("_")
         number = self._numbers.get(base, 2)  # lower ones are taken; to try them all again takes quadratic time
@@ -57,7 +57,7 @@ def _words(text: str) -> list[str]:
 
 
 def snake_case(text: str, otherwise: str) -> str:
-    """A name for a function; begins with `otherwise` where the text begins with no letter."""
+    """Return a name for a function; it begins with `otherwise` where the text does not begin with a letter."""
     words = _words(text)
     if not words or words[0][0].isdigit():
         words = [otherwise, *words]
@@ -65,7 +65,7 @@ def snake_case(text: str, otherwise: str) -> str:
 
 
 def pascal_case(text: str, otherwise: str) -> str:
-    """A name for a class; begins with `otherwise` where the text begins with no letter."""
+    """Return a name for a class; it begins with `otherwise` where the text does not begin with a letter."""
     words = _words(text)
     if not words or words[0][0].isdigit():
         words = [otherwise, *words]
@@ -73,9 +73,9 @@ def pascal_case(text: str, otherwise: str) -> str:
 
 
 def parameter_name(text: str) -> str:
-    """A name for a parameter: the text itself if it can be one."""
+    """Return a name for a parameter: the text itself if it can be one."""
     name = text.strip("_")[:_LONGEST_NAME].rstrip("_")
-    # Python reads names in form NFKC: others would be one name where they are two here.
+    # Python normalizes names to NFKC: two names that differ here would become one.
     if not name.isidentifier() or unicodedata.normalize("NFKC", name) != name:
         name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:_LONGEST_NAME].rstrip("_")
     if not name:
@@ -85,17 +85,17 @@ def parameter_name(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as a literal, with the quotes that formatters choose."""
+    """Return a text as a literal, with the quotes that formatters choose."""
     quote = "'" if '"' in text and "'" not in text else '"'
     return quote + _escaped(text).replace(quote, f"\\{quote}") + quote
 
 
 def docstring(text: str, indent: str) -> list[str]:
-    """The lines of a docstring, indented.
+    """Return the lines of a docstring, indented.
 
     Args:
-        text: What it says, in lines.
-        indent: What stands before each line.
+        text: The text, in lines.
+        indent: The indentation of each line.
     """
     lines: list[str] = []
     for line in text.expandtabs(4).strip().splitlines():
@@ -117,7 +117,7 @@ def docstring(text: str, indent: str) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text with what is not seen, and backslashes, as escapes."""
+    """Return a text with backslashes and invisible characters as escapes."""
     return "".join(
         "\\\\" if c == "\\" else c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
         for c in text
@@ -129,18 +129,18 @@ _PLAIN: Final = {"string": "str", "integer": "int", "number": "float", "boolean"
 _ANY: Final = "Any"
 
 _DEEPEST: Final = 30
-"""Levels of a schema; what is below may be anything."""
+"""Levels of a schema; deeper ones are typed as `Any`."""
 
 _LONGEST: Final = 1_000
-"""Characters of one type; a longer one may be anything."""
+"""Characters of one type; a longer one becomes `Any`."""
 
 _INLINE: Final = 60
-"""Characters of an enumeration that stands where it is used; a longer one has a name."""
+"""Characters of an enumeration that is written inline; a longer one has a name."""
 
 _MOST_VALUES: Final = 300
 
 ObjectParts = tuple[dict[str, Any], list[str]]
-"""Properties and which of them are required."""
+"""Properties, and the names of the required ones."""
 
 
 class Types:
@@ -152,19 +152,19 @@ class Types:
 
     def __init__(self, names: Names) -> None:
         self.declared: list[str] = []
-        """Their declarations."""
+        """The declarations of the types."""
         self._names = names
         self._known: dict[tuple[int, str], str] = {}
         self._open: set[tuple[int, str]] = set()
         self._roots: list[JSON] = []
 
     def of(self, schema: Any, root: JSON, name: str, depth: int = 0) -> str:
-        """The type of what a schema allows.
+        """Return the type for the values that a schema allows.
 
         Args:
             schema: The schema, or a part of it.
-            root: The whole schema, in which references lead.
-            name: What it is called if it needs a name.
+            root: The whole schema, to which references point.
+            name: The type's name if it needs one.
             depth: How deep the part is.
         """
         found = self._of(schema, root, name, depth) if depth < _DEEPEST else _ANY
@@ -196,7 +196,7 @@ class Types:
         return self._plain(str(kind), schema, root, name, depth)
 
     def _or_other_kinds(self, own: str, schema: JSON, root: JSON, name: str, depth: int) -> str:
-        """The type of an object, or of what else a schema with properties allows: often nothing at all."""
+        """Return the type of an object, joined with the other kinds that the schema allows: often none."""
         kinds = schema.get("type")
         if not is_array(kinds):
             return own
@@ -210,9 +210,9 @@ class Types:
         return _PLAIN.get(kind, _ANY)
 
     def _referred(self, reference: str, root: JSON, name: str, depth: int) -> str:
-        """What a reference leads to, which may be around it."""
+        """Return the type of the target of a reference, which may contain the reference itself."""
         if not any(root is each for each in self._roots):
-            self._roots.append(root)  # so that no other is ever at the same place
+            self._roots.append(root)  # keeps the object alive, so that its id stays unique
         key = (id(root), reference)
         if key in self._known:
             return self._known[key]
@@ -236,17 +236,17 @@ class Types:
         properties, required = object_parts(schema, root)
         own = self._names.new(name)
         if key is not None:
-            self._known[key] = own  # before its fields, which may refer to it
+            self._known[key] = own  # before its fields, which may refer to the type
         fields = {
             field: self.of(part, root, f"{own}{pascal_case(field, 'Field')}"[:80], depth + 1)
             for field, part in properties.items()
         }
         typed = {field: kind if field in required else f"NotRequired[{kind}]" for field, kind in fields.items()}
-        in_types = set(re.findall(r"\w+", " ".join(typed.values())))  # which a field of that name would hide
+        in_types = set(re.findall(r"\w+", " ".join(typed.values())))  # such a field would hide the type
         if all(map(_can_be_attribute, fields)) and in_types.isdisjoint(fields):
             lines = [f"class {own}(TypedDict):", *(f"    {field}: {kind}" for field, kind in typed.items())]
         else:
-            # Quoted, because what they name may stand below.
+            # Quoted, because the types may be declared further below.
             quoted = {
                 field: literal(kind) if field in required else f"NotRequired[{literal(kind)}]"
                 for field, kind in fields.items()
@@ -269,12 +269,12 @@ class Types:
 
 
 def object_parts(schema: Any, root: JSON, depth: int = 0) -> ObjectParts:
-    """The properties of an object, with those that references and `allOf` add.
+    """Return the properties of an object, with those that references and `allOf` add.
 
     Args:
         schema: The schema.
         root: The whole schema.
-        depth: How many references it is away.
+        depth: The number of references and `allOf` parts on the way.
     """
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -297,13 +297,13 @@ def object_parts(schema: Any, root: JSON, depth: int = 0) -> ObjectParts:
 
 
 def _target(reference: str, root: JSON) -> JSON | None:
-    """What a reference within the schema leads to; others are not followed."""
+    """Return the target of a reference within the schema; other references are not followed."""
     found = at_pointer(root, reference) if reference == "#" or reference.startswith("#/") else None
     return found if is_object(found) else None
 
 
 def _union(kinds: Iterable[str]) -> str:
-    """One type of several, each once; `None` last."""
+    """Join several types into one, each once; `None` last."""
     parts = list(dict.fromkeys(kinds))
     if _ANY in parts or not parts:
         return _ANY

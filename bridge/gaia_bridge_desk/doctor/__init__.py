@@ -1,1 +1,1 @@
-"""Looks at all that the bridge needs on this machine, and says what is the matter, why it matters, and what to do."""
+"""Examines everything that the bridge needs on this machine; reports problems, why they matter, and their remedies."""

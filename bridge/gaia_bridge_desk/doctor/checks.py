@@ -1,4 +1,4 @@
-"""What checks are made of and what they find: kinds of findings, each with an id that stays, and findings of a kind.
+"""The parts of checks and their results: kinds of findings, each with an id that stays, and findings of a kind.
 
 Several checks run a program for its version, and look programs up.
 """
@@ -26,32 +26,32 @@ from gaia_bridge_desk.doctor.surroundings import Surroundings
 
 
 class Level(Enum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     OK = "ok"
-    """As it should be."""
+    """Everything is as it should be."""
     INFO = "info"
     """Good to know; nothing is wrong."""
     WARNING = "warning"
-    """Something does not work for somebody, or will not one day."""
+    """Something does not work for some users, or will stop working one day."""
     ERROR = "error"
-    """Something that is set up does not work."""
+    """Something that the user has set up does not work."""
 
 
 NOTHING: Final = "nothing is to be done"
-"""The remedy of what is as it should be."""
+"""The remedy of a finding without a problem."""
 
 
 class NothingDoneError(Exception):
-    """A repair was not made, because things are no longer as they were found; says how they are."""
+    """A repair was not made, because the situation has changed since the check; the message describes the new one."""
 
 
 class Repair(Struct, frozen=True):
-    """What `--fix` does about a finding.
+    """A repair that `--fix` makes for a finding.
 
     Args:
-        text: What that is, for whoever is asked; continues "it would ...".
-        apply: Does it, after it has looked again.
+        text: Describes the repair to the user; continues "it would ...".
+        apply: Makes the repair, after another look.
     """
 
     text: str
@@ -59,14 +59,14 @@ class Repair(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was found.
+    """One result of a check.
 
     Args:
-        kind: What sort of thing.
-        message: What it is, here.
-        remedy: What to do about it, here.
-        about: What it is about: a file, a program, a server.
-        repair: What `--fix` does about it, if it does.
+        kind: The sort of finding.
+        message: The problem, here.
+        remedy: How to solve it, here.
+        about: The subject: a file, a program, a server.
+        repair: The repair that `--fix` makes, if there is one.
     """
 
     kind: Kind
@@ -77,11 +77,11 @@ class Finding(Struct, frozen=True):
 
     @property
     def level(self) -> Level:
-        """How bad it is."""
+        """The finding's severity."""
         return self.kind.level
 
     def as_json(self) -> JSON:
-        """As programs are told."""
+        """Return the finding as JSON for other programs."""
         return {
             "id": self.kind.id,
             "level": self.level.value,
@@ -97,12 +97,12 @@ class Kind(Struct, frozen=True):
     """A sort of findings.
 
     Args:
-        id: What it is called for ever: its subject, and a word for it.
-        level: How bad it is.
-        matter: What is the matter, in general.
-        why: Why that matters.
-        remedy: What to do about it, in general.
-        mended: Whether `--fix` mends such, where they are ours.
+        id: The permanent identifier: the subject, and a word for the problem.
+        level: The severity.
+        matter: The problem, in general.
+        why: Why the problem matters.
+        remedy: How to solve it, in general.
+        mended: Whether `--fix` repairs such findings, where the files are ours.
     """
 
     id: str
@@ -113,13 +113,13 @@ class Kind(Struct, frozen=True):
     mended: bool = False
 
     def found(self, message: str, about: str = "", remedy: str | None = None, repair: Repair | None = None) -> Finding:
-        """One of them.
+        """Return a finding of this kind.
 
         Args:
-            message: What it is, here.
-            about: What it is about.
-            remedy: What to do about it here, where that is more than what is done in general.
-            repair: What `--fix` does about it.
+            message: The problem, here.
+            about: The subject.
+            remedy: How to solve it here, where that is more than the general remedy.
+            repair: The repair that `--fix` makes.
         """
         return Finding(self, message, self.remedy if remedy is None else remedy, about, repair)
 
@@ -127,24 +127,24 @@ class Kind(Struct, frozen=True):
 T = TypeVar("T")
 
 _SAID: Final = 4_096
-"""Bytes of what a program says of its version; more is cut off, and the program ended."""
+"""Bytes of a program's answer to `--version`; more is cut off, and the program ended."""
 
 _DESKTOP: Final = {
     "darwin": "/usr/bin:/bin:/usr/sbin:/sbin",
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 """The `PATH` of programs that are started from a desktop: of launchd on macOS, of systemd's user manager on Linux.
-What a shell adds in its own files (`~/.bashrc`, `~/.zshrc`) is not in it."""
+Folders that a shell adds in its own files (`~/.bashrc`, `~/.zshrc`) are not in it."""
 
 
 class Subject(Struct, frozen=True):
-    """What belongs together.
+    """A group of checks that belong together.
 
     Args:
-        title: What it is called.
-        kinds: What may be found.
-        check: Finds it: a function, which is called in a thread, or a coroutine.
-        patience: The setting that bounds it.
+        title: The title.
+        kinds: The possible findings.
+        check: The check: a function, which is called in a thread, or a coroutine.
+        patience: The name of the setting that limits its time.
     """
 
     title: str
@@ -154,7 +154,7 @@ class Subject(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True):
-    """What a program said of its version.
+    """A program's answer to a question for its version.
 
     Args:
         text: Its first line, or the first of its errors.
@@ -166,14 +166,14 @@ class Said(Struct, frozen=True):
 
 
 async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[str, str]) -> Said:
-    """Run a program that says its version, and ends. Nothing of it is left when it does not.
+    """Run a program that reports its version, and ends. If it does not end, it is killed with its children.
 
-    It is run in the root folder: `python -m` and the shims of version managers heed what lies in the current one,
+    It is run in the root folder: `python -m` and the shims of version managers read files of the current folder,
     which strangers may have written.
 
     Args:
         words: Its command line.
-        seconds: How long that may take.
+        seconds: The time limit.
         environ: Its environment.
     """
     try:
@@ -191,7 +191,7 @@ async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[st
                     text, has_ended = await _beginning(process)
                     code = await process.wait() if has_ended else None
                 finally:
-                    if code is None:  # what it has started is in its group
+                    if code is None:  # with its children, which are in its group
                         with suppress(OSError):
                             os.killpg(process.pid, signal.SIGKILL)
     except TimeoutError:
@@ -205,7 +205,7 @@ async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[st
 
 
 async def _beginning(process: anyio.abc.Process) -> tuple[str, bool]:
-    """What a process says at first, and whether it has said all."""
+    """Return the first output of a process, and whether that was all of it."""
     assert process.stdout is not None
     said = b""
     while len(said) < _SAID:
@@ -217,21 +217,21 @@ async def _beginning(process: anyio.abc.Process) -> tuple[str, bool]:
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Call what may wait for a file system. A thread that hangs is left behind, and ends with the process.
+    """Call a function that may wait for a file system. A thread that hangs is left behind, and ends with the process.
 
     Args:
-        function: What is called.
+        function: The function.
     """
     return await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
 
 
 def search_path(at: Surroundings) -> str:
-    """Where the shell looks for programs."""
+    """Return the `PATH` in which the shell looks for programs."""
     return at.environ.get("PATH", os.defpath)
 
 
 def servers_path(path: str) -> str:
-    """Where a bridge looks for the programs of servers: also in what a terminal had, and where installers put them.
+    """Return where a bridge looks for servers' programs: also in a terminal's `PATH`, and where installers put them.
 
     Args:
         path: The `PATH` that it is started with.
@@ -242,12 +242,12 @@ def servers_path(path: str) -> str:
 
 
 def editor_path(at: Surroundings) -> str:
-    """Where an editor that is started from the desktop looks for programs."""
+    """Return where an editor that is started from the desktop looks for programs."""
     return _DESKTOP.get(at.platform, _DESKTOP["linux"])
 
 
 def looked_up(spec: ServerSpec | None) -> str:
-    """The program of a server that is looked for where the bridge looks; empty if there is none, or it says where.
+    """Return a server's program that is looked up where the bridge looks; empty if there is none, or `env` sets `PATH`.
 
     Args:
         spec: The server.
@@ -256,21 +256,21 @@ def looked_up(spec: ServerSpec | None) -> str:
 
 
 def is_missing(command: str, at: Surroundings) -> bool:
-    """Whether a program is not found, which is one finding for all servers that need it.
+    """Return whether a program is missing, which is one finding for all servers that need it.
 
     Args:
         command: Its name, or its path.
-        at: Where.
+        at: The surroundings of the examination.
     """
     return found_program(command, servers_path(search_path(at))) is None
 
 
 def found_program(name: str, path: str) -> str | None:
-    """Where a program is; folders that depend on the current one are not looked into.
+    """Return the path of a program; folders that depend on the current one are not searched.
 
     Args:
         name: Its name, or its path.
-        path: Where it is looked for.
+        path: The `PATH` to search.
     """
     folders = os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
     return shutil.which(name, path=folders or os.sep + "nowhere")

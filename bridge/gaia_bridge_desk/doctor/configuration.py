@@ -1,4 +1,4 @@
-"""The files of servers: whether they can be read, and what is the matter with their entries; and their approvals."""
+"""Checks the files of servers: whether they can be read, problems of their entries, and their approvals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bridges that run in the background: whether they answer, are of this version, and publish what is still there."""
+"""Checks the bridges in the background: whether they answer, are of this version, and publish existing files."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ async def _judged(place: Place, seconds: float) -> list[Finding]:
         ]
     except GreetingError:
         return [_STRANGE.found(f"{place.front}: what answers is no bridge", place.name)]
-    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # it has just ended
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # the bridge has just ended
         return []
     return list(_of_status(place, told))
 
 
 async def _process(place: Place, seconds: float) -> str:
-    """The process that listens at a place, where the system tells."""
+    """Return the process that listens at a place, or a placeholder if the system does not say."""
 
     def found() -> str:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -121,10 +121,10 @@ async def _process(place: Place, seconds: float) -> str:
 
 
 async def _status(place: Place) -> dict[str, Any]:
-    """What a bridge says of itself.
+    """Ask a bridge for its status.
 
     Raises:
-        GreetingError: It is none.
+        GreetingError: The answer is not that of a bridge.
     """
     async with await anyio.connect_unix(place.front) as stream:
         await stream.send(written(do=STATUS))
@@ -155,7 +155,7 @@ def _of_status(place: Place, told: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _missing(scope: dict[str, Any]) -> Iterator[str]:
-    """The files and folders of a scope that are not there."""
+    """Yield the files and folders of a scope that are missing."""
     agents = scope.get("agents")
     references = [str(agent).partition(":")[0] for agent in agents] if is_array(agents) else []
     for path in (scope.get("config"), scope.get("folder"), *references):
@@ -164,13 +164,13 @@ def _missing(scope: dict[str, Any]) -> Iterator[str]:
 
 
 def _command(name: str, scope: dict[str, Any]) -> str:
-    """The command that is meant for the bridge of a scope."""
+    """Return the command to type for the bridge of a scope."""
     usual: dict[str, Any] = {"config": "", "agents": [], "folder": ""}
     words = Scope.from_json(usual | scope if is_array(scope.get("agents", [])) else usual).words
     folder = scope.get("folder")
     if not isinstance(folder, str) or not folder:
         return shlex.join(["gaia-bridge", name, *words])
-    if not os.path.isdir(folder):  # from where nobody can name it
+    if not os.path.isdir(folder):  # no command can be run there
         return "gaia-bridge down --all"
     return f"cd {shlex.quote(folder)} && {shlex.join(['gaia-bridge', name, *words])}"
 

@@ -1,4 +1,4 @@
-"""The files of editors against what is installed: entries that lead nowhere, and editors without one."""
+"""Compares the files of editors with the programs installed: entries that lead nowhere, and editors without one."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class EditorEntry(Struct, frozen=True):
     """One entry of the bridge in the file of an editor.
 
     Args:
-        editor: Whose file.
-        place: Which of them.
+        editor: The editor that owns the file.
+        place: The place of the file.
         path: The file.
-        name: What the bridge is called in it.
+        name: The bridge's name in the file.
         entry: The entry.
         by_us: Whether `gaia-bridge install` wrote it.
     """
@@ -74,7 +74,7 @@ class EditorEntry(Struct, frozen=True):
 
     @property
     def program(self) -> list[str]:
-        """The part of its command line that is the program: one word, or Python and the module."""
+        """The part of its command line that names the program: one word, or Python and the module."""
         words = self.words
         length = next((len(module) for module in _MODULE if tuple(words[1 : 1 + len(module)]) == module), 0)
         return words[: 1 + length]
@@ -86,7 +86,7 @@ class EditorEntry(Struct, frozen=True):
 
     @property
     def search_path(self) -> str:
-        """Where its program looks for others, if it says so itself; else empty."""
+        """The `PATH` that the entry sets for its program; else empty."""
         for key in ("env", "environment"):
             variables = self.entry.get(key)
             if is_object(variables) and isinstance(path := variables.get("PATH"), str) and "$" not in path:
@@ -101,7 +101,7 @@ class EditorEntry(Struct, frozen=True):
 
     @property
     def port(self) -> int | None:
-        """The port of this machine that it leads to, if it does."""
+        """The port of this machine that the entry leads to, if any."""
         try:
             parts = urlsplit(self.url)
             return parts.port if is_loopback_host(parts.hostname or "") else None
@@ -110,7 +110,7 @@ class EditorEntry(Struct, frozen=True):
 
     @property
     def socket(self) -> str:
-        """The socket that it leads to, if it does."""
+        """The socket that the entry leads to, if any."""
         try:
             parts = urlsplit(self.url)
         except ValueError:
@@ -122,9 +122,9 @@ class BrokenFile(Struct, frozen=True):
     """A file of an editor that cannot be read.
 
     Args:
-        editor: Whose file.
+        editor: The editor that owns the file.
         path: The file.
-        problem: Why not.
+        problem: Why it cannot be read.
     """
 
     editor: Editor
@@ -133,10 +133,10 @@ class BrokenFile(Struct, frozen=True):
 
 
 def editor_entries(at: Surroundings) -> tuple[list[EditorEntry], list[BrokenFile]]:
-    """The entries of the bridge in all files of editors, and the files that cannot be read.
+    """Return the entries of the bridge in all files of editors, and the files that cannot be read.
 
     Args:
-        at: Where.
+        at: The surroundings of the examination.
     """
     entries: list[EditorEntry] = []
     broken: list[BrokenFile] = []
@@ -144,7 +144,7 @@ def editor_entries(at: Surroundings) -> tuple[list[EditorEntry], list[BrokenFile
     for editor, place in _places():
         try:
             path = file_of(place, at.environ, at.platform)
-        except ConfigError:  # there is no home folder, or no current one, which other subjects tell
+        except ConfigError:  # there is no home folder, or no current one, which other subjects report
             continue
         if (real := f"{editor.root} {os.path.realpath(path)}") in seen or not os.path.lexists(path):
             continue
@@ -165,16 +165,16 @@ def _places() -> Iterator[tuple[Editor, Place]]:
 
 
 def _servers(editor: Editor, path: Path) -> JSON:
-    """The servers of a file.
+    """Read the servers of a file.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: The file cannot be read.
     """
     content, _ = read_bytes(path, MAX_BYTES)
     servers = document_of(editor, path, text_of(path, content)).get(editor.root, {})
     if not is_object(servers):
         raise ConfigError(str(path), f"its {editor.root!r} is no object of servers")
-    if any("\0" in text for text in texts_in(servers)):  # which the system takes in no path
+    if any("\0" in text for text in texts_in(servers)):  # no path can hold one
         raise ConfigError(str(path), "an entry has a zero byte in it, which no program can be given")
     return servers
 
@@ -187,7 +187,7 @@ def _ours(editor: Editor, place: Place, path: Path, servers: JSON) -> Iterator[E
 
 
 def _remembered(path: Path) -> dict[str, Installed]:
-    """What `install` remembers of a file; nothing, if that cannot be read, which is a finding of its own."""
+    """Return the records of `install` about a file; none if they cannot be read, which is a finding of its own."""
     try:
         return InstalledFiles().of(path)
     except ConfigError:
@@ -296,7 +296,7 @@ async def _check(at: Surroundings) -> list[Finding]:
 def _all_judged(
     at: Surroundings, entries: list[EditorEntry], broken: list[BrokenFile], said: dict[str, Said]
 ) -> list[Finding]:
-    """What is found of the entries, and of the editors that have none."""
+    """Return the findings about the entries, and about the editors that have none."""
     found: list[Finding] = []
     for entry in entries:
         problems = [*_of_program(at, entry, said), *_of_arguments(entry), *_of_socket(at, entry)]
@@ -311,7 +311,7 @@ def _all_judged(
 
 
 async def _versions(at: Surroundings, entries: list[EditorEntry]) -> dict[str, Said]:
-    """What the programs say that editors start, other than this one, by their paths."""
+    """Return the versions of other programs that editors start, by their paths."""
     said: dict[str, Said] = {}
 
     async def ask(program: list[str]) -> None:
@@ -325,8 +325,8 @@ async def _versions(at: Surroundings, entries: list[EditorEntry]) -> dict[str, S
 
 
 def _may_be_asked(entry: EditorEntry) -> bool:
-    """Whether the program of an entry is another bridge that can be run for its version. What the file of a folder
-    names is not run: a stranger may have written it."""
+    """Return whether the program of an entry is another bridge whose version can be asked for. A program that the file
+    of a folder names is not run: a stranger may have written that file."""
     program = entry.program
     if not program or entry.place.scope is Scope.WORKSPACE or not _runs_the_bridge(program) or _is_this(program[0]):
         return False
@@ -334,7 +334,7 @@ def _may_be_asked(entry: EditorEntry) -> bool:
 
 
 def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> Iterator[Finding]:
-    """What is wrong with the program that an entry starts."""
+    """Yield the problems of the program that an entry starts."""
     if not entry.program:
         return
     program, where, install = entry.program[0], _where(entry), _install(entry)
@@ -363,7 +363,7 @@ def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> 
 
 
 def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
-    """What is wrong with the files that an entry names."""
+    """Yield the problems of the files that an entry names."""
     begin, where = f"gaia-bridge install {entry.editor.name}{_scope(entry)}", _where(entry)
     config, agents = _named(entry)
     if config and not _is_there(config):
@@ -377,7 +377,7 @@ def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
 
 
 def _named(entry: EditorEntry) -> tuple[str, list[str]]:
-    """The file of servers and the agents that the command line of an entry names."""
+    """Return the file of servers and the agents that the command line of an entry names."""
     config, agents = "", list[str]()
     rest = iter(entry.arguments[1:])
     for word in rest:
@@ -401,7 +401,7 @@ def _file(agent: str) -> str:
 
 
 def _is_there(path: str) -> bool:
-    """Whether a path is there, as far as it can be told: what the editor fills in is not known here."""
+    """Return whether a path exists; a path that the editor fills in, or a relative one, counts as existing."""
     return "$" in path or not os.path.isabs(path) or os.path.exists(path)
 
 
@@ -418,13 +418,13 @@ def _where(entry: EditorEntry) -> str:
 
 
 def _scope(entry: EditorEntry) -> str:
-    """The options that name the file and the entry for `install`."""
+    """Return the options that name the file and the entry for `install`."""
     scope = "" if entry.place is entry.editor.places[0] else f" --{entry.place.scope.value}"
     return scope if entry.name == "gaia-bridge" else f"{scope} --name {shlex.quote(entry.name)}"
 
 
 def _install(entry: EditorEntry) -> str:
-    """The command that writes the entry anew, with what it publishes, as far as that is there."""
+    """Return the command that writes the entry anew, with its configuration and agents, as far as they exist."""
     config, agents = _named(entry)
     config, agents = config if _is_there(config) else "", [agent for agent in agents if _is_there(_file(agent))]
     words = ["--stdio"] if entry.arguments[:1] == ["serve"] else []
@@ -436,7 +436,7 @@ def _install(entry: EditorEntry) -> str:
 
 
 def _repair(entry: EditorEntry) -> Repair | None:
-    """Have an entry that we wrote start this program; nobody else's is touched."""
+    """Return a repair that makes an entry of ours start this program; entries of others are not touched."""
     if not entry.by_us or not _runs_the_bridge(entry.program):
         return None
     program = " ".join(own_program())

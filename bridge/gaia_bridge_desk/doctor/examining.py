@@ -1,4 +1,4 @@
-"""Has all checks done side by side, each within its time, and puts together what they found."""
+"""Runs all checks side by side, each within its time limit, and collects their findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
 from gaia_bridge_desk.editors.table import Editor
 
 FORMAT: Final = 1
-"""Of what programs are told: it counts up when something in it changes its meaning, or is gone."""
+"""Version of the JSON report: it counts up when something in the report changes its meaning, or is removed."""
 
 _LATE = Kind(
     "doctor.late",
@@ -47,24 +47,24 @@ _FAILED = Kind(
     "report it, with this line",
 )
 OF_THE_DOCTOR: Final = (_LATE, _FAILED)
-"""What may be found of any subject."""
+"""The findings that are possible in any subject."""
 
 SUBJECTS: Final = (
     *(PYTHON, PROGRAMS, CERTIFICATES, PROXIES),
     *(FILES, RESOURCES, CONFIGURATION, TRUST),
     *(SOCKETS, DAEMONS, PORTS, EDITOR_FILES, SERVERS),
 )
-"""In the order in which they are shown."""
+"""All subjects, in the order in which they are shown."""
 
 
 class Examined(Struct, frozen=True):
-    """What was found.
+    """The result of an examination.
 
     Args:
         subjects: The findings of each subject, by its title.
-        servers: What was seen of each server.
-        clients: The titles of the editors that the table is about, by their names.
-        crossing: Which feature of the servers reaches which of them.
+        servers: A report about each server.
+        clients: The titles of the editors in the table, by their names.
+        crossing: The rows of the table: which features of the servers reach which editors.
     """
 
     subjects: dict[str, list[Finding]]
@@ -74,19 +74,19 @@ class Examined(Struct, frozen=True):
 
     @property
     def findings(self) -> list[Finding]:
-        """All of them."""
+        """All findings."""
         return [finding for findings in self.subjects.values() for finding in findings]
 
     def number(self, level: Level) -> int:
-        """How many there are.
+        """Count the findings of a level.
 
         Args:
-            level: Of which level.
+            level: The level.
         """
         return sum(finding.level is level for finding in self.findings)
 
     def as_json(self) -> JSON:
-        """As programs are told."""
+        """Return the result as JSON for other programs."""
         return {
             "format": FORMAT,
             "version": __version__,
@@ -111,15 +111,15 @@ async def examine(
     subjects: Sequence[Subject] = SUBJECTS,
     doing: Callable[[str], None] = lambda _: None,
 ) -> Examined:
-    """Look at everything.
+    """Run all checks.
 
     Args:
         config: The file of servers that stands alone, if one is named.
-        server: The one server that is wanted, if not all.
-        offline: Whether no server is started, and nothing on the network asked.
-        limits: How long anything may take.
-        subjects: What is looked at.
-        doing: Told what is still being looked at.
+        server: The one server to examine, if not all.
+        offline: Whether to start no server, and to ask nothing on the network.
+        limits: The time limits.
+        subjects: The subjects to examine.
+        doing: Called with the titles of the subjects that are still being examined.
     """
     limits = limits or DoctorLimits()
     found: dict[str, list[Finding]] = {subject.title: [] for subject in subjects}
@@ -149,12 +149,12 @@ async def examine(
 
 
 async def examine_again(before: Examined, config: Path | None = None, server: str | None = None) -> Examined:
-    """Look once more, after something was mended; servers are not started again, of which nothing was.
+    """Examine everything again after a repair; servers are not started again, because no repair concerns them.
 
     Args:
-        before: What was found.
-        config: As it was.
-        server: As it was.
+        before: The result before the repair.
+        config: As for `examine`.
+        server: As for `examine`.
     """
     others = [subject for subject in SUBJECTS if subject is not SERVERS]
     found = await examine(config, server, offline=True, subjects=others)
@@ -162,7 +162,7 @@ async def examine_again(before: Examined, config: Path | None = None, server: st
 
 
 async def _checked(subject: Subject, at: Surroundings) -> list[Finding]:
-    """What is found of one subject, whatever becomes of the check."""
+    """Return the findings of one subject; a check that fails or takes too long is a finding, too."""
     seconds: float = getattr(at.limits, subject.patience)
     try:
         with anyio.move_on_after(seconds):
@@ -182,7 +182,7 @@ def _late(title: str, seconds: float) -> Finding:
 
 
 async def _bounded(function: Callable[[], Any], seconds: float) -> Any:
-    """What a function returns that may wait for a file system; `None` if that takes too long."""
+    """Call a function that may wait for a file system; return `None` if that takes too long."""
     with anyio.move_on_after(seconds):
         return await in_thread(function)
     return None

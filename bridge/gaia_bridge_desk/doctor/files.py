@@ -1,7 +1,7 @@
-"""The user's own files in `~/.gaia`: that they can be written, and that nobody else can read or change them.
+"""Checks the user's own files in `~/.gaia`: whether they can be written, and no other user can read or change them.
 
-Also the files of `gaia-bridge up --at-login`, whose program has to be there, and what the system gives to the bridge:
-room on the disks of its folders, and files that may be open at once.
+Also checks the files of `gaia-bridge up --at-login`, whose program has to exist, and the system's limits: free space
+on the disks of its folders, and the number of files that may be open at once.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ GONE_AT_LOGIN: Final = Kind(
 _STARTS: Final = "ExecStart="
 _UP: Final = "up"
 _LONGEST: Final = 65_536
-"""Characters of such a file; those that we write have some hundreds."""
+"""Characters of such a file; ours have some hundreds."""
 
 
 def gone_at_login(at: Surroundings) -> Iterator[Finding]:
-    """The files whose program is gone.
+    """Yield a finding for each file of `up --at-login` whose program is missing.
 
     Args:
-        at: Where.
+        at: The surroundings of the examination.
     """
     for path in _files(at):
         words = _command_line(path)
@@ -55,7 +55,7 @@ def gone_at_login(at: Surroundings) -> Iterator[Finding]:
 
 
 def _files(at: Surroundings) -> list[Path]:
-    """The files that are ours, by their names."""
+    """Return the files of `up --at-login` that are ours, judged by their names."""
     if at.platform == "darwin":
         return sorted(expanded(Path("~/Library/LaunchAgents")).glob("gaia-bridge*.plist"))
     told = at.environ.get("XDG_CONFIG_HOME", "")
@@ -64,7 +64,7 @@ def _files(at: Surroundings) -> list[Path]:
 
 
 def _command_line(path: Path) -> list[str]:
-    """The command line of a file; nothing if it has none that can be read."""
+    """Return the command line in a file; an empty list if none can be read."""
     try:
         with open(path, "rb") as file:
             content = file.read(_LONGEST)
@@ -122,7 +122,7 @@ _FOLDER: Final = Path("~/.gaia")
 _SECRET_FOLDERS: Final = ("secrets", "oauth", "backups")
 _TOKEN: Final = "bridge-token"
 _MOST: Final = 5_000
-"""Files of one folder that are looked at."""
+"""The most files of one folder that are examined."""
 
 
 def _check(at: Surroundings) -> list[Finding]:
@@ -155,11 +155,12 @@ def _of_folder(folder: Path) -> Iterator[Finding]:
 
 
 def _with_secrets(folder: Path) -> Iterator[Path]:
-    """The files that hold secrets, or may."""
+    """Yield the files that hold secrets, or may."""
     yield folder / _TOKEN
     for name in _SECRET_FOLDERS:
         try:
             with os.scandir(folder / name) as entries:
+                # `zip` with a range stops at the limit, without listing the rest.
                 found = [Path(each.path) for each, _ in zip(entries, range(_MOST), strict=False)]
         except OSError:  # most have no such folder
             continue
@@ -167,7 +168,7 @@ def _with_secrets(folder: Path) -> Iterator[Path]:
 
 
 def _configured(at: Surroundings) -> list[Path]:
-    """The files of servers that are in use; those of a project are its own."""
+    """Return the files of servers that are in use, those of a project included."""
     return [layer.path for layer in at.servers.layers]
 
 
@@ -238,14 +239,14 @@ def _of_disks(at: Surroundings) -> Iterator[Finding]:
     folders = [runtime_path(at.environ)]
     try:
         folders.append(str(expanded(_FOLDER)))
-    except ConfigError:  # there is no home, which is told of the files
+    except ConfigError:  # there is no home folder, which the subject of files reports
         pass
     seen: set[int] = set()
     for folder in folders:
         there = _existing(folder)
         try:
             device, disk = os.stat(there).st_dev, os.statvfs(there)
-        except OSError:  # it is not ours to look at, which is told of the folder itself
+        except OSError:  # the folder is not accessible, which its own check reports
             continue
         free = disk.f_bavail * disk.f_frsize
         has_no_names = bool(disk.f_files) and not disk.f_favail
@@ -256,7 +257,7 @@ def _of_disks(at: Surroundings) -> Iterator[Finding]:
 
 
 def _existing(folder: str) -> str:
-    """A folder, or the nearest one above it that is there."""
+    """Return a folder, or the nearest existing one above it."""
     while not os.path.exists(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return folder

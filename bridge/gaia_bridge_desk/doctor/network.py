@@ -1,7 +1,7 @@
-"""How this machine reaches others: whose certificates are believed, and by which proxies.
+"""Checks how this machine reaches others: the certificates that are trusted, and the proxies.
 
-Certificates are the system's, and those that variables name. Proxies that variables name have to be addresses, answer,
-and be gone round for this machine.
+Certificates are the system's, and those that variables name. Proxies that variables name have to be valid addresses,
+answer, and be bypassed for this machine itself.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _check(at: Surroundings) -> list[Finding]:
 
 
 def _store() -> tuple[str, str]:
-    """Where the system keeps certificates, if there are some, and why they cannot be read, if they cannot."""
+    """Return the system's file or folder of certificates, if any, and why it cannot be read, if so."""
     paths = ssl.get_default_verify_paths()
     unreadable = ("", "")
     for path, is_filled in ((paths.openssl_cafile, _holds_text), (paths.openssl_capath, os.listdir)):
@@ -111,7 +111,7 @@ def _holds_text(path: str) -> bool:
 
 
 def _barred(path: str) -> str:
-    """What keeps us from a path: the first folder on the way that cannot be entered, or what is at its end."""
+    """Return the first folder on the way to a path that cannot be entered, or else the real path itself."""
     end = Path(os.path.realpath(path))
     return str(next((folder for folder in reversed(end.parents) if not os.access(folder, os.X_OK)), end))
 
@@ -129,7 +129,7 @@ def _of_variables(at: Surroundings) -> Iterator[Finding]:
 
 
 def _of_file(name: str, path: str) -> Iterator[Finding]:
-    """What is wrong with a file of certificates; a folder will do where Python reads it."""
+    """Yield the problems of a file of certificates; a folder is allowed where Python reads it."""
     if not os.path.exists(path):
         yield _MISSING.found(f"{name} names {path}, which is not there", name, f"unset {name}, or mend its path")
         return
@@ -230,7 +230,7 @@ def _named(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 async def _deaf_ones(places: Mapping[tuple[str, int], str], seconds: float) -> list[Finding]:
-    """The proxies that take no connection."""
+    """Return a finding for each proxy that takes no connection."""
     found: list[Finding] = []
 
     async def look(host: str, port: int, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The ports that the bridge listens on, or that editors look for it at: who has them."""
+"""Checks the ports that the bridge listens on, or that editors look for it at, and names their users."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _NOBODY = Kind(
 
 _REQUEST: Final = "GET /health?challenge=doctor HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
 _LONGEST: Final = 65_536
-"""Bytes of an answer; that of a bridge has a hundred."""
+"""The most bytes of an answer; that of a bridge has a hundred."""
 
 _LISTENING: Final = "0A"
-"""The state of a socket, in the table of the kernel."""
+"""The state of a listening socket, in the table of the kernel."""
 
 
 async def _check(at: Surroundings) -> list[Finding]:
@@ -81,7 +81,7 @@ async def _judged(port: int, editors: list[str], seconds: float) -> Finding:
 
 
 async def _answer(stream: anyio.abc.SocketStream, port: int) -> bytes:
-    """What is answered to a harmless question."""
+    """Send a harmless request and return the answer."""
     answer = b""
     try:
         await stream.send(_REQUEST.format(host=DEFAULT_HOST, port=port).encode())
@@ -98,14 +98,14 @@ def _is_bridge(answer: bytes) -> bool:
         told = json.loads(body)
     except (ValueError, RecursionError):
         return False
-    # One that asks for a token says no more than that it lives, and proves that it knows the token.
+    # A bridge with a token only reports here that it runs, and proves that it knows the token.
     return (
         head.startswith(b"HTTP/1.1 200") and is_object(told) and (told.get("service") == INFO.title or "proof" in told)
     )
 
 
 def _listener(port: int) -> str:
-    """The process that listens on a port, where the system tells; empty if it does not."""
+    """Return the process that listens on a port; empty if the system does not say."""
     sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
     if not sockets:
         return ""
@@ -118,7 +118,7 @@ def _listener(port: int) -> str:
 
 
 def _held(pid: str) -> Iterator[str]:
-    """What a process has open, as far as we may know."""
+    """Yield the files and sockets that a process has open, as far as we may see them."""
     folder = f"/proc/{pid}/fd"
     with suppress(OSError):  # of another user, or gone
         for number in os.listdir(folder):

@@ -1,6 +1,6 @@
-"""The programs that servers are started with: whether they are there, work, and are found by an editor, too.
+"""Checks the programs that servers are started with: whether they exist, work, and are found by an editor, too.
 
-Also which Python and which `gaia-bridge` this is, and whether editors and shells start the same one.
+Also reports which Python and which `gaia-bridge` this is, and whether editors and shells start the same one.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ async def _check_python(at: Surroundings) -> list[Finding]:
 
 
 def _on_path(at: Surroundings) -> list[str]:
-    """Every `gaia-bridge` of the PATH, in its order."""
+    """Return every `gaia-bridge` of the PATH, in its order."""
     folders = dict.fromkeys(search_path(at).split(os.pathsep))
     found = (path for folder in folders if (path := found_program("gaia-bridge", folder)) is not None)
     return list({os.path.realpath(path): path for path in reversed(list(found))}.values())[::-1]
 
 
 def _others(programs: list[str], own: list[str]) -> list[str]:
-    """Those that are not this one."""
+    """Return the programs that are not this one."""
     ours = {os.path.realpath(own[0]), os.path.realpath(os.path.join(_folder(sys.executable), "gaia-bridge"))}
     return [path for path in programs if os.path.realpath(path) not in ours]
 
@@ -184,10 +184,10 @@ _PATHS = Kind(
 )
 
 _SOURCES: Final = {name: PARTS_OF[name] for name in ("npx", "node", "uvx", "docker")}
-"""The usual programs, and where they come from."""
+"""The usual programs, and their sources."""
 
 _ASKED: Final = {"docker": ("version", "--format", "{{.Client.Version}}, its daemon {{.Server.Version}}")}
-"""What a program is asked; `--version` if nothing is said here."""
+"""The arguments that ask a program for its version, where they are not `--version`."""
 
 _OLDEST_NODE: Final = 18
 
@@ -212,12 +212,12 @@ async def _check(at: Surroundings) -> list[Finding]:
 
 
 def _usual(at: Surroundings) -> dict[str, str | None]:
-    """Where the usual programs are."""
+    """Return the paths of the usual programs."""
     return {name: found_program(name, servers_path(search_path(at))) for name in _SOURCES}
 
 
 def _needed(at: Surroundings) -> dict[str, set[str]]:
-    """The servers by the programs that they are started with, as these are looked up on the PATH or by their paths."""
+    """Return the servers by the programs that start them, which are looked up on the PATH or by their paths."""
     found: dict[str, set[str]] = {}
     for name, command in _commands(at):
         found.setdefault(command, set()).add(name)
@@ -253,7 +253,7 @@ def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) 
 
 
 def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
-    """Other programs of servers that are not there."""
+    """Yield a finding for each other program of servers that is missing."""
     for command, servers in needed.items():
         if command not in _SOURCES and is_missing(command, at):
             name = os.path.basename(command)
@@ -262,7 +262,7 @@ def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[F
 
 
 def _hidden(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
-    """What an editor does not find, and the shell does; and what it finds elsewhere."""
+    """Yield findings about programs that an editor does not find although the shell does, or finds elsewhere."""
     own, looked_in = servers_path(search_path(at)), {path: servers_path(path) for path in _paths_of_editors(at)}
     hidden: list[str] = []
     seen: list[str] = []
@@ -287,7 +287,7 @@ def _hidden(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
 
 
 def _paths_of_editors(at: Surroundings) -> list[str]:
-    """Where the bridges that editors start look for programs."""
+    """Return the `PATH`s of the bridges that editors start."""
     entries = [entry for entry in editor_entries(at)[0] if entry.words]
     return list(dict.fromkeys(entry.search_path or editor_path(at) for entry in entries)) or [editor_path(at)]
 

@@ -1,4 +1,4 @@
-"""What `--fix` does: only what is safe, only to what is ours, and each after another look."""
+"""Makes the repairs of `--fix`: only safe ones, only to our own files, and each after another look."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OF_OTHERS: Final = 0o077
 
 
 class Outcome(Struct, frozen=True):
-    """What became of a repair.
+    """The result of a repair.
 
     Args:
-        finding: What was found.
+        finding: The finding.
         problem: Why nothing was done, if so.
     """
 
@@ -30,7 +30,7 @@ class Outcome(Struct, frozen=True):
     problem: str = ""
 
     def as_json(self) -> JSON:
-        """As programs are told."""
+        """Return the outcome as JSON for other programs."""
         assert self.finding.repair is not None
         told = {"id": self.finding.kind.id, "about": self.finding.about, "done": self.finding.repair.text}
         return told if not self.problem else {**told, "problem": self.problem}
@@ -39,14 +39,14 @@ class Outcome(Struct, frozen=True):
 def repair_all(
     findings: Sequence[Finding], is_wanted: Callable[[Finding], bool]
 ) -> tuple[list[Outcome], list[Outcome]]:
-    """Repair what can be.
+    """Make the repairs that are wanted.
 
     Args:
-        findings: What was found.
-        is_wanted: Asked before each.
+        findings: The findings.
+        is_wanted: Asked before each repair.
 
     Returns:
-        What was done, and what was not although it was wanted.
+        The repairs that were made, and those that failed.
     """
     done: list[Outcome] = []
     failed: list[Outcome] = []
@@ -69,15 +69,15 @@ def _is_file_or_folder(mode: int) -> bool:
 
 
 def narrow(path: str | Path, rights: int, is_meant: Callable[[int], bool] = _is_file_or_folder) -> None:
-    """Take rights away, and leave all others; what is a link leads elsewhere, and is left alone.
+    """Take away some rights and leave all others; a link is left alone, because it leads elsewhere.
 
     Args:
         path: A file, a folder or a socket.
-        rights: Those that nobody shall have any more.
-        is_meant: Tells by its mode whether it is still such a thing as was found.
+        rights: The rights to take away.
+        is_meant: Takes the mode, and returns whether the file is still of the expected type.
 
     Raises:
-        NothingDoneError: It is not the file that it was.
+        NothingDoneError: The file is no longer the one that was examined.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -95,13 +95,13 @@ def narrow(path: str | Path, rights: int, is_meant: Callable[[int], bool] = _is_
 def _narrow_unopened(path: str | Path, rights: int, is_meant: Callable[[int], bool]) -> None:
     mode = _narrowed(os.lstat(path), rights, is_meant)
     try:
-        os.chmod(path, mode, follow_symlinks=False)  # it may be a link by now
+        os.chmod(path, mode, follow_symlinks=False)  # the path may be a link by now
     except NotImplementedError:
         raise NothingDoneError("it cannot be changed without following links on this system") from None
 
 
 def _narrowed(about: os.stat_result, rights: int, is_meant: Callable[[int], bool]) -> int:
-    """The mode without some rights, of what is still ours and what was meant."""
+    """Return the mode without some rights, if the file is still ours and of the expected type."""
     if stat.S_ISLNK(about.st_mode):
         raise NothingDoneError("it is a link")
     if about.st_uid != os.getuid():

@@ -1,6 +1,6 @@
-"""Each server of the configuration: whether it starts, what it speaks and offers, and what of it an editor loses.
+"""Checks each server of the configuration: whether it starts, its features, and which of those an editor loses.
 
-What an editor has is in `gaia_bridge_desk.editors.table`; what becomes of a feature that it does not have, is here.
+The features of an editor are in `gaia_bridge_desk.editors.table`; this module knows the substitutes for missing ones.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from gaia_bridge_desk.editors.table import EDITORS, Editor
 
 
 class Feature(Struct, frozen=True):
-    """Something that servers offer, or ask for.
+    """A feature that servers offer, or ask clients for.
 
     Args:
-        name: What it is called here.
+        name: Its name here.
         asked: Whether servers ask clients for it in the middle of a call, without declaring it before.
-        otherwise: What the bridge does for a client without it; empty if it is not there for that client.
+        otherwise: The bridge's substitute for a client without the feature; empty if there is none.
     """
 
     name: str
@@ -68,11 +68,11 @@ FEATURES: Final = (
     Feature("sampling", asked=True),
     Feature("roots", asked=True),
 )
-"""In the order in which they are shown."""
+"""All features, in the order in which they are shown."""
 
 
 def features_of(capabilities: JSON) -> list[str]:
-    """What a server offers, by what it declares.
+    """Return the features of a server, by the capabilities that it declares.
 
     Args:
         capabilities: As on the wire.
@@ -87,7 +87,7 @@ def features_of(capabilities: JSON) -> list[str]:
 
 
 def crossing(offers: Mapping[str, Sequence[str]], editors: Sequence[Editor]) -> list[JSON]:
-    """What reaches whom: a row for each feature that a server offers or may ask for.
+    """Return a row for each feature that a server offers or may ask for, with its way to each editor.
 
     Args:
         offers: The features of each server.
@@ -167,15 +167,15 @@ _LOST = Kind(
 
 _PROGRAM: Final = "mend its entry, or install the program that it names"
 _KEPT: Final = 40
-"""Lines of error output that are looked at for the cause."""
+"""The most lines of error output that are searched for the cause."""
 _SHOWN: Final = 5
-"""Names that are shown of many."""
+"""The most names that are shown of many."""
 _USUAL: Final = ("vscode", "cursor", "claude-code")
-"""Whom to tell of where no editor is here."""
+"""The editors to report on where none is installed here."""
 
 
 def clients_here() -> list[Editor]:
-    """The editors of this machine of which it is known what they have; some usual ones if there are none."""
+    """Return the editors of this machine whose features are known; some usual ones if there are none."""
     known = [editor for editor in EDITORS if editor.features]
     here = [editor for editor in known if is_here(editor)]
     return here or [editor for editor in known if editor.name in _USUAL]
@@ -205,7 +205,7 @@ async def _check(at: Surroundings) -> list[Finding]:
 
 
 async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) -> list[Finding]:
-    """Start one server, and say how it is."""
+    """Start one server, and report on it."""
     spec = entry.spec
     assert spec is not None
     if isinstance(spec, AgentServerSpec):
@@ -246,7 +246,7 @@ def _of_agent(at: Surroundings, name: str, agent: str) -> Finding:
 
 
 def _running_agents() -> Iterator[str]:
-    """The agents that bridges in the background publish, as far as they tell."""
+    """Yield the agents that bridges in the background publish, as far as they answer."""
     folder = runtime_path()
     for place in places(folder) if os.path.isdir(folder) and is_private(folder) else ():
         with suppress(BridgeDownError, OSError):
@@ -255,10 +255,10 @@ def _running_agents() -> Iterator[str]:
 
 
 def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence[str], again: str) -> Finding:
-    """What an error of a server means.
+    """Return the finding for an error of a server.
 
     Raises:
-        BaseException: It is none of the server's.
+        BaseException: The error is not one of the server's.
     """
     spec = entry.spec
     assert spec is not None
@@ -281,7 +281,7 @@ def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence
 async def _seen(
     spec: ServerSpec, at: Surroundings, hear: Callable[[str], None], report: JSON
 ) -> tuple[list[JSON], list[str]]:
-    """What a server is and offers: its tools, and what did not work although the server promised it."""
+    """Connect to a server and fill its report; return its tools, and the promised features that did not work."""
     limits = limits_for(UpstreamLimits(), spec)
     longest = at.limits.server_timeout
     limits = replace(limits, connect_timeout=min(limits.connect_timeout, longest), download_timeout=longest)
@@ -309,7 +309,7 @@ async def _listed(connection: Connection, kind: str, problems: list[str]) -> lis
     try:
         return [item for item in await connection.list_all(kind) if is_object(item)]
     except ProtocolError as error:
-        if kind != "resource template":  # which many servers with resources do not have
+        if kind != "resource template":  # many servers with resources have no templates
             problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
     except UpstreamError as error:
         problems.append(f"its {kind}s cannot be listed: it {error}")
@@ -338,7 +338,7 @@ def _of_number(tools: dict[str, list[JSON]], editors: Sequence[Editor]) -> Itera
 
 
 def _of_features(at: Surroundings, editors: Sequence[Editor]) -> Iterator[Finding]:
-    """What servers offer and an editor is not known to use, and the bridge cannot make up for."""
+    """Yield findings about features of servers that an editor is not known to use, and that have no substitute."""
     for editor in editors:
         lost: list[str] = []
         for feature in FEATURES:

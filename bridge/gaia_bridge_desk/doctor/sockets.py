@@ -1,4 +1,4 @@
-"""The folder of the bridge's sockets: that it is the user's own, and what lies there that nobody listens at."""
+"""Checks the folder of the bridge's sockets: that only its user can enter it, and for sockets without a listener."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ _ENDING: Final = ".sock"
 
 
 def is_listened_at(path: str, seconds: float) -> bool:
-    """Whether somebody takes connections at a socket, or would if there were room.
+    """Return whether a process takes connections at a socket, or would if its queue were not full.
 
     Args:
         path: The socket.
-        seconds: How long to wait for that.
+        seconds: The longest wait.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(seconds)
@@ -133,7 +133,7 @@ def _check(at: Surroundings) -> list[Finding]:
 
 
 def _to_be_made(folder: str) -> list[Finding]:
-    """Whether a folder that is not there yet could be made."""
+    """Return a finding about a folder that does not exist yet: whether it can be made."""
     parent = os.path.dirname(folder)
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent)
@@ -173,7 +173,7 @@ def _of_socket(folder: str, name: str, at: Surroundings) -> Iterator[Finding]:
 
 
 def _leftovers(folder: str) -> Iterator[Finding]:
-    """What is old of bridges without a socket; where there is one, that is told first."""
+    """Yield findings about old files of bridges without a socket; those with a socket are reported as such."""
     for place in places_left(folder):
         paths = files_of(place)
         if not {place.front, place.http}.intersection(paths) and is_old(place, BackgroundLimits().log_kept):
@@ -205,10 +205,10 @@ def _unlink(path: str) -> None:
 
 @contextmanager
 def _alone(place: Place) -> Generator[None]:
-    """Inside of it, no bridge is started at a place; a lock that was made for it is removed.
+    """Hold a lock with which no bridge can be started at a place; a lock file that was made for this is removed.
 
     Raises:
-        NothingDoneError: One is being started.
+        NothingDoneError: A bridge is being started.
     """
     was_there = os.path.lexists(place.lock)
     try:

@@ -1,4 +1,4 @@
-"""Where the doctor looks: the environment, the configuration with its servers, and what it may do there."""
+"""The surroundings of an examination: the environment, the configuration with its servers, and what is allowed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gaia_bridge.text.json_types import JSON
 
 
 class State(Enum):
-    """What is to be thought of a server of the configuration."""
+    """The state of a server of the configuration."""
 
     USABLE = "usable"
     DISABLED = "disabled"
@@ -42,10 +42,10 @@ class Entry(Struct, frozen=True):
     Args:
         name: Its name.
         layer: The file that it is in.
-        state: What is to be thought of it.
-        spec: How it is reached, if it can be used.
-        problem: Why it cannot.
-        warnings: What the user should know although it can.
+        state: Its state.
+        spec: Its specification, if it can be used.
+        problem: Why it cannot be used.
+        warnings: Notes for the user although it can be used.
         keyring: Whether it refers to the keyring.
     """
 
@@ -59,19 +59,19 @@ class Entry(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """Where the doctor looks.
+    """The surroundings of an examination.
 
     Args:
         servers: The files of the configuration.
-        entries: Their servers, those that count.
+        entries: The entries of their servers that count, or would after an approval.
         trust_problem: Why approvals cannot be read, if they cannot.
         config: The file that was named, if one was.
-        server: The one server that is wanted, if not all.
-        offline: Whether no server is started, and nothing on the network asked.
+        server: The one server to examine, if not all.
+        offline: Whether to start no server, and to ask nothing on the network.
         environ: The environment.
         platform: The system, as `sys.platform` has it.
-        limits: How long anything may take.
-        reports: What was seen of each server that was looked at; filled while the doctor looks.
+        limits: The time limits.
+        reports: A report on each server that was examined; filled during the examination.
     """
 
     servers: ServersConfig
@@ -87,12 +87,12 @@ class Surroundings(Struct, frozen=True):
 
     @property
     def wanted(self) -> list[Entry]:
-        """The servers that are looked at."""
+        """The servers to examine."""
         return [entry for entry in self.entries if self.server in (None, entry.name)]
 
     @property
     def config_words(self) -> str:
-        """What names the same configuration on a command line."""
+        """The option that names the same configuration on a command line; empty for the usual one."""
         import shlex
 
         return "" if self.config is None else f" --config {shlex.quote(str(self.config))}"
@@ -108,16 +108,16 @@ def look_around(
     platform: str = sys.platform,
     limits: DoctorLimits | None = None,
 ) -> Surroundings:
-    """Read the configuration. What its references lead to is looked up, which may take as long as a keyring wants.
+    """Read the configuration, and look up its references, which may take as long as a keyring wants.
 
     Args:
         config: The file that stands alone, if one is named.
-        server: The one server that is wanted, if not all.
-        offline: Whether no server is started, and nothing on the network asked.
-        references: Whether the entries are looked at, with what their references lead to.
+        server: The one server to examine, if not all.
+        offline: Whether to start no server, and to ask nothing on the network.
+        references: Whether to read the entries, with their references looked up.
         environ: The environment; that of this process if not given.
         platform: The system, as `sys.platform` has it.
-        limits: How long anything may take.
+        limits: The time limits.
     """
     environ = dict(os.environ) if environ is None else environ
     servers = ServersConfig(config)
@@ -136,7 +136,7 @@ def look_around(
 
 
 def _judged(servers: ServersConfig, environ: Mapping[str, str]) -> tuple[tuple[Entry, ...], str]:
-    """The entries that count or would count, and why approvals cannot be read, if they cannot."""
+    """Return the entries that count or would count, and why approvals cannot be read, if so."""
     problem, trust = "", TrustStore()
     try:
         trust.is_approved(default_servers_path(), "", {})
@@ -150,14 +150,14 @@ def _judged(servers: ServersConfig, environ: Mapping[str, str]) -> tuple[tuple[E
 
 
 def _holder(servers: ServersConfig, name: str) -> Layer:
-    """The file whose entry would count."""
+    """Return the file whose entry would count."""
     layer = servers.owner(name)
-    assert layer is not None  # it was found there
+    assert layer is not None  # the name comes from one of the layers
     return layer
 
 
 def _entry(name: str, layer: Layer, environ: Mapping[str, str]) -> Entry:
-    """The entry of that name, as it is judged."""
+    """Return the entry of that name, with its state."""
     value = layer.entries[name]
     if is_disabled(value):
         return Entry(name, layer, State.DISABLED)

@@ -1,4 +1,4 @@
-"""One server as an editor writes it, and whether what an editor has is the bridge itself. Pure."""
+"""One server in the form of an editor, and whether an editor's entry is the bridge itself. Pure."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _REACHING: Final = frozenset(
     {"type", "command", "args", "cwd", "url", "serverUrl", "httpUrl", "headers", "http_headers"}
     | {"bearer_token_env_var", "source", "transport"}
 )
-"""Keys that say how a server is reached, in any editor: of these, what is not written anew is gone."""
+"""Keys that decide how a server is reached, in any editor: those that are not written anew are removed."""
 
 _OF_PROGRAMS: Final = frozenset({"dev", "env", "environment", "envFile", "env_vars"})
-"""Keys that go with a program alone."""
+"""Keys that go only with a program, not with an address."""
 
 
 def program_entry(
     shape: Shape, command: str, args: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
 ) -> JSON:
-    """A server that the editor starts and talks to over stdio.
+    """Return the entry of a server that the editor starts and talks to over stdio.
 
     Args:
-        shape: How the editor writes it.
+        shape: The form of the editor's entries.
         command: The program.
         args: Its arguments.
         cwd: Its folder; left out where the editor has no key for it.
@@ -54,16 +54,16 @@ def program_entry(
 def address_entry(
     shape: Shape, url: str, *, token_variable: str | None = None, token_input: str | None = None
 ) -> JSON | None:
-    """A server that runs already.
+    """Return the entry of a server that runs already.
 
     Args:
-        shape: How the editor writes it.
-        url: Where.
+        shape: The form of the editor's entries.
+        url: Its address.
         token_variable: The variable of the environment that holds the bearer token, if one is wanted.
-        token_input: What the editor asks the user for instead: the name of an input.
+        token_input: The name of the input with which the editor asks the user for the token instead.
 
     Returns:
-        The entry; `None` if the editor cannot be told of one like it.
+        The entry; `None` if the editor's file cannot describe such a server.
     """
     if shape.http is None:
         return None
@@ -80,10 +80,10 @@ def address_entry(
 
 
 def token_input(name: str) -> JSON:
-    """The input with which an editor asks for the bearer token, and remembers it where it keeps secrets.
+    """Return the input with which an editor asks for the bearer token and keeps it among its secrets.
 
     Args:
-        name: Its name.
+        name: The input's name.
     """
     return {
         "type": "promptString",
@@ -94,11 +94,11 @@ def token_input(name: str) -> JSON:
 
 
 def merged(old: object, new: JSON) -> JSON:
-    """The new entry, with what the user has added to the old one: what is approved, how long it may take, and so on.
+    """Return the new entry with the keys that the user added to the old one, such as approvals and timeouts.
 
     Args:
-        old: What is there.
-        new: What is wanted.
+        old: The present value of the entry.
+        new: The entry to write.
     """
     if not is_object(old):
         return new
@@ -107,7 +107,7 @@ def merged(old: object, new: JSON) -> JSON:
 
 
 def is_ours(entry: object) -> bool:
-    """Whether an entry of an editor leads to the bridge: to its program, its socket, or its usual address.
+    """Return whether an entry of an editor leads to the bridge: to its program, its socket, or its usual address.
 
     Args:
         entry: The entry, in the form of any editor.
@@ -128,7 +128,7 @@ def _words(entry: JSON) -> Iterator[Any]:
     for value in (command, entry.get("args")):
         if is_array(value):
             yield from value
-        elif is_object(value):  # as older releases of Zed wrote it
+        elif is_object(value):  # the form of older releases of Zed
             yield value.get("path")
         elif value is not None:
             yield value

@@ -1,4 +1,4 @@
-"""Which servers and tools a program has switched off in another place than the entry of the server. Pure.
+"""Reads which servers and tools a program has switched off outside the server's own entry. Pure.
 
 Claude Code, Gemini CLI, Copilot CLI and opencode each have lists of their own for that, in the file of the servers or
 in one beside it. Whatever such a list names stays off when the server is taken over.
@@ -18,20 +18,20 @@ from gaia_bridge_desk.editors.jsonc import inside
 from gaia_bridge_desk.editors.reading import Found
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
-"""What Claude Code and opencode write as `_` in the names of tools."""
+"""Characters that Claude Code and opencode write as `_` in the names of tools."""
 
 _WILD: Final = re.compile(r"[*?]")
 
 
 class Exclusion(Struct, frozen=True):
-    """What a program does not use.
+    """Servers or tools that a program does not use.
 
     Args:
-        why: The list that says so.
-        server: Its name there; `None` for every server that is not in `allowed`.
-        tools: The tools of it; `None` for the whole server.
+        why: The list that switches them off.
+        server: The server's name there; `None` for every server that is not in `allowed`.
+        tools: The server's tools; `None` for the whole server.
         allowed: The servers that are used, where a list names those.
-        of_project: Whether it counts for servers of a project's file alone.
+        of_project: Whether the exclusion applies only to servers of a project's file.
         prefixed: Whether `server` begins the names of tools, with every odd character as `_`.
     """
 
@@ -43,7 +43,7 @@ class Exclusion(Struct, frozen=True):
     prefixed: bool = False
 
     def names(self, server: str, in_project: bool) -> bool:
-        """Whether it counts for a server."""
+        """Return whether the exclusion applies to a server."""
         if self.of_project and not in_project:
             return False
         if self.server is None:
@@ -54,10 +54,10 @@ class Exclusion(Struct, frozen=True):
 
 
 def exclusions_in(document: JSON, servers: Iterable[str], project: str | None = None) -> list[Exclusion]:
-    """What a document switches off.
+    """Return the exclusions that a document lists.
 
     Args:
-        document: A file of a program, whatever it is.
+        document: Any file of a program.
         servers: The names of all servers of that program.
         project: The folder whose own lists count, of those that Claude Code keeps for all folders.
     """
@@ -77,11 +77,11 @@ def exclusions_in(document: JSON, servers: Iterable[str], project: str | None = 
 
 
 def without_excluded(server: Found, exclusions: Iterable[Exclusion], *, in_project: bool) -> Found:
-    """A server with what is switched off disabled, and a note that says why.
+    """Return a server with excluded parts disabled, and with notes that give the reasons.
 
     Args:
         server: The server.
-        exclusions: What is switched off.
+        exclusions: The program's exclusions.
         in_project: Whether its file is that of a project.
     """
     for each in exclusions:
@@ -101,7 +101,7 @@ def without_excluded(server: Found, exclusions: Iterable[Exclusion], *, in_proje
 
 
 def with_approval_noted(server: Found, documents: Iterable[JSON], project: str) -> Found:
-    """A server of a project's `.mcp.json` with a note if Claude Code was not allowed to start it yet.
+    """Return a server of a project's `.mcp.json`, with a note if Claude Code was not allowed to start it yet.
 
     Args:
         server: The server.
@@ -121,7 +121,7 @@ def with_approval_noted(server: Found, documents: Iterable[JSON], project: str) 
 
 
 def _of_names(document: JSON) -> Iterator[Exclusion]:
-    """Lists of the names of servers."""
+    """Yield the exclusions of lists that name servers."""
     for path, of_project in (
         (("mcp", "excluded"), False),
         (("disabledMcpServers",), False),
@@ -139,7 +139,7 @@ def _of_names(document: JSON) -> Iterator[Exclusion]:
 
 
 def _of_entries(document: JSON) -> Iterator[Exclusion]:
-    """Entries that say nothing but that a server is off, of a file that is merged with others."""
+    """Yield the exclusions of entries that only switch a server off, in a file that is merged with others."""
     for place, servers in (("mcp", inside(document, ("mcp",))), ("its file of states", document)):
         for name, entry in servers.items() if is_object(servers) else ():
             if is_object(entry) and entry.get("enabled") is False and entry.keys() <= {"enabled"}:
@@ -147,7 +147,7 @@ def _of_entries(document: JSON) -> Iterator[Exclusion]:
 
 
 def _of_claude_rule(rule: str) -> Iterator[Exclusion]:
-    """`mcp__SERVER`, `mcp__SERVER__*` or `mcp__SERVER__TOOL`."""
+    """Yield the exclusion of a rule: `mcp__SERVER`, `mcp__SERVER__*` or `mcp__SERVER__TOOL`."""
     kind, _, rest = rule.partition("__")
     server, _, tool = rest.partition("__")
     if kind == "mcp" and server:
@@ -156,7 +156,7 @@ def _of_claude_rule(rule: str) -> Iterator[Exclusion]:
 
 
 def _of_opencode_pattern(pattern: str, server: str) -> Iterator[Exclusion]:
-    """`SERVER_TOOL`, where `*` is any text."""
+    """Yield the exclusion of a pattern `SERVER_TOOL`, where `*` matches any text."""
     prefix = f"{_NO_NAME.sub('_', server)}_"
     if pattern.endswith("*") and prefix.startswith(pattern.rstrip("*")):
         yield Exclusion(f"{pattern!r} of 'tools'", server)

@@ -15,11 +15,11 @@ from gaia_bridge_desk.editors.table import EDITORS, Editor, Place, Scope
 
 _MAC = "darwin"
 _USUAL_NAMES = frozenset({"config.toml", "mcp.json", "settings.json"})
-"""Names that say nothing without the folder."""
+"""Names that are too common to identify a file without its folder."""
 
 
 def editor_called(name: str) -> Editor | None:
-    """The editor of that name, in any spelling of it (`VS Code`, `vscode`)."""
+    """Return the editor of that name, in any spelling (`VS Code`, `vscode`)."""
     wanted = _plain(name)
     return next((editor for editor in EDITORS if wanted in (_plain(editor.name), _plain(editor.title))), None)
 
@@ -29,10 +29,10 @@ def _plain(name: str) -> str:
 
 
 def file_of(place: Place, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
-    """Where a file is, or would be.
+    """Return the path at which a file is, or would be.
 
     Args:
-        place: Which file.
+        place: The place of the file.
         environ: The environment; that of this process if not given.
         platform: The system, as `sys.platform` has it.
 
@@ -45,10 +45,10 @@ def file_of(place: Place, environ: Mapping[str, str] | None = None, platform: st
 
 
 def place_of(path: Path) -> tuple[Editor, Place, bool] | None:
-    """The editor whose file this is, by its name and its folder; `None` if it may be anybody's.
+    """Return the editor that a file belongs to, by its name and folder; `None` if any program may own the file.
 
     Args:
-        path: Of a file.
+        path: The file.
 
     Returns:
         The editor, which of its files it is or is like, and whether it is the very file that the editor reads here.
@@ -66,12 +66,12 @@ def place_of(path: Path) -> tuple[Editor, Place, bool] | None:
 
 
 def usual_place(editor: Editor, scope: Scope | None) -> Place | None:
-    """The file that is meant where nobody says which: the user's, and on a machine that somebody works on from another
-    one, the one for that.
+    """Return the file to use where no scope is given: the user's, or the remote one on a machine that is used from
+    another one.
 
     Args:
-        editor: Whose.
-        scope: What somebody said.
+        editor: The editor.
+        scope: The scope that was given, if any.
     """
     if scope is not None:
         return next((place for place in editor.places if place.scope is scope), None)
@@ -83,18 +83,18 @@ def usual_place(editor: Editor, scope: Scope | None) -> Place | None:
 
 
 def is_here(editor: Editor) -> bool:
-    """Whether an editor is installed for this user, as far as its files and commands tell."""
+    """Return whether an editor is installed for this user, judged by its files and commands."""
     own = (place for place in editor.places if place.scope is not Scope.WORKSPACE)
     return any(map(_is_there, own)) or any(shutil.which(program) for program in editor.programs)
 
 
 def own_program() -> list[str]:
-    """Our program by its whole path, as an editor without the `PATH` of a terminal needs it."""
+    """Return our program by its whole path, as an editor without the `PATH` of a terminal needs it."""
     name = "gaia-bridge"
     for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
         if os.access(path := os.path.join(folder, name), os.X_OK):
             return [path]
-    return [sys.executable, "-P", "-m", "gaia_bridge"]  # whatever a folder of that name has in it
+    return [sys.executable, "-P", "-m", "gaia_bridge"]  # -P: else a folder of that name would be imported
 
 
 def _is_there(place: Place) -> bool:

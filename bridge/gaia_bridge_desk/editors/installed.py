@@ -1,4 +1,4 @@
-"""What was written into files of editors, and what was there before: `~/.gaia/backups`."""
+"""Records changes to files of editors, and keeps their former contents: `~/.gaia/backups`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from gaia_bridge.text.json_types import JSON, is_object
 _FOLDER: Final = Path("~/.gaia/backups")
 _INDEX: Final = "installed.json"
 _KEPT: Final = 20
-"""Backups of one file; of more, the oldest are removed, but none that is needed to undo something."""
+"""Backups kept of one file; the oldest beyond that are removed, except those needed to undo a change."""
 
 
 class Installed(Struct, frozen=True, omit_defaults=True):
-    """What was done to a file for one server.
+    """The record of a change to a file for one server.
 
     Args:
-        after: What the file held then, as a digest.
-        backup: The name of the file with what it held before; `None` where others have changed it in between.
-        new_file: Whether it was made.
-        new_root: Whether the key of the servers was.
-        new_inputs: Whether the list of inputs was.
-        asked: The input that was added.
-        folders: Those that were made, the innermost first.
+        after: A digest of the file's content after the change.
+        backup: The name of the file with the former content; `None` where others have changed the file in between.
+        new_file: Whether the file was created.
+        new_root: Whether the key of the servers was created.
+        new_inputs: Whether the list of inputs was created.
+        asked: The name of the input that was added.
+        folders: The folders that were created, the innermost first.
     """
 
     after: str
@@ -46,10 +46,10 @@ class Installed(Struct, frozen=True, omit_defaults=True):
 
 
 class InstalledFiles:
-    """The backups, and what is remembered of each file.
+    """The backups, and the records of each file.
 
     Attributes:
-        folder: Where they are.
+        folder: The folder of the backups.
 
     Raises:
         ConfigError: This user has no home folder.
@@ -60,7 +60,7 @@ class InstalledFiles:
 
     @property
     def lock(self) -> Path:
-        """What is locked while a file of an editor is written; beside that, it would lie in people's projects.
+        """The file to lock while an editor's file is written; a lock beside that file would lie in people's projects.
 
         Raises:
             ConfigError: Its folder cannot be made.
@@ -69,7 +69,7 @@ class InstalledFiles:
         return self.folder / ".lock"
 
     def of(self, path: Path) -> dict[str, Installed]:
-        """What is remembered of a file, by the name of the server.
+        """Return the records of a file, by the name of the server.
 
         Args:
             path: The file.
@@ -87,20 +87,20 @@ class InstalledFiles:
         return found
 
     def has_any(self) -> bool:
-        """Whether the bridge is in the file of any editor, as far as we put it there."""
+        """Return whether `install` has put the bridge into the file of any editor."""
         index = self.folder / _INDEX
         return index.exists() and bool(read_json(index).document)
 
     def remember(self, path: Path, name: str, record: Installed | None) -> None:
-        """Remember what was done to a file, or nothing any more.
+        """Store the record of a change to a file, or remove it.
 
         Args:
             path: The file.
             name: The server.
-            record: What was done.
+            record: The record; `None` removes the old one.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: The record cannot be written.
         """
 
         def changed(file: JsonFile | None) -> str:
@@ -119,13 +119,13 @@ class InstalledFiles:
 
         Args:
             path: The file.
-            content: What it holds.
+            content: The file's content.
 
         Returns:
-            The backup: of content that was kept already, the one that there is.
+            The backup; if the newest one has the same content, that one.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: The backup cannot be written.
         """
         begin = f"{zlib.crc32(_key(path).encode(errors='surrogateescape')):08x}-{path.name}"
         old = self._backups(begin)
@@ -141,10 +141,10 @@ class InstalledFiles:
         return made
 
     def backup(self, record: Installed) -> bytes | None:
-        """What was there before, if it is kept.
+        """Return the former content of a file, if it is kept.
 
         Args:
-            record: What was done.
+            record: The record of the change.
         """
         if record.backup is None:
             return None
@@ -152,10 +152,10 @@ class InstalledFiles:
         return read_bytes(path, path.stat().st_size)[0] if path.exists() else None
 
     def _make(self) -> None:
-        """Make the folder, which the lock is in.
+        """Create the folder of the lock.
 
         Raises:
-            ConfigError: It cannot be made.
+            ConfigError: The folder cannot be created.
         """
         try:
             make_private_folder(self.folder)
@@ -163,7 +163,7 @@ class InstalledFiles:
             raise ConfigError(str(self.folder), f"cannot be made: {error.strerror}", "nothing was changed") from None
 
     def _backups(self, begin: str) -> list[Path]:
-        """The backups of a file, the oldest first."""
+        """Return the backups of a file, the oldest first."""
         if not self.folder.is_dir():
             return []
         found = [path for path in self.folder.iterdir() if path.name.startswith(f"{begin}.bak-")]
@@ -172,5 +172,5 @@ class InstalledFiles:
 
 
 def _key(path: Path) -> str:
-    """A file by its own name, whatever links lead to it."""
+    """Return the real path of a file, whatever links lead to it."""
     return os.path.realpath(path)

@@ -1,8 +1,8 @@
-"""Puts the bridge into an editor's file, and takes it out again: planned first, shown, and only then written.
+"""Puts the bridge into an editor's file, and removes it again: planned first, shown, and only then written.
 
-What is written is remembered beside the backups (`~/.gaia/backups`): as long as nobody else has changed the file,
-taking the bridge out puts back exactly what was there. Where somebody has, the one entry is taken out, and what was
-made for it.
+Each change is recorded beside the backups (`~/.gaia/backups`): as long as no other program has changed the file,
+removing the bridge restores exactly the former content. Otherwise, only the entry and the things that were created for
+it are removed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _TRUST: Final = "look into it, or choose another name with --name"
 
 
 class Wanted(Struct, frozen=True):
-    """What an editor is to have.
+    """The entry to put into an editor's file.
 
     Args:
-        name: What the server is called there.
-        entry: How it is reached.
-        asked: What the editor asks the user for, for that.
+        name: The server's name there.
+        entry: The server's entry.
+        asked: The input with which the editor asks the user for a value of the entry.
     """
 
     name: str
@@ -49,16 +49,16 @@ class Wanted(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """What becomes of a file.
+    """A planned change to a file.
 
     Args:
         path: The file.
-        before: What it holds; `None` if it is not there.
-        after: What it will hold; `None` if it is removed.
-        name: The server that it is about.
-        record: What is, or is to be, remembered of it.
-        installs: Whether it is put in, not taken out.
-        undone_by_backup: Whether what is there now is what taking it out again has to put back.
+        before: Its content; `None` if it is not there.
+        after: Its new content; `None` if it is removed.
+        name: The server's name.
+        record: The record of the change: stored after an installation, read before a removal.
+        installs: Whether the server is installed, not removed.
+        undone_by_backup: Whether the present content is the one that a removal has to restore.
     """
 
     path: Path
@@ -76,12 +76,12 @@ class Change(Struct, frozen=True):
 
 
 def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
-    """What becomes of a file that is to have the bridge.
+    """Plan the installation of the bridge in a file.
 
     Args:
-        editor: Whose file it is.
+        editor: The editor that owns the file.
         path: The file.
-        wanted: What it is to have.
+        wanted: The entry to put into it.
 
     Raises:
         ConfigError: The file cannot be read or changed, or has another server of that name.
@@ -126,12 +126,12 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
 
 
 def plan_remove(editor: Editor, path: Path, name: str) -> Change:
-    """What becomes of a file that is no longer to have the bridge.
+    """Plan the removal of the bridge from a file.
 
     Args:
-        editor: Whose file it is.
+        editor: The editor that owns the file.
         path: The file.
-        name: What the server is called there.
+        name: The server's name there.
 
     Raises:
         ConfigError: The file cannot be read or changed, or the server of that name is another one.
@@ -161,17 +161,17 @@ def plan_remove(editor: Editor, path: Path, name: str) -> Change:
 
 
 def write(change: Change, *, shared: bool) -> Path | None:
-    """Carry out a change, and remember it.
+    """Carry out a change, and record it.
 
     Args:
-        change: What was planned.
+        change: The planned change.
         shared: Whether others may read the file if it is a new one.
 
     Returns:
-        The backup of what was there, if anything was.
+        The backup of the former content, if there was any.
 
     Raises:
-        ConfigError: The file cannot be written, or is another one by now. It is as it was then.
+        ConfigError: The file cannot be written, or has changed since the plan. It is left as it was.
     """
     files = InstalledFiles()
     backup = None if change.before is None else files.keep(change.path, change.before)
@@ -187,15 +187,15 @@ def write(change: Change, *, shared: bool) -> Path | None:
 
 
 def document_of(editor: Editor, path: Path, text: str) -> JSON:
-    """What a file of an editor says.
+    """Return the parsed document of an editor's file.
 
     Args:
-        editor: Whose file it is.
+        editor: The editor that owns the file.
         path: The file.
         text: Its text.
 
     Raises:
-        ConfigError: It is not of the editor's form.
+        ConfigError: The text is not valid in the editor's format.
     """
     try:
         found: JSON = _codec(editor).read(text)
@@ -206,14 +206,14 @@ def document_of(editor: Editor, path: Path, text: str) -> JSON:
 
 
 def text_of(path: Path, content: bytes | None) -> str:
-    """The text of a file, without the mark of its byte order.
+    """Decode the content of a file, without its byte order mark.
 
     Args:
         path: The file.
-        content: What it holds.
+        content: Its content; `None` if it is not there.
 
     Raises:
-        ConfigError: It is not UTF-8.
+        ConfigError: The content is not UTF-8.
     """
     try:
         return (content or b"").removeprefix(_BOM).decode("utf-8")
@@ -222,11 +222,11 @@ def text_of(path: Path, content: bytes | None) -> str:
 
 
 def snippet(editor: Editor, wanted: Wanted) -> str:
-    """What is put into a file, by itself, to be pasted.
+    """Return the text that `install` would put into an empty file, to be pasted by hand.
 
     Args:
-        editor: Whose file it is.
-        wanted: What it is to have.
+        editor: The editor that owns the file.
+        wanted: The entry.
     """
     if editor.kind is FileKind.TOML:
         return toml_tables.written((editor.root, wanted.name), wanted.entry)
@@ -235,7 +235,7 @@ def snippet(editor: Editor, wanted: Wanted) -> str:
 
 
 def _with_entry(codec: ModuleType, text: str, path: tuple[str, str], old: object, entry: JSON) -> str:
-    """The text with an entry; of one of the same form, only what is otherwise is written, so that its comments stay."""
+    """Return the text with an entry; where its keys stay the same, only changed values are written; comments stay."""
     if codec is not jsonc or not is_object(old) or old.keys() != entry.keys():
         changed: str = codec.put(text, path, entry)
         return changed
@@ -250,10 +250,10 @@ def _codec(editor: Editor) -> ModuleType:
 
 
 def _content(path: Path) -> bytes | None:
-    """What a file holds; `None` if it is not there.
+    """Read a file; return `None` if it is not there.
 
     Raises:
-        ConfigError: It cannot be read, or may not be written.
+        ConfigError: The file cannot be read, or may not be written.
     """
     if not os.path.lexists(path):
         return None
@@ -294,7 +294,7 @@ def _without(editor: Editor, text: str, document: JSON, name: str, record: Insta
 
 
 def _without_input(text: str, document: JSON, record: Installed) -> str:
-    """The text without what the editor asked for because of the bridge, and without the list that was made for it."""
+    """Return the text without the input that was added for the bridge, and without the list that was created for it."""
     inputs = document.get(_INPUTS)
     if record.asked is None or not is_array(inputs):
         return text
@@ -309,7 +309,7 @@ def _without_input(text: str, document: JSON, record: Installed) -> str:
 def _continued(
     record: Installed, known: dict[str, Installed], name: str, before: bytes | None, asks: bool
 ) -> Installed:
-    """What is to be remembered where the same file was written before: what was there first, not what we made of it."""
+    """Return a record that keeps, for a file that was written before, the facts about its original state."""
     for other in known.values():
         record = replace(
             record,
@@ -338,7 +338,7 @@ def _replace(change: Change, files: InstalledFiles, shared: bool) -> None:
 
 
 def _delete(change: Change) -> None:
-    """Remove a file that was made for the bridge alone, and the folders that were."""
+    """Remove a file that was created for the bridge alone, and the folders that were."""
     if _content(change.path) != change.before:
         raise _changed_meanwhile(change.path)
     try:
@@ -348,7 +348,7 @@ def _delete(change: Change) -> None:
     for folder in change.record.folders if change.record is not None else ():
         try:
             os.rmdir(folder)
-        except OSError:  # somebody else has something there
+        except OSError:  # others keep files in the folder
             return
 
 
@@ -357,7 +357,7 @@ def _changed_meanwhile(path: Path) -> ConfigError:
 
 
 def _missing_folders(path: Path) -> tuple[str, ...]:
-    """The folders that are made with a file, the innermost first."""
+    """Return the folders that have to be created for a file, the innermost first."""
     return tuple(str(folder) for folder in path.parents if not folder.exists())
 
 

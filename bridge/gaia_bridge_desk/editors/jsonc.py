@@ -1,7 +1,7 @@
 """JSON with comments and trailing commas, as editors keep it: read, and changed in one place.
 
-A change is made in the text. Whatever it is not about stays byte for byte: comments, order, indentation, line ends, and
-the trailing commas of those who like them. What was put in and is taken out again leaves the text as it was.
+A change is made in the text. All other text stays byte for byte: comments, order, indentation, line ends, and
+trailing commas. Removing a value that was put in leaves the text as it was before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Path = Sequence[str | int]
 
 
 class EditError(ValueError):
-    """A text that is not of the form that it should be of, or that cannot be changed as wanted; says where and why."""
+    """A text that is not valid, or cannot be changed as wanted; the message gives the place and the reason."""
 
 
 class _Item(NamedTuple):
@@ -39,9 +39,9 @@ class _Item(NamedTuple):
     start: int
     value: int
     end: int
-    """Behind its value."""
+    """The position after its value."""
     comma: int | None
-    """The one behind it, which the last may have, too."""
+    """The position of the comma after the item, which the last item may have, too."""
 
 
 class _Container(NamedTuple):
@@ -53,15 +53,15 @@ class _Container(NamedTuple):
 
 
 def strict(text: str) -> str:
-    """The text as plain JSON, every character at its place: blanks stand where comments and trailing commas were."""
+    """Return the text as plain JSON with the same positions: comments and trailing commas become blanks."""
     return _COMMAS.sub(_without_comma, _without_comments(text))
 
 
 def read(text: str) -> JSON:
-    """What a text says; an empty one, and one of comments alone, says nothing.
+    """Parse a text; one that is empty or holds only comments gives an empty object.
 
     Raises:
-        EditError: It is no object, or not well-formed, or has a key twice in one object.
+        EditError: The text is no object, is not well-formed, or has a key twice in one object.
     """
     plain = strict(text)
     if not plain.strip():
@@ -82,7 +82,7 @@ def read(text: str) -> JSON:
 
 
 def holds(document: object, path: Path) -> bool:
-    """Whether there is a value at the end of a path."""
+    """Return whether there is a value at the end of a path."""
     for key in path:
         if is_object(document) and key in document:
             document = document[key]
@@ -94,7 +94,7 @@ def holds(document: object, path: Path) -> bool:
 
 
 def inside(document: Any, path: Path) -> Any:
-    """The value at the end of a path; `None` if there is none."""
+    """Return the value at the end of a path; `None` if there is none."""
     if not holds(document, path):
         return None
     for key in path:
@@ -103,7 +103,7 @@ def inside(document: Any, path: Path) -> Any:
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with a value at the end of a path; objects that are missing on the way are made.
+    """Return the text with a value at the end of a path; missing objects on the way are created.
 
     Args:
         text: The text.
@@ -123,7 +123,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def append(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with one more value in the list at the end of a path, which is made if it is missing.
+    """Return the text with one more value in the list at the end of a path; a missing list is created.
 
     Args:
         text: The text.
@@ -149,11 +149,11 @@ def append(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def take(text: str, path: Path) -> str:
-    """The text without the value at the end of a path.
+    """Return the text without the value at the end of a path.
 
     Args:
         text: The text.
-        path: What leads there, which exists.
+        path: The keys and places that lead to the value.
 
     Raises:
         EditError: The text cannot be read, or there is no such value.
@@ -171,7 +171,7 @@ def take(text: str, path: Path) -> str:
 
 
 def _checked(text: str, change: Callable[[_Style], str], wanted: JSON) -> str:
-    """The changed text, if it says exactly what was wanted, whatever odd things the old one has in it."""
+    """Return the changed text, after a check that it parses to exactly the wanted document."""
     changed = change(_Style(text))
     if read(changed) != wanted:
         raise EditError("it is written in a way in which it cannot be changed without changing something else")
@@ -209,10 +209,10 @@ class _Style:
         self.unit = self._unit()
 
     def container(self, path: Path) -> _Container:
-        """The object or list at the end of a path.
+        """Return the object or list at the end of a path.
 
         Raises:
-            EditError: It is neither.
+            EditError: The value there is neither.
         """
         place = self._skipped(0)
         for depth in range(len(path) + 1):
@@ -225,7 +225,7 @@ class _Style:
         raise AssertionError  # the loop ends with the path
 
     def inserted(self, container: _Container, key: str | None, value: Any) -> str:
-        """The text with one more item, behind all others."""
+        """Return the text with one more item, behind all others."""
         prefix = "" if key is None else f"{_dumped(key)}: "
         opening, closing, items = container
         inner = self.text[opening + 1 : closing]
@@ -245,20 +245,20 @@ class _Style:
         return begun + added + ("," if trailing else "") + rest + self.text[closing:]
 
     def replaced(self, container: _Container, item: _Item, value: Any) -> str:
-        """The text with another value of one item."""
+        """Return the text with another value of one item."""
         in_line = "\n" not in self.text[container.opening : container.closing]
         written = compact(value) if in_line else self.written(value, self._indent(item.start))
         return self.text[: item.value] + written + self.text[item.end :]
 
     def removed(self, container: _Container, number: int) -> str:
-        """The text without one of the items."""
+        """Return the text without one of the items."""
         items, text = container.items, self.text
         item, before = items[number], items[number - 1] if number else None
         begin = container.opening + 1 if before is None else (before.comma or before.end) + 1
-        begin = max(begin, len(text[: item.start].rstrip()))  # behind comments, which stay
+        begin = max(begin, len(text[: item.start].rstrip()))  # after comments, which stay
         end = item.end if item.comma is None else item.comma + 1
         gap = text[begin : item.start]
-        if self._ends_in_comment(begin) and not _REST_OF_LINE.match(text, end):  # what follows must not end up in it
+        if self._ends_in_comment(begin) and not _REST_OF_LINE.match(text, end):  # else the rest joins it
             begin, gap = item.start, ""
         if not gap and "\n" not in text[end : container.closing].lstrip(" \t")[:2]:
             end += len(text[end:]) - len(text[end:].lstrip(" \t"))
@@ -270,11 +270,11 @@ class _Style:
         return text[:begin] + rest
 
     def written(self, value: Any, indent: str) -> str:
-        """A value over several lines, of which all but the first begin with an indentation."""
+        """Format a value over several lines, of which all but the first begin with an indentation."""
         return _dumped(value, self.unit).replace("\n", self.newline + indent)
 
     def _ends_in_comment(self, place: int) -> bool:
-        """Whether a place is the end of a comment that goes on to the end of its line."""
+        """Return whether a place is the end of a comment that goes on to the end of its line."""
         return any(found.end() == place and found[0].startswith("//") for found in _COMMENTS.finditer(self.text))
 
     def _left(self, container: _Container, end: int) -> str:
@@ -313,7 +313,7 @@ class _Style:
         return self.text.rfind("\n", 0, place) + 1
 
     def _indent(self, place: int) -> str:
-        """The blanks that the line of a place begins with."""
+        """Return the blanks at the beginning of the line of a place."""
         found = _INDENT.match(self.text, self._line(place))
         return found[0] if found else ""
 
@@ -321,7 +321,7 @@ class _Style:
         return not self.text[self._line(place) : place].strip(" \t")
 
     def _unit(self) -> str:
-        """What one level is indented by."""
+        """Return the indentation of one level."""
         if not self.plain.strip():
             return _USUAL_INDENT
         place = self._skipped(self._skipped(0) + 1)
@@ -352,7 +352,7 @@ def _without_comma(found: re.Match[str]) -> str:
 
 
 def compact(value: Any) -> str:
-    """A value in one line."""
+    """Format a value in one line."""
     return _dumped(value)
 
 

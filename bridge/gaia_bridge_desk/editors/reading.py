@@ -1,7 +1,7 @@
 """The servers of any editor's file, as entries of ours: keys, addresses, units and references translated. Pure.
 
-What another program says in its own words is said in ours (`serverUrl`, `httpUrl` -> `url`; `command` as a list;
-references by `references`), what cannot be said is named, and nothing is looked up.
+The keys of other programs are renamed to ours (`serverUrl`, `httpUrl` -> `url`; `command` as a list; references by
+`references`), keys without a counterpart are listed, and no reference is looked up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLACES: Final[tuple[tuple[tuple[str, ...], Shape | None], ...]] = (
 settings; opencode; devcontainer.json; *.code-workspace."""
 
 _WAYS: Final = frozenset({"command", "url", "agent", "openapi", "serverUrl", "httpUrl"})
-"""One of these makes an object an entry."""
+"""An object with one of these keys is an entry."""
 
 _TYPES: Final = {
     "local": "stdio",
@@ -50,16 +50,16 @@ _KEPT: Final = frozenset(
     | {"allowed_tools", "disabled_tools", "inherit_env", "idle_timeout", "max_concurrency", "isolation", "era", "lazy"}
     | {"tools", "agent", "openapi", "oauth", "proxy"}
 )
-"""The keys of ours."""
+"""The keys of our own entries."""
 
 _OURS_ALONE: Final = frozenset(
     {"agent", "openapi", "proxy", "inherit_env", "startup_timeout", "idle_timeout", "max_concurrency", "isolation"}
     | {"era", "lazy"}
 )
-"""Those of them that no other program has: in its files, they mean nothing."""
+"""Keys of ours that no other program has: in its files, they mean nothing."""
 
 _CODEXS_ALONE: Final = frozenset({"env_vars", "bearer_token_env_var", "env_http_headers", "startup_timeout_ms"})
-"""Keys that hand variables of the user over, in the files of one program."""
+"""Keys that hand variables of the user over; only files of Codex have them."""
 
 _WITHOUT_MEANING: Final = frozenset(
     {"$schema", "alwaysAllow", "alwaysLoad", "autoApprove", "description", "dev", "gallery", "name", "source"}
@@ -67,7 +67,7 @@ _WITHOUT_MEANING: Final = frozenset(
     | {"remote", "supports_parallel_tool_calls", "transport", "auth", "bearer_token_env_var", "env_http_headers"}
     | {"envFile", "env_file", "requestOptions", "startup_timeout_ms"}
 )
-"""Keys that say how the editor treats the server, and those that were translated."""
+"""Keys that control how the editor treats the server, and keys that were translated."""
 
 _AUTH_OF_CURSOR: Final = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
 
@@ -75,24 +75,24 @@ _MILLISECOND: Final = 0.001
 """Seconds."""
 
 _NO_SECONDS: Final = 10_000
-"""A timeout from this on is in milliseconds, where nobody says in what it is."""
+"""A timeout from this value on is in milliseconds, where the unit is not known."""
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WITH_ARGUMENTS: Final = re.compile(r"\([^()]*\)\Z")
-"""Behind the name of a tool, which Gemini CLI takes without."""
+"""Arguments behind the name of a tool, which Gemini CLI accepts and we drop."""
 
 
 class Surroundings(Struct, frozen=True):
-    """What references of an editor stand for.
+    """The values that an editor's references stand for.
 
     Args:
         home: The home folder.
         workspace: The folder that is open, where the file belongs to one.
-        shape: How the editor writes a server, where it is known which one it is.
-        beside: The folder of a file of the user's own, where the files that it refers to begin; for the file of
-            somebody else, nothing is read.
+        shape: The form of the editor's entries, where the editor is known.
+        beside: The folder of a file of the user's own, where the files that it refers to begin; `None` for a file of
+            others, for which none is read.
         project: The folder whose own servers count, of those that Claude Code keeps in one file for all folders.
-        inputs: What it asks the user for: the names of the inputs, with their descriptions.
+        inputs: The names of the inputs that the editor asks for, with their descriptions.
     """
 
     home: str
@@ -107,13 +107,13 @@ class Found(Struct, frozen=True):
     """A server of an editor.
 
     Args:
-        name: What it is called there.
-        entry: As our file has it.
-        notes: What could not be said in it.
-        problem: Why it cannot be used here; `None` if it can.
-        is_ours: Whether it is the bridge itself.
-        env_file: The file with further variables that it names.
-        inputs: The inputs that it uses, by the variables that stand for them in `entry`.
+        name: Its name there.
+        entry: The entry in our own form.
+        notes: Facts that the entry cannot express.
+        problem: Why the server cannot be used here; `None` if it can.
+        is_ours: Whether the server is the bridge itself.
+        env_file: The file with further variables that the entry names.
+        inputs: The inputs that the entry uses, by the variables that stand for them in `entry`.
     """
 
     name: str
@@ -126,24 +126,24 @@ class Found(Struct, frozen=True):
 
 
 def document_of(text: str, *, toml: bool = False) -> JSON:
-    """The document that a file is.
+    """Parse the text of an editor's file.
 
     Args:
         text: Its text.
-        toml: Whether it is TOML, and not JSON.
+        toml: Whether the text is TOML, and not JSON.
 
     Raises:
-        EditError: It is neither.
+        EditError: The text is not valid.
     """
     return toml_tables.read(text) if toml else jsonc.read(text)
 
 
 def servers_of(document: JSON, around: Surroundings) -> list[Found]:
-    """The servers that a document lists.
+    """Return the servers that a document lists.
 
     Args:
-        document: Of any program.
-        around: What its references stand for.
+        document: A document of any program.
+        around: The values that its references stand for.
     """
     servers = dict(servers_in(document) or {})
     own = jsonc.inside(document, ("projects", around.project, "mcpServers")) if around.project else None
@@ -151,12 +151,12 @@ def servers_of(document: JSON, around: Surroundings) -> list[Found]:
 
 
 def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]:
-    """Servers as their editor means them.
+    """Translate servers of an editor to our own form.
 
     Args:
-        document: The document that lists them: it says what the editor asks for.
-        servers: Those of it that are meant, by name.
-        around: What its references stand for.
+        document: The document that lists them, with the inputs that the editor asks for.
+        servers: The servers to translate, by name.
+        around: The values that their references stand for.
     """
     asked = {
         str(item["id"]): str(item.get("description") or item["id"])
@@ -168,16 +168,16 @@ def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]
 
 
 def servers_in(document: JSON) -> JSON | None:
-    """The servers of a document, by name, wherever it lists them; `None` if it does not.
+    """Return the servers of a document, by name, wherever it lists them; `None` if it lists none.
 
     Args:
-        document: Of any program.
+        document: A document of any program.
     """
     return _place_in(document)[0]
 
 
 def _place_in(document: JSON) -> tuple[JSON | None, Shape | None]:
-    """The servers of a document, and the shape that their place tells."""
+    """Return the servers of a document, and the shape that their place implies."""
     for place, shape in _PLACES:
         found = jsonc.inside(document, place)
         if is_object(found) and (place != ("mcp",) or any(map(_is_entry, found.values()))):
@@ -186,11 +186,11 @@ def _place_in(document: JSON) -> tuple[JSON | None, Shape | None]:
 
 
 def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[str]]:
-    """An entry of any program as our file has it; its texts stay as they are.
+    """Translate an entry of any program to our own keys; its texts stay as they are.
 
     Args:
         entry: The entry.
-        shape: How the program writes it, if it is known.
+        shape: The form of the program's entries, if it is known.
 
     Returns:
         The entry, and the keys that have no meaning here.
@@ -203,7 +203,7 @@ def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[s
 
 
 def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
-    """Whether a key that means something here means nothing in files of a program."""
+    """Return whether a key of ours has no meaning in files of a program."""
     if key in _CODEXS_ALONE:
         return shape.bearer_variable is None
     if key in ("envFile", "env_file"):
@@ -223,7 +223,7 @@ def _found(name: str, entry: object, around: Surroundings) -> Found:
     shape = around.shape
     made, unknown = entry_of_ours(entry, shape)
     if "command" in made:
-        made.setdefault("args", [])  # else ours would split a path with a blank
+        made.setdefault("args", [])  # else our parser would split a path at a blank
     language = ANY if shape is None else shape.references
     translator = Translator(language, around.home, around.workspace, around.beside)
     made = translator.entry(made)
@@ -252,8 +252,8 @@ def _is_entry(value: object) -> bool:
 
 
 def _flattened(entry: JSON) -> JSON:
-    """An entry without the objects that some programs put between: `command: {path, args, env}` of older releases of
-    Zed, `transport: {type, ...}` of Cline, `requestOptions: {headers}` of Continue, and a command that is one list."""
+    """Merge the objects that some programs nest in an entry: `command: {path, args, env}` of older releases of Zed,
+    `transport: {type, ...}` of Cline, `requestOptions: {headers}` of Continue; and split a command that is one list."""
     for key in ("transport", "command", "requestOptions"):
         if is_object(inner := entry.get(key)):
             inner = {("command" if name == "path" else name): value for name, value in inner.items()}
@@ -284,7 +284,7 @@ def _translated(entry: JSON, shape: Shape | None) -> JSON:
 def _translate_type(made: JSON, entry: JSON, shape: Shape | None) -> None:
     kind = _TYPES.get(str(made.get("type")), made.get("type"))
     if "command" in made:
-        made.pop("type", None)  # which says no more than that
+        made.pop("type", None)  # a type that adds nothing
     elif kind is not None:
         made["type"] = kind
     elif "url" in made and "httpUrl" not in entry and shape is not None and shape.plain_url == "sse":
@@ -292,7 +292,7 @@ def _translate_type(made: JSON, entry: JSON, shape: Shape | None) -> None:
 
 
 def _translate_state(made: JSON, entry: JSON) -> None:
-    """`disabled` and `enabled`: whatever does not plainly say that a server is on has it off."""
+    """Translate `disabled` and `enabled`: a server is off unless a value plainly says that it is on."""
     is_off = entry.get("disabled") not in (None, False) or entry.get("enabled") not in (None, True)
     made.pop("disabled", None)
     if is_off:
@@ -326,7 +326,7 @@ def _translate_tools(made: JSON, entry: JSON) -> None:
 
 
 def _with_variables(made: JSON, entry: JSON) -> JSON:
-    """An entry with the headers that Codex takes from variables."""
+    """Return an entry with the headers that Codex takes from variables."""
     headers = dict(made["headers"]) if is_object(made.get("headers")) else {}
     table = entry.get("env_http_headers")
     named = [(header, "", variable) for header, variable in (table.items() if is_object(table) else ())]

@@ -1,8 +1,8 @@
-"""The references that programs fill in when they read their files, and how ours says the same. Pure.
+"""The references that programs fill in when they read their files, and their counterparts in our files. Pure.
 
-Each program has a language of its own: `${HOME}` is a variable to Claude Code, and a text to VS Code and opencode. What
-means something to the program is translated by its meaning; all else is text, here too. Where a language names a
-version it was tried with that one; the others follow their documentation, and were not tried.
+Each program has a language of its own: `${HOME}` is a variable to Claude Code, and a text to VS Code and opencode. A
+reference that the program would fill in is translated by its meaning; all else stays text. A language that names a
+version was tried with that version; the others follow their documentation, and were not tried.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _DOLLARS_AT_END: Final = re.compile(r"\$+\Z")
 
 
 class Language(Struct, frozen=True):
-    """What a program fills in.
+    """The references that a program fills in.
 
     Args:
-        pattern: A reference. The group that matches says what the reference stands for: `variable` or `bare` (with
-            `default`), `input`, `file`, `home`, `separator`, `folder`, `base`; `editor` for what the program alone can
-            fill in, and `taken` for what would be read from this machine by a reference of ours.
+        pattern: A reference. The group that matches names its kind: `variable` or `bare` (with `default`), `input`,
+            `file`, `home`, `separator`, `folder`, `base`; `editor` for a reference that only the program can fill in,
+            and `taken` for one that would be read from this machine as a reference of ours.
         empty: The keys in which a variable that is not set is an empty text.
     """
 
@@ -53,13 +53,13 @@ _CLAUDE_FOLDER: Final = r"(?P<project>CLAUDE_PROJECT_DIR)(?::-[^}]*)?"
 
 
 def _language(*forms: str, beside: str = "", empty: frozenset[str] = frozenset()) -> Language:
-    """A language of forms between `${` and `}`, and of others beside them."""
+    """Return a language of forms between `${` and `}`, and of others beside them."""
     inner = rf"\$\{{(?:{'|'.join(forms)})\}}"
     return Language(re.compile(f"{inner}|{beside}" if beside else inner), empty)
 
 
-NONE: Final = Language(re.compile(r"(?!)"))
-"""Codex, Claude Desktop, Zed, Junie, JetBrains: a text is what it says."""
+NONE: Final = Language(re.compile(r"(?!)"))  # matches nothing
+"""Codex, Claude Desktop, Zed, Junie, JetBrains: they fill in nothing."""
 
 VSCODE: Final = _language(_ENV, _INPUT, _FOLDERS, rf"(?P<editor>{_EDITOR}|{_OPEN_FILE}|selectedText)", empty=FILLED_IN)
 """https://code.visualstudio.com/docs/reference/variables-reference; a variable that is not set is empty:
@@ -97,11 +97,11 @@ ANY: Final = _language(
     beside=rf"\{{(?:env:(?P<braced>{_NAME})|(?P<taken_too>file:[^}}]+))\}}"
     r"|(?:\A|(?<=\ABearer )|(?<=\ABasic )|(?<=\Atoken ))\$(?P<bare>[A-Z_][A-Z0-9_]*)\Z",
 )
-"""What is written for a program that is not known: the forms of all, but for those that read files."""
+"""The language of a program that is not known: the forms of all programs, except those that read files."""
 
 
 def variable_of_input(name: str) -> str:
-    """The variable of the environment that stands for what an editor asks for.
+    """Return the environment variable that stands for an input of an editor.
 
     Args:
         name: The name of the input.
@@ -114,7 +114,7 @@ class Translator:
     """Translates the texts of one entry.
 
     Args:
-        language: In which they are written.
+        language: The language of the texts.
         home: The home folder.
         workspace: The folder that is open, where the file belongs to one.
         beside: The folder of the file, where relative files begin; `None` if no files are read for its author.
@@ -128,12 +128,12 @@ class Translator:
         self.problems: list[str] = []
         """Why the entry cannot be used here."""
         self.texts: list[str] = []
-        """What looks like a reference, and is a text."""
+        """Texts that look like references, and are none to the program."""
         self.inputs: set[str] = set()
-        """The inputs that are used."""
+        """The inputs that the texts refer to."""
 
     def entry(self, entry: JSON) -> JSON:
-        """The entry with all of its texts translated.
+        """Return the entry with all of its texts translated.
 
         Args:
             entry: An entry with the keys of ours.
@@ -141,7 +141,7 @@ class Translator:
         return {key: self._value(value, key) if key in FILLED_IN else value for key, value in entry.items()}
 
     def text(self, text: str, key: str) -> str:
-        """One text.
+        """Translate one text.
 
         Args:
             text: The text.
@@ -168,7 +168,7 @@ class Translator:
         return as_text(text)
 
     def _pieces(self, text: str, key: str) -> Iterator[tuple[bool, str]]:
-        """The pieces of a text, and whether each is a reference of ours."""
+        """Yield the pieces of a text, and whether each is a reference of ours."""
         end = 0
         for found in self._language.pattern.finditer(text):
             yield False, text[end : found.start()]

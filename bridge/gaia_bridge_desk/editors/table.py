@@ -1,12 +1,12 @@
-"""The table of editors: where each keeps its MCP servers, how it writes one, and what it has of the protocol. Facts.
+"""The table of editors: where each keeps its MCP servers, how it writes one, and which MCP features it has. Facts.
 
-Each entry says where its facts come from. What a program itself writes (`codex mcp add` and so on) counts more than
-what is written about it. How many tools and how large results a program takes is in `gaia_bridge.server.known_clients`,
-because the core needs it while it serves; `Editor.client` is the name that leads there.
+Each entry names the source of its facts. The output of a program itself (`codex mcp add` and so on) counts more than
+its documentation. How many tools and how large results a program takes is in `gaia_bridge.server.known_clients`,
+because the core needs that while it serves; `Editor.client` is the name that leads there.
 
-Features are those that a program declares, or was seen to use; of what is not listed, nobody has seen it. Sources: the
-registry apify/mcp-client-capabilities, the documentation that the entries name, and for VS Code what it sent to our own
-tests.
+Features are those that a program declares, or was seen to use; a feature that is not listed was never seen. Sources:
+the registry apify/mcp-client-capabilities, the documentation that the entries name, and for VS Code the messages that
+it sent to our own tests.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class FileKind(Enum):
     """How a file is written."""
 
     JSON = "json"
-    """Strictly: a comment makes it unreadable for the editor."""
+    """Strict JSON: a comment makes the file unreadable for the editor."""
     JSONC = "jsonc"
-    """With comments and trailing commas."""
+    """JSON with comments and trailing commas."""
     TOML = "toml"
 
 
 class Scope(Enum):
-    """For whom a file counts."""
+    """The reach of a file."""
 
     USER = "user"
     """In every folder."""
@@ -55,22 +55,22 @@ class Shape(Struct, frozen=True, kw_only=True):
     """How one server is written.
 
     Args:
-        stdio: What the entry of a program begins with.
-        http: What the entry of an address begins with; `None` where there are none.
+        stdio: The first members of a program's entry.
+        http: The first members of an address's entry; `None` where the editor takes no addresses.
         command: The key of the program.
         args: The key of its arguments; `None` where the program and they are one list.
         env: The key of its variables.
         cwd: The key of its folder, where it has one.
-        workspace: What stands for the folder that is open, where something does.
+        workspace: The text that stands for the open folder, if there is one.
         url: The key of the address.
         headers: The key of its headers.
-        variable: How the value of a variable of the environment is written, with `{}` for its name.
-        bearer_variable: The key of the variable that holds the token, where that is no header.
-        further: What every entry ends with.
+        variable: The form of a reference to an environment variable, with `{}` for its name.
+        bearer_variable: The key that names the variable with the token, where no header holds it.
+        further: The last members of every entry.
         timeout: The unit of `timeout`, in seconds; `None` where that key means nothing.
-        references: What is filled in where an entry is read.
+        references: The references that the editor fills in.
         env_file: Whether `envFile` names a file of variables.
-        plain_url: What an address is reached by that has no type: `sse` or `http`.
+        plain_url: The transport of an address without a type: `sse` or `http`.
     """
 
     stdio: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -95,13 +95,13 @@ class Place(Struct, frozen=True):
     """A file of an editor.
 
     Args:
-        scope: For whom it counts.
+        scope: The reach of the file.
         folder: The folder, which begins with `~`, `{support}` (`~/Library/Application Support` on macOS, else
             `{config}`), `{config}` (`$XDG_CONFIG_HOME`, or `~/.config`), `{data}` (`$XDG_DATA_HOME`, or
-            `~/.local/share`) or, in a workspace, `.`. That it is there says that the editor is.
-        names: What the file is called in it; the first of several that exists, or else the first.
+            `~/.local/share`) or, in a workspace, `.`. If it exists, the editor counts as installed.
+        names: The file's possible names; the first that exists is used, or else the first.
         variable: The variable of the environment that names another folder.
-        shape: How servers are written in it, where that is not as in the editor's other files.
+        shape: The form of its entries, where that is not the one of the editor's other files.
     """
 
     scope: Scope
@@ -115,22 +115,22 @@ class Editor(Struct, frozen=True, kw_only=True):
     """An editor, or another program that uses MCP servers.
 
     Args:
-        name: What it is called on the command line.
-        title: What it is called.
-        kind: How its files are written.
+        name: Its name on the command line.
+        title: Its full name.
+        kind: The format of its files.
         root: The key of its servers.
-        shape: How it writes one.
-        places: Its files, the usual one first; none where it is told by hand.
-        programs: Its commands, by which it is found.
-        settings: Files that list no servers, and say which are switched off.
-        prompts: Whether it asks for what is to be typed in (`inputs` beside the servers).
+        shape: The form of its entries.
+        places: Its files, the usual one first; none where users have to add servers by hand.
+        programs: Its commands, by which it is detected.
+        settings: Files that list no servers, but list those that are switched off.
+        prompts: Whether it asks the user for values (`inputs` beside the servers).
         sockets: Whether it reaches `unix:///...`.
-        then: What people do afterwards.
-        http_by_hand: What to do for an address, where the file takes none.
+        then: Instructions for after the installation.
+        http_by_hand: How to add an address, where the file takes none.
         has_agents: Whether agents of others run in it, which it lends its servers.
         has_projects: Whether its file for all folders also has servers of single ones.
-        client: What it introduces itself as, where something is known of that name.
-        features: What it has of `gaia_bridge_desk.doctor.servers.FEATURES`, with commas; empty if it is no program.
+        client: The client name that it sends, where facts are known about that name.
+        features: Those of `gaia_bridge_desk.doctor.servers.FEATURES` that it has, with commas; empty if no program.
     """
 
     name: str
@@ -151,18 +151,18 @@ class Editor(Struct, frozen=True, kw_only=True):
     features: str
 
     def has_feature(self, name: str) -> bool:
-        """Whether it has a feature of the protocol."""
+        """Return whether the editor has a feature of the protocol."""
         return name in self.features.split(", ")
 
     @property
     def most_tools(self) -> int | None:
-        """How many tools it takes, as far as that is known."""
+        """The largest number of tools that the editor takes, if known."""
         from gaia_bridge.server.known_clients import tool_limit
 
         return tool_limit(self.client)
 
     def shape_in(self, place: Place | None) -> Shape:
-        """How a server is written in one of the files."""
+        """Return the shape of a server in one of the files."""
         return self.shape if place is None or place.shape is None else place.shape
 
 
@@ -179,7 +179,7 @@ VSCODE: Final = Shape(
 _CLAUDE_CODE: Final = Shape(
     stdio={"type": "stdio"}, http={"type": "http"}, cwd=None, variable="${{{}}}", timeout=0.001, references=CLAUDE
 )
-"""What `claude mcp add` of Claude Code 2.1.197 writes; `${VAR}`: https://code.claude.com/docs/en/mcp."""
+"""The form that `claude mcp add` of Claude Code 2.1.197 writes; `${VAR}`: https://code.claude.com/docs/en/mcp."""
 
 _CLINE: Final = Shape(
     http={"type": "streamableHttp"},
@@ -199,9 +199,9 @@ _GLOBAL_STORAGE: Final = "{support}/Code/User/globalStorage"
 def _vscode(
     name: str, title: str, support: str, remote: str | None, program: str, client: str = "visual studio code"
 ) -> Editor:
-    """VS Code and those that are built from it. The file for machines that are worked on from others is
-    `data/User/mcp.json`: https://github.com/microsoft/vscode/issues/269340. Whether inputs of that one are asked for
-    is open (https://github.com/microsoft/vscode/pull/324124).
+    """Return VS Code, or an editor that is built from it. The file for machines that are used from others is
+    `data/User/mcp.json`: https://github.com/microsoft/vscode/issues/269340. Whether VS Code asks for the inputs of that
+    file is open (https://github.com/microsoft/vscode/pull/324124).
 
     Agents in its Agent Host are lent the servers of these files. They and its chat also read `.mcp.json`
     (https://code.visualstudio.com/docs/agents/reference/mcp-configuration), which is therefore not written beside: VS
@@ -328,7 +328,7 @@ EDITORS: Final = (
         then="in Settings, Tools, AI Assistant, Model Context Protocol (MCP), choose Add, paste it, and press Apply",
         features="tools",
     ),
-    Editor(  # what `codex mcp add` of 0.169.0 writes; a project's file counts where it is trusted
+    Editor(  # written by `codex mcp add` of 0.169.0; a project's file is used where the project is trusted
         name="codex",
         title="Codex",
         kind=FileKind.TOML,
@@ -343,7 +343,7 @@ EDITORS: Final = (
         client="codex-mcp-client",
         features="tools, elicitation",
     ),
-    Editor(  # what `gemini mcp add` of 0.61.0 writes; older ones know `httpUrl`; a plain `url` is SSE to them
+    Editor(  # written by `gemini mcp add` of 0.61.0; older ones know `httpUrl`; a plain `url` is SSE to them
         name="gemini-cli",
         title="Gemini CLI",
         kind=FileKind.JSONC,
@@ -358,8 +358,8 @@ EDITORS: Final = (
         client="gemini-cli-mcp-client",
         features="tools, prompts",
     ),
-    # What `copilot mcp add` of 1.0.102 writes. A workspace's file is the portable one, in which Claude Code refuses
-    # the list `tools`; it counts in folders that Copilot trusts.
+    # Written by `copilot mcp add` of 1.0.102. A workspace's file is the portable one, in which Claude Code refuses
+    # the list `tools`; it is used in folders that Copilot trusts.
     Editor(
         name="copilot-cli",
         title="Copilot CLI",
@@ -450,7 +450,7 @@ EDITORS: Final = (
         features="",
     ),
 )
-"""All of them, in the order in which they are listed."""
+"""All editors, in the order in which they are listed."""
 
 BY_HAND: Final = "its servers are kept where no other program can write them"
-"""Why nothing is written for an editor that has no places."""
+"""The reason why no file is written for an editor that has no places."""

@@ -1,8 +1,8 @@
 """TOML as Codex keeps it: read, and changed by whole tables, in the text; all else stays byte for byte.
 
-Libraries that write TOML lay out anew what is around a change, and lose blank lines and the order of tables that lie
-apart. A table that stands by itself needs none of that: it is added behind everything, and taken out from its head to
-its last line. Python's own reader says afterwards whether the text says what was wanted, and nothing else.
+Libraries that write TOML change the layout around a change, and lose blank lines and the order of tables that lie
+apart. A table that stands by itself needs none of that: it is added at the end, and removed from its head to its last
+line. Python's own reader checks afterwards that the text parses to exactly the wanted document.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _OF_NO_TABLE: Final = re.compile(r"[ \t]*(?:#.*)?\r?\n?")
 
 
 def read(text: str) -> JSON:
-    """What a text says.
+    """Parse a text.
 
     Raises:
-        EditError: It is no TOML.
+        EditError: The text is not valid TOML.
     """
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
@@ -38,26 +38,26 @@ def read(text: str) -> JSON:
 
 
 def written(path: Sequence[str], value: JSON) -> str:
-    """A table by itself.
+    """Format a table by itself.
 
     Args:
-        path: The keys that lead there.
-        value: What is in it.
+        path: The keys that lead to the table.
+        value: The table's content.
     """
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_value(item)}" for key, item in value.items())]
     return "\n".join(lines) + "\n"
 
 
 def put(text: str, path: Sequence[str], value: JSON) -> str:
-    """The text with a table, in the place of the one of that name, or behind everything.
+    """Return the text with a table, in the place of the one of that name, or behind everything.
 
     Args:
         text: The text.
         path: The keys that lead there.
-        value: What is in it.
+        value: The table's content.
 
     Raises:
-        EditError: The text cannot be read, or what is there is written in another way than as a table.
+        EditError: The text cannot be read, or the present value is not written as a table.
     """
     document = read(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -76,7 +76,7 @@ def put(text: str, path: Sequence[str], value: JSON) -> str:
 
 
 def take(text: str, path: Sequence[str]) -> str:
-    """The text without a table, and those below it.
+    """Return the text without a table, and those below it.
 
     Args:
         text: The text.
@@ -94,12 +94,12 @@ def take(text: str, path: Sequence[str]) -> str:
         raise _otherwise(path)
     first, end = spans[0]
     if first and not lines[first - 1].strip() and (end == len(lines) or not lines[end].strip()):
-        spans[0] = first - 1, end  # the blank line that set it off
+        spans[0] = first - 1, end  # the blank line in front of the table
     return _checked("".join(_outside(lines, spans)), _with(document, path, None), path)
 
 
 def _spans(lines: list[str], path: Sequence[str]) -> list[tuple[int, int]]:
-    """Where a table is, and those below it: lines from and to."""
+    """Return where a table and those below it are: lines from and to."""
     names = r"[ \t]*\.[ \t]*".join(
         f"(?:{'|'.join(re.escape(name) for name in sorted({key, json.dumps(key), repr(key)}))})" for key in path
     )
@@ -143,7 +143,7 @@ def _found(document: Any, path: Sequence[str]) -> Any:
 
 
 def _with(document: JSON, path: Sequence[str], value: JSON | None) -> JSON:
-    """The document with a table, or without it, and then without those above it that are empty."""
+    """Return the document with a table, or without it and without the tables above it that are then empty."""
     key, *rest = path
     below: Any = document.get(key, {})
     if rest:

@@ -1,6 +1,6 @@
-"""The files of a new project or agent, and what the agent is called everywhere, after the one name that was typed.
+"""Writes the files of a new project or agent, and derives all its names from the one that the user typed.
 
-They are written all or none, and never over what is there.
+The files are written all or none, and never over existing ones.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gaia_bridge.version import __version__
 from gaia_bridge_desk.editors.vscode import document, stdio_server, to_text
 
 _LONGEST: Final = 40
-"""Characters of a name: what is made of it twice fits in one line of code."""
+"""Characters of a name: twice its length fits in one line of code."""
 
 _FIRST: Final = "my"
-"""The first word of a name that has none that Python takes: `3d-print`, or one that is all Chinese."""
+"""The first word where a name has none that is valid in Python: `3d-print`, or a name that is all Chinese."""
 
 _TESTS: Final = "test"
-"""How the names of files and classes begin that pytest takes for tests."""
+"""The beginning of names of files and classes that pytest takes for tests."""
 
 _OWN_MODULES: Final = frozenset({"conftest", "gaia_agents", "setup", *OWN_PACKAGES})
-"""What a file of an agent would hide, or be taken for."""
+"""Modules that an agent's file would hide, or be mistaken for."""
 
 
 class AgentNames(Struct, frozen=True):
@@ -40,8 +40,8 @@ class AgentNames(Struct, frozen=True):
 
     Args:
         title: For people: `My weather`.
-        published: What it is published as, which is the name of its entry point: `my-weather`.
-        distribution: What its project is installed as: `my-weather-agent`.
+        published: The name to publish it as, which is also that of its entry point: `my-weather`.
+        distribution: The name of its project as a package: `my-weather-agent`.
         module: Its file, without `.py`: `my_weather_agent`.
         class_name: `MyWeatherAgent`.
     """
@@ -54,13 +54,13 @@ class AgentNames(Struct, frozen=True):
 
 
 def names_of(name: str) -> AgentNames:
-    """The names of an agent. Whatever the name is made of, its module and its class are names that Python takes.
+    """Return the names of an agent. Whatever its name is made of, its module and class get valid names of Python.
 
     Args:
-        name: What somebody typed: `my-weather`, `MyWeatherAgent`, `My weather!`.
+        name: The name that the user typed: `my-weather`, `MyWeatherAgent`, `My weather!`.
 
     Raises:
-        ConfigError: It is no name at all, or that of an agent that ships with the bridge.
+        ConfigError: The name is not usable, or is that of an agent that ships with the bridge.
     """
     shown = f"the name {printable(name, _LONGEST)!r}"
     expected = f"expected 1 to {_LONGEST} printable characters"
@@ -86,7 +86,7 @@ def names_of(name: str) -> AgentNames:
 
 
 def names_of_file(names: AgentNames, module: str) -> AgentNames:
-    """The names of an agent whose file is called otherwise.
+    """Return the names of an agent whose file has another name.
 
     Args:
         names: Its names.
@@ -115,10 +115,10 @@ _PROGRAM: Final = "${workspaceFolder}/.venv/bin/gaia-bridge"
 
 
 def project_files(names: AgentNames) -> dict[str, str]:
-    """The files of a project with one agent: path to text.
+    """Return the files of a project with one agent: path to text.
 
     Args:
-        names: What the agent is called.
+        names: The agent's names.
     """
     server = document(stdio_server(["."], command=_PROGRAM), names.published)
     return {
@@ -131,10 +131,10 @@ def project_files(names: AgentNames) -> dict[str, str]:
 
 
 def agent_files(names: AgentNames, *, tests: str = "") -> dict[str, str]:
-    """The file of an agent, and that of its test: path to text.
+    """Return the file of an agent, and that of its test: path to text.
 
     Args:
-        names: What it is called.
+        names: The agent's names.
         tests: The folder of tests, with a slash at its end.
     """
     return {
@@ -158,14 +158,14 @@ def _filled(template: str, names: AgentNames) -> str:
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """Write a new folder. It has its name when everything is written, so that nobody finds half of it.
+    """Write a new folder. It gets its name when all files are written, so that it is never seen incomplete.
 
     Args:
-        folder: Where; the folder that it is to be in is there.
+        folder: The new folder; its parent folder exists.
         files: Path in it to text.
 
     Raises:
-        ConfigError: It is there already, or cannot be written.
+        ConfigError: The folder exists already, or cannot be written.
     """
     place = printable(str(folder))
     if os.path.lexists(folder):
@@ -197,11 +197,11 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write new files into a folder.
 
     Args:
-        folder: Where; it is there.
+        folder: The folder, which exists.
         files: Path in it to text.
 
     Raises:
-        ConfigError: One of them is there already, or cannot be written.
+        ConfigError: One of the files exists already, or cannot be written.
     """
     written: list[Path] = []
     try:

@@ -1,1 +1,1 @@
-"""The public registry of MCP servers: what it lists, and how an entry of it becomes one of the configuration."""
+"""The public registry of MCP servers: its listings, and how one of them becomes an entry of the configuration."""

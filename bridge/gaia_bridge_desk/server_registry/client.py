@@ -1,4 +1,4 @@
-"""Asks a registry of MCP servers, over its API v0.1. Nothing of what it says is believed to be harmless."""
+"""Queries a registry of MCP servers, over its API v0.1. Its answers are not trusted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_desk.server_registry.documents import Listed, Page, RegistryFormatError, listed_of, page_of
 
 LATEST: Final = "latest"
-"""Stands for the newest version of a server."""
+"""The name of a server's newest version."""
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class RegistryError(ServerUnavailableError):
 
     Args:
         base: Its address.
-        problem: What went wrong, and what to do.
+        problem: The problem and its remedy.
     """
 
     def __init__(self, base: str, problem: str) -> None:
@@ -47,17 +47,17 @@ class RegistryError(ServerUnavailableError):
 
 
 class NotListedError(RegistryError):
-    """A registry that does not have what was asked for."""
+    """The registry does not have the requested server or version."""
 
 
 def base_of(url: str) -> str:
-    """The address of a registry, without the path of its API, which may have been copied as well.
+    """Return the address of a registry, without the path of its API, which may have been copied as well.
 
     Args:
-        url: What somebody typed.
+        url: The address that the user typed.
 
     Raises:
-        ValueError: It cannot be one; says why.
+        ValueError: The address is not valid; the message says why.
     """
     expected = "expected https://HOST"
     if not url.isprintable() or " " in url:
@@ -80,11 +80,11 @@ def base_of(url: str) -> str:
 
 
 class RegistryClient:
-    """One registry. Each question has a connection of its own: there are few.
+    """One registry. Each request has a connection of its own: there are few.
 
     Args:
         base: Its address, as `base_of` makes it.
-        limits: Bounds.
+        limits: The limits for requests.
     """
 
     def __init__(self, base: str, limits: RegistryLimits) -> None:
@@ -92,11 +92,11 @@ class RegistryClient:
         self._limits = limits
 
     async def search(self, word: str, most: int) -> tuple[list[Listed], bool]:
-        """The newest versions of the servers whose names have a word in them. What was deleted is left out.
+        """Return the newest versions of the servers whose names contain a word. Deleted ones are left out.
 
         Args:
             word: The word.
-            most: How many are wanted.
+            most: The most servers to return.
 
         Returns:
             The servers, and whether there may be more.
@@ -120,11 +120,11 @@ class RegistryClient:
         return list(found.values())[:most], bool(page.cursor) or len(found) > most
 
     async def server(self, name: str, version: str = LATEST) -> Listed:
-        """One version of a server.
+        """Return one version of a server.
 
         Args:
             name: Its whole name.
-            version: Which.
+            version: The version.
 
         Raises:
             NotListedError: The registry has no such server, or not in that version.
@@ -139,7 +139,7 @@ class RegistryClient:
         return listed
 
     async def versions(self, name: str) -> list[str]:
-        """Some versions of a server, the newest first; none if there is no such server.
+        """Return some versions of a server, the newest first; none if there is no such server.
 
         Raises:
             RegistryError: The registry does not answer as one.
@@ -166,10 +166,10 @@ class RegistryClient:
             raise RegistryError(self.base, _no_registry(str(error))) from None
 
     async def _get(self, path: str) -> bytes:
-        """The body of an answer that is JSON.
+        """Return the body of an answer in JSON.
 
         Raises:
-            NotListedError: There is no such thing.
+            NotListedError: The registry has nothing at that path.
             RegistryError: The registry does not answer as one.
         """
         limits = self._limits

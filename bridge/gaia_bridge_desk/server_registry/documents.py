@@ -1,6 +1,6 @@
-"""What the API of a registry (v0.1) says of servers, and `server.json` in it. Strangers write these; pure.
+"""The answers of a registry's API (v0.1) about servers, with their `server.json`. Strangers write these; pure.
 
-What is not known is left out, and so is `null`, which some registries write for what is not there.
+Unknown fields are left out, and so is `null`, which some registries write for missing values.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ NAME: Final = re.compile(r"[A-Za-z0-9.-]{1,150}/[A-Za-z0-9._-]{1,150}")
 _OFFICIAL: Final = "io.modelcontextprotocol.registry/official"
 
 Scalar = str | bool | int | float
-"""A value; the API has texts alone, and some registries what they stand for."""
+"""A value; the API allows strings alone, and some registries send booleans and numbers."""
 
 
 class RegistryFormatError(ValueError):
-    """An answer is none of a registry; the text says what came."""
+    """An answer that is not one of a registry; the text describes the answer."""
 
 
 class Input(Struct, frozen=True, rename="camel"):
-    """What a user may be asked for. `value` is set where there is nothing to ask."""
+    """A value that a user may be asked for. If `value` is set, there is nothing to ask."""
 
     description: str = ""
     is_required: bool = False
@@ -39,7 +39,7 @@ class Input(Struct, frozen=True, rename="camel"):
     placeholder: str = ""
     choices: tuple[Scalar, ...] = ()
     variables: dict[str, Input] = field(default_factory=dict[str, "Input"])
-    """What `{name}` in `value` stands for."""
+    """The inputs for each `{name}` in `value`."""
 
 
 class Variable(Input, frozen=True, rename="camel", kw_only=True):
@@ -58,7 +58,7 @@ class Argument(Input, frozen=True, rename="camel", kw_only=True):
 
 
 class Transport(Struct, frozen=True):
-    """How a package is spoken to once it runs."""
+    """The transport of a package that runs."""
 
     type: str = "stdio"
     url: str = ""
@@ -71,7 +71,7 @@ class Remote(Struct, frozen=True):
     url: str
     headers: tuple[Variable, ...] = ()
     variables: dict[str, Input] = field(default_factory=dict[str, Input])
-    """What `{name}` in `url` stands for."""
+    """The inputs for each `{name}` in `url`."""
 
 
 class Package(Struct, frozen=True, rename="camel"):
@@ -90,7 +90,7 @@ class Package(Struct, frozen=True, rename="camel"):
 
 
 class Repository(Struct, frozen=True):
-    """Where the source is."""
+    """The place of the source."""
 
     url: str = ""
 
@@ -109,13 +109,13 @@ class Server(Struct, frozen=True, rename="camel"):
 
     @property
     def kinds(self) -> list[str]:
-        """In which forms there is the server, each once, in the order of its author."""
+        """The forms in which the server exists, each once, in the order of its author."""
         kinds = [package.registry_type for package in self.packages]
         return list(dict.fromkeys([*kinds, *(["remote"] if self.remotes else [])]))
 
 
 class Official(Struct, frozen=True, rename="camel"):
-    """What the registry itself says of a version."""
+    """The registry's own data about a version."""
 
     status: str = "active"
     status_message: str = ""
@@ -134,7 +134,7 @@ class Listed(Struct, frozen=True):
 
     @property
     def official(self) -> Official:
-        """What the registry itself says of it."""
+        """The registry's own data about this version."""
         return self.meta.official
 
 
@@ -142,9 +142,9 @@ class Page(Struct, frozen=True):
     """One page of a list.
 
     Args:
-        servers: What it lists.
-        cursor: Leads to the next one; empty at the end.
-        unread: How many of its servers are not written as the API says.
+        servers: The servers on the page.
+        cursor: The cursor of the next page; empty at the end.
+        unread: The number of its servers that do not conform to the API.
     """
 
     servers: tuple[Listed, ...]
@@ -153,10 +153,10 @@ class Page(Struct, frozen=True):
 
 
 def page_of(body: bytes) -> Page:
-    """One page of a list of servers.
+    """Parse one page of a list of servers.
 
     Raises:
-        RegistryFormatError: It is none.
+        RegistryFormatError: The body is no such page.
     """
     document = _object(body)
     entries = document.get("servers", ())
@@ -176,10 +176,10 @@ def page_of(body: bytes) -> Page:
 
 
 def listed_of(body: bytes) -> Listed:
-    """One version of a server.
+    """Parse one version of a server.
 
     Raises:
-        RegistryFormatError: It is none; says which part of it.
+        RegistryFormatError: The body is no such version; the message names the wrong part.
     """
     return _listed(_object(body))
 
@@ -202,7 +202,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _without_null(value: Any) -> Any:
-    """The value without `null` in it. Its depth is bounded by the parser."""
+    """Return the value without `null` in it. Its depth is bounded by the parser."""
     if is_object(value):
         return {key: _without_null(item) for key, item in value.items() if item is not None}
     if is_array(value):

@@ -1,4 +1,4 @@
-"""Makes an entry of the configuration of a way to a server, and of the values that a user gave. Pure."""
+"""Makes an entry of the configuration from a way to a server, and from the user's values. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _VARIABLE_OPTIONS: Final = ("-e", "--env")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 Kept = Callable[[Asked, str], str]
-"""What is written in the place of a value."""
+"""Returns the text to write in the place of a value."""
 
 
 class UnsafeError(ValueError):
-    """An entry that a stranger wrote and that is not used; the text says why."""
+    """An entry of a stranger that must not be used; the text says why."""
 
 
 class _Word(Struct, frozen=True):
@@ -40,7 +40,7 @@ class _Word(Struct, frozen=True):
     slot: Slot | None
 
     def words(self, answers: Answers, kept: Kept) -> list[str]:
-        """What stands on the command line."""
+        """Return the words for the command line."""
         name = self.argument.name if self.argument.type == "named" else ""
         if self.slot is None:
             return [name]
@@ -59,14 +59,14 @@ class _Word(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What an entry is made of.
+    """The parts of an entry.
 
     Args:
         way: The way to the server.
-        before: What stands before the package.
-        after: What stands behind it.
-        named: Its variables, or headers.
-        url: Its address.
+        before: The arguments before the package.
+        after: The arguments after the package.
+        named: The server's environment variables, or headers.
+        url: The server's address.
     """
 
     way: Way
@@ -77,22 +77,22 @@ class Plan(Struct, frozen=True):
 
     @property
     def asked(self) -> list[Asked]:
-        """What a user is asked for, each name once."""
+        """The values to ask the user for, each name once."""
         words = [word.slot for word in (*self.before, *self.after) if word.slot is not None]
         url = [self.url] if self.url is not None else []
         return asked_in([*url, *(slot for _, slot in self.named), *words])
 
     def entry(self, answers: Answers, kept: Kept, further: Mapping[str, str]) -> JSON:
-        """The entry.
+        """Return the entry.
 
         Args:
             answers: The values.
-            kept: What is written in the place of each.
-            further: Variables, or headers, that the user gives beside.
+            kept: Returns the text to write in the place of each value.
+            further: Further variables, or headers, of the user.
 
         Raises:
-            AnswersError: They do not go together, or the address is none with them.
-            UnsafeError: What the stranger says must not be used.
+            AnswersError: The values contradict each other, or the address is invalid with them.
+            UnsafeError: A value of the stranger must not be used.
         """
         self._check(answers)
         named = {name: value for name, slot in self.named for value in slot.values(answers, kept)}
@@ -113,7 +113,7 @@ class Plan(Struct, frozen=True):
         return {"command": runner.words[0], "args": words, **({"env": named} if named else {})}
 
     def warnings(self, entry: JSON) -> list[str]:
-        """What to look at twice in an entry."""
+        """Return warnings about risky parts of an entry."""
         args: list[str] = entry.get("args", [])
         return container_warnings(args) if self.way.kind == "oci" else []
 
@@ -134,15 +134,15 @@ class Plan(Struct, frozen=True):
         for each in self.before:
             found = each.words(answers, kept)
             if each.argument.type == "positional" and found and found[0] in own:
-                continue  # several authors name the package among what its runner is told
+                continue  # several authors repeat the package among the runner's options
             words += [word for word in found if word not in runner.dropped]
         return words
 
     def _check(self, answers: Answers) -> None:
-        """Look at what the stranger says, with a letter for whatever the user says.
+        """Check the texts of the stranger, with a letter in the place of each value of the user.
 
         Raises:
-            UnsafeError: It must not be used.
+            UnsafeError: A text must not be used.
         """
 
         def theirs(asked: Asked, value: str, letter: str = "x") -> str:
@@ -170,7 +170,7 @@ class Plan(Struct, frozen=True):
 
 
 def plan_for(way: Way) -> Plan:
-    """What the entry for a way is made of."""
+    """Return the parts of the entry for a way."""
     if isinstance(way.what, Remote):
         remote = way.what
         url = slot_of("url", Input(is_required=True, value=remote.url, variables=remote.variables), open_names=True)
@@ -199,7 +199,7 @@ def _slot(name: str, argument: Argument) -> Slot:
 
 
 def _variables_apart(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The options of a container, values of variables apart from them: a command line is seen by all."""
+    """Separate the values of variables from a container's options: all users of a machine can see a command line."""
     found: list[str] = []
     values: dict[str, str] = {}
     for word in words:
@@ -211,6 +211,6 @@ def _variables_apart(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _fetched(package: Package, runner: Runner, before: list[str]) -> str:
-    """What is run: the package in its version, or a program of it where the package was named before."""
+    """Return the word to run: the package in its version, or a program of it where an option names the package."""
     named_before = any(word.partition("=")[0] in runner.own for word in before)
     return package.identifier.partition("[")[0] if named_before else package_word(package, runner)

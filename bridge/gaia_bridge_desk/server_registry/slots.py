@@ -1,4 +1,4 @@
-"""Places of a launch line that are filled in: what a user is asked for each, and what then stands there. Pure."""
+"""Places of a launch line that are filled in: the values to ask a user for, and the resulting texts. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _VARIABLE: Final = re.compile(r"\{([^{}]{1,200})\}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 Answers = Mapping[str, Sequence[str]]
-"""The values that were given, by the names of what was asked; more than one where it may be repeated."""
+"""The user's values, by their names; more than one where a value may be repeated."""
 
 
 class AnswersError(ValueError):
-    """Values that do not go together; the text says which."""
+    """Values that contradict each other; the text says which."""
 
 
 class Asked(Struct, frozen=True):
-    """Something that a user is asked for.
+    """A value that a user is asked for.
 
     Args:
-        name: What it is called; the same name is the same value, wherever it stands.
-        about: What the author says of it.
+        name: The value's name; the same name is the same value, wherever it stands.
+        about: The author's description.
         required: Whether there must be a value.
         repeated: Whether there may be several.
     """
@@ -39,17 +39,17 @@ class Asked(Struct, frozen=True):
 
     @property
     def default(self) -> str | None:
-        """The value for who gives none. One that would be filled in from somewhere else is an example at most."""
+        """The value if the user gives none. A default with a reference to another value is at most an example."""
         text = None if self.about.default is None else plain(self.about.default)
         return text or None if text is None or "${" not in text else None
 
 
 class Slot(Struct, frozen=True):
-    """A place, made of texts and of what is asked.
+    """A place, made of texts and of values to ask for.
 
     Args:
-        parts: What stands there, one after the other.
-        repeated: Whether the place may be there several times.
+        parts: The parts, one after the other.
+        repeated: Whether the place may occur several times.
     """
 
     parts: tuple[str | Asked, ...]
@@ -57,18 +57,18 @@ class Slot(Struct, frozen=True):
 
     @property
     def asked(self) -> list[Asked]:
-        """What is asked for it."""
+        """The values to ask for."""
         return [part for part in self.parts if isinstance(part, Asked)]
 
     def values(self, answers: Answers, kept: Callable[[Asked, str], str]) -> list[str]:
-        """What stands there: nothing if there is no value for part of it.
+        """Return the texts for the place: none if a part has no value.
 
         Args:
             answers: The values.
-            kept: What is written in the place of a value.
+            kept: Returns the text to write in the place of a value.
 
         Raises:
-            AnswersError: There are values for several, and not the same number of each.
+            AnswersError: The parts have different numbers of values, or a place that is not repeated has several.
         """
         counts = {part.name: len(answers.get(part.name, ())) for part in self.asked}
         most = max(counts.values(), default=1)
@@ -92,18 +92,18 @@ class Slot(Struct, frozen=True):
 
 
 def plain(value: Scalar) -> str:
-    """A value as text: `true` and `false`, and numbers as decimals."""
+    """Return a value as text: `true` and `false`, and numbers as decimals."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def slot_of(name: str, about: Input, *, repeated: bool = False, open_names: bool = False) -> Slot:
-    """The place that an input describes.
+    """Return the place that an input describes.
 
     Args:
-        name: What a user is asked for if it has no value.
+        name: The name to ask a user for if the input has no value.
         about: The input.
-        repeated: Whether it may be there several times.
-        open_names: Whether every `{name}` is asked for; if not, those that `variables` does not have are left alone.
+        repeated: Whether the place may occur several times.
+        open_names: Whether every `{name}` is asked for; if not, those that are not in `variables` stay as they are.
     """
     if about.value is None:
         return Slot((Asked(name, about, about.is_required, repeated),), repeated)
@@ -114,7 +114,7 @@ def slot_of(name: str, about: Input, *, repeated: bool = False, open_names: bool
             continue
         unknown = Input(is_required=True) if open_names and _NAME.fullmatch(text) else None
         inner = about.variables.get(text, unknown)
-        if inner is None or (parts and str(parts[-1]).endswith("$")):  # which `${...}` of ours begins with
+        if inner is None or (parts and str(parts[-1]).endswith("$")):  # `${...}` is a reference of ours
             parts.append(f"{{{text}}}")
         elif inner.value is not None:
             parts.append(plain(inner.value))
@@ -125,7 +125,7 @@ def slot_of(name: str, about: Input, *, repeated: bool = False, open_names: bool
 
 
 def asked_in(slots: Iterable[Slot]) -> list[Asked]:
-    """What is asked for all of some places, each name once."""
+    """Return the values to ask for in several places, each name once."""
     found: dict[str, Asked] = {}
     for asked in (asked for slot in slots for asked in slot.asked):
         if (known := found.get(asked.name)) is None:

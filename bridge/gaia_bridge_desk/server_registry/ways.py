@@ -1,8 +1,7 @@
-"""Ways to a server: its packages and addresses, which of them can be used here, and which is taken. Pure.
+"""Ways to a server: its packages and addresses, which of them can be used here, and which is chosen. Pure.
 
-A package is fetched and run by a program. What that program is told before the package decides what is fetched, from
-where, and with what rights; so of programs that fetch from a registry of packages, only options are passed on that
-change nothing of that.
+A package is fetched and run by a program. The options of that program decide what is fetched, from where, and with
+what rights; so a program that fetches from a registry of packages is given only options that change nothing of that.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ class Runner(Struct, frozen=True):
     """A program that runs packages of one kind.
 
     Args:
-        words: The program and what it is always told.
-        version: What stands between the name of a package and its version.
-        known: What it may be told beside: options, each with what its value looks like, or `None` if it has none.
-        own: Those of them whose value has to be the package itself.
-        dropped: What it is told anyway, or must not be told, so that it is left out.
-        before_arguments: What stands between the package and its arguments.
+        words: The program and its fixed arguments.
+        version: The separator between the name of a package and its version.
+        known: The options that are allowed: each with the pattern of its value, or `None` if it has none.
+        own: The options whose value has to be the package itself.
+        dropped: Options that are left out, because they are always or never given.
+        before_arguments: The words between the package and its arguments.
     """
 
     words: tuple[str, ...]
@@ -82,7 +81,7 @@ RUNNERS: Final[Mapping[str, tuple[Runner, ...]]] = {
         Runner(("dnx", "--yes"), known={"--prerelease": None}, dropped=("-y", "--yes"), before_arguments=("--",)),
     ),
 }
-"""By the kinds of packages; the first that is installed is taken, or the one that the author names."""
+"""The runners by the kinds of packages; the first installed one is chosen, or the one that the author names."""
 
 _RISKY: Final = {
     "--privileged": "gives the container all rights of this machine",
@@ -94,7 +93,7 @@ _WIDE_MOUNT: Final = re.compile(r"(?:^|[=,])(?:/|~/?|/(?:etc|root|home|var|usr|p
 
 
 def package_problem(package: Package) -> str:
-    """Why a package cannot be named to a program that runs it; empty if it can."""
+    """Return why a package cannot be named to a program that runs it; empty if it can."""
     kind, name = package.registry_type, package.identifier
     pattern = {"npm": _NPM, "pypi": _PYPI, "oci": _OCI, "nuget": _NUGET}[kind]
     if len(name) > _MAX_IDENTIFIER or not pattern.fullmatch(name):
@@ -108,7 +107,7 @@ def package_problem(package: Package) -> str:
 
 
 def package_word(package: Package, runner: Runner) -> str:
-    """A package and its version in one word."""
+    """Return a package and its version in one word."""
     name, version = package.identifier, package.version
     if package.registry_type != "oci":
         return f"{name}{runner.version}{version}" if version else name
@@ -123,12 +122,12 @@ def package_word(package: Package, runner: Runner) -> str:
 
 
 def runtime_problem(package: Package, runner: Runner, words: list[str]) -> str:
-    """Why a program is not told what a stranger wants it told; empty if it is.
+    """Return why a stranger's options must not be passed to a program; empty if they may.
 
     Args:
         package: The package.
         runner: The program.
-        words: What stands before the package, as far as the stranger says it.
+        words: The stranger's words before the package.
     """
     if runner.known is None:
         return ""
@@ -158,14 +157,14 @@ def _value_problem(package: Package, runner: Runner, option: str, value: str) ->
 
 
 def _is_same(package: Package, word: str) -> bool:
-    """Whether a word names the package, in whatever version."""
+    """Return whether a word names the package, in whatever version."""
     name = package.identifier.partition("[")[0]
     found = re.match(r"@?[^@=<>~!\[]+", word)
     return found is not None and found[0].lower().replace("_", "-") == name.lower().replace("_", "-")
 
 
 def container_warnings(words: list[str]) -> list[str]:
-    """What to look at twice in the options of a container."""
+    """Return warnings about risky options of a container."""
     found = [f"{option} {meaning}" for option, meaning in _RISKY.items() if _has(words, option)]
     found += [f"{word!r} gives the container much of this machine" for word in words if _WIDE_MOUNT.search(word)]
     return found
@@ -177,10 +176,10 @@ def _has(words: list[str], option: str) -> bool:
 
 REMOTE: Final = "remote"
 KINDS: Final = (*RUNNERS, REMOTE)
-"""What `--package` takes."""
+"""The values of `--package`."""
 
 _LONGEST: Final = 8_192
-"""Characters of one word, or of one address, that somebody can still look at."""
+"""The most characters of one word, or of one address, that a person can still check."""
 
 _COMES_WITH: Final = {
     "npm": "npx, which comes with Node.js (https://nodejs.org)",
@@ -202,9 +201,9 @@ class Way(Struct, frozen=True):
     """One way to a server.
 
     Args:
-        kind: One of `KINDS`, or another that is not known.
-        what: What its author says.
-        runner: What runs it, if it is a package that can be run.
+        kind: One of `KINDS`, or an unknown one.
+        what: The author's description.
+        runner: The program that runs a package, if there is one.
         problem: Why it cannot be used here; empty if it can.
     """
 
@@ -215,20 +214,20 @@ class Way(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What it is, in a few words."""
+        """A short description of the way."""
         if isinstance(self.what, Remote):
             return f"{self.what.type} at {self.what.url}"
         return " ".join(filter(None, (self.kind, self.what.identifier, self.what.version)))
 
 
 def ways_to(server: Server, is_installed: Callable[[str], bool]) -> list[Way]:
-    """All ways to a server, in the order in which they are preferred.
+    """Return all ways to a server, the preferred ones first.
 
     Packages come before addresses, in the order of the author; of addresses, Streamable HTTP comes before HTTP+SSE.
 
     Args:
         server: The server.
-        is_installed: Whether there is a program.
+        is_installed: Returns whether a program is installed.
     """
     packages = [_package(package, is_installed) for package in server.packages]
     remotes = sorted(server.remotes, key=lambda remote: remote.type == "sse")
@@ -236,20 +235,20 @@ def ways_to(server: Server, is_installed: Callable[[str], bool]) -> list[Way]:
 
 
 def chosen(ways: list[Way], kind: str | None) -> Way | None:
-    """The way that is taken: the first that can be used.
+    """Return the first way that can be used.
 
     Args:
         ways: As `ways_to` orders them.
-        kind: The only kind that will do.
+        kind: The only kind that is allowed; `None` for any.
     """
     return next((way for way in ways if not way.problem and kind in (None, way.kind)), None)
 
 
 def url_problem(url: str) -> str:
-    """Why an address is not used that a stranger names; empty if it is.
+    """Return why a stranger's address must not be used; empty if it may.
 
     Args:
-        url: The address, everything in it filled in.
+        url: The address, with all its variables filled in.
     """
     if len(url) > _LONGEST:
         return f"the address has more than {_LONGEST} characters"

@@ -1,1 +1,1 @@
-"""The public registry of servers: searched, and taken from."""
+"""Commands for the public registry of servers: search, and adding a server."""

@@ -1,8 +1,8 @@
 """`gaia-bridge add registry:NAME`: an entry of the public registry, chosen, filled in, shown, and kept.
 
-What a registry says is written by strangers, and leads to a program that is run: nothing is started, and no secret
-stored, before somebody has seen what it is and said yes. The values that a server asks for are given on the command
-line, or typed on a terminal.
+The data of a registry are written by strangers, and lead to a program that is run: nothing is started, and no secret
+stored, before the user has seen the entry and agreed. The values that a server asks for are given on the command line,
+or typed on a terminal.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from gaia_bridge_desk.server_registry.ways import REMOTE, Way, chosen, ways_to
 
 
 def given_answers(asked: Sequence[Asked], pairs: Iterable[tuple[str, str]], *, strict: bool) -> dict[str, list[str]]:
-    """The values of a command line, by the names of what is asked.
+    """Return the values of a command line, by their names.
 
     Args:
-        asked: What is asked.
-        pairs: What was given.
-        strict: Whether a name that is not asked is refused; if not, it is left out.
+        asked: The values that are asked for.
+        pairs: The names and values that were given.
+        strict: Whether an unknown name is refused; if not, it is left out.
 
     Raises:
-        click.UsageError: A name or a value is none.
+        click.UsageError: A name or a value is not valid.
     """
     known = {each.name: each for each in asked}
     found: dict[str, list[str]] = {}
@@ -79,10 +79,10 @@ def given_answers(asked: Sequence[Asked], pairs: Iterable[tuple[str, str]], *, s
 
 
 def complete(asked: Sequence[Asked], given: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The values, with the defaults of those that were not given.
+    """Return the values, with the defaults of those that were not given.
 
     Raises:
-        click.UsageError: Some are required; names them all.
+        click.UsageError: Required values are missing; the message names them all.
     """
     missing = [each for each in asked if each.required and not given.get(each.name) and each.default is None]
     if missing:
@@ -93,10 +93,10 @@ def complete(asked: Sequence[Asked], given: dict[str, list[str]]) -> dict[str, l
 
 
 async def typed_answers(asked: Sequence[Asked], given: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The values, those that were not given asked for on the terminal.
+    """Return the values, after asking on the terminal for those that were not given.
 
     Raises:
-        click.Abort: Somebody typed Ctrl-D.
+        click.Abort: The user typed Ctrl-D.
     """
     lines = TerminalLines()
     found = dict(given)
@@ -111,10 +111,10 @@ async def typed_answers(asked: Sequence[Asked], given: dict[str, list[str]]) -> 
 
 
 def is_hidden(asked: Asked, value: str = "") -> bool:
-    """Whether a value is shown to nobody.
+    """Return whether a value must not be shown.
 
     Args:
-        asked: What was asked for.
+        asked: The description of the value.
         value: The value; a reference is no secret.
     """
     if value and has_reference(value):
@@ -162,10 +162,10 @@ def _schema(about: Input) -> dict[str, Any]:
 
 
 def _read(asked: Asked, text: str) -> str:
-    """A value as it is passed on.
+    """Return a value in the form in which it is passed on.
 
     Raises:
-        FieldError: It is none.
+        FieldError: The text is no value.
     """
     if "\0" in text:
         raise FieldError("no value has a zero byte in it")
@@ -210,19 +210,19 @@ def _shown(name: str) -> str:
 
 _SUGGESTED: Final = 5
 _PASSED: Final = 10
-"""Ways that are not taken and of which it is said why; a server has two or three."""
+"""The most ways not taken for which the reason is shown; a server has two or three."""
 _GENERIC: Final = frozenset({"mcp", "mcp-server", "mcp_server", "server"})
-"""Last words of names that say nothing."""
+"""Last words of names that are too general."""
 
 
 class Beside(Struct, frozen=True):
-    """What was typed beside the name.
+    """Options that were typed beside the name.
 
     Args:
-        env: Variables.
-        headers: Headers.
-        further: What else the entry has.
-        secrets: Where secrets go, if that was said.
+        env: The environment variables.
+        headers: The headers.
+        further: Further keys of the entry.
+        secrets: The place of secrets, if it was named.
     """
 
     env: Mapping[str, str]
@@ -237,17 +237,17 @@ def add_from_registry(
     """Add a server of the registry.
 
     Args:
-        reference: Its name there, with `@VERSION` behind it or not.
-        called: What it is called here, if that was said.
-        options: What was said of it.
-        beside: What the entry gets beside.
-        place: Where it is kept, and how.
-        as_json: Whether programs read what is said of it.
+        reference: Its name there, with or without `@VERSION`.
+        called: Its name here, if one was given.
+        options: The options for the registry.
+        beside: The other options for the entry.
+        place: The place where the entry is kept, and how.
+        as_json: Whether the output is for programs.
 
     Raises:
         RegistryError: The registry does not answer as one.
         ConfigError: The server cannot be used here, or must not be.
-        click.UsageError: Something is missing, or means nothing.
+        click.UsageError: A value is missing, or is not valid.
     """
     said = list(named_values("--set", options.values, "="))
     name, _, version = reference.partition("@")
@@ -279,10 +279,10 @@ def add_from_registry(
 
 
 async def _looked_up(client: RegistryClient, name: str, version: str) -> Listed:
-    """What the registry says of a server.
+    """Return a server as the registry lists it.
 
     Raises:
-        ConfigError: It has no such server; names those that may be meant.
+        ConfigError: The registry has no such server; the message names similar ones.
     """
     if NAME.fullmatch(name):
         try:
@@ -330,11 +330,11 @@ def _introduce(listed: Listed) -> None:
 
 
 def _way(listed: Listed, kind: str | None, beside: Beside) -> Way:
-    """How the server is reached, and why so.
+    """Choose the way to the server, and show the reason.
 
     Raises:
         ConfigError: There is no way.
-        click.UsageError: What was typed beside does not go with it.
+        click.UsageError: An option does not go with the way.
     """
     ways = ways_to(listed.server, lambda program: shutil.which(program) is not None)
     way = chosen(ways, kind)
@@ -358,10 +358,10 @@ def _way(listed: Listed, kind: str | None, beside: Beside) -> Way:
 
 
 def _entry_name(name: str, wanted: str | None, servers: ServersConfig, place: KeptIn) -> str:
-    """What the server is called here.
+    """Return the server's name here.
 
     Raises:
-        ConfigError: The name that was wanted is taken.
+        ConfigError: The wanted name is taken.
     """
     if wanted is not None:
         if not place.force and (owner := servers.owner(wanted)) is not None:
@@ -381,10 +381,10 @@ def _entry_name(name: str, wanted: str | None, servers: ServersConfig, place: Ke
 def _answers(
     plan: Plan, pairs: Sequence[tuple[str, str]], beside: Beside, *, asks: bool
 ) -> tuple[Plan, Answers, dict[str, str]]:
-    """The values of what is asked, and the variables or headers that are given beside.
+    """Return the values that are asked for, and the variables or headers that were given beside.
 
     Returns:
-        The plan without what is given beside, the values, and what is given beside.
+        The plan without those given beside, the values, and those given beside.
     """
     typed = dict(beside.env or beside.headers)
     asked_names = {each.name for each in plan.asked}
@@ -408,11 +408,11 @@ def _entry(
     *,
     shown: bool = True,
 ) -> JSON:
-    """The entry; one that is shown has no secrets in it.
+    """Return the entry; one that is shown has no secrets in it.
 
     Raises:
-        ConfigError: It must not be used.
-        click.UsageError: The values do not go together.
+        ConfigError: The entry must not be used.
+        click.UsageError: The values contradict each other.
     """
 
     def kept(asked: Asked, value: str) -> str:
@@ -434,14 +434,14 @@ def _beside(name: str, value: str) -> Asked:
 
 
 def _secrets(plan: Plan, answers: Answers, further: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What is a secret of the values, and its name."""
+    """Return the values that are secrets, with their names."""
     asked = [(each, value) for each in plan.asked for value in answers.get(each.name, ())]
     asked += [(_beside(name, value), value) for name, value in further.items()]
     return list(dict.fromkeys((each.name, value) for each, value in asked if value and is_hidden(each, value)))
 
 
 def _keeper(wanted: str | None, yes: bool, secrets: list[tuple[str, str]]) -> str:
-    """Where secrets go: who is not asked has them in files of their own."""
+    """Return the place of secrets; with `yes`, files of their own unless another place was named."""
     if not secrets or wanted is not None or yes:
         return wanted or USUAL
     shown = ", ".join(one_line(name, 100) for name, _ in secrets)
@@ -450,7 +450,7 @@ def _keeper(wanted: str | None, yes: bool, secrets: list[tuple[str, str]]) -> st
 
 
 def _stored(server: str, keeper: str, secrets: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Store secrets; the references to them."""
+    """Store secrets, and return the references to them."""
     found: dict[tuple[str, str], str] = {}
     labels: set[str] = set()
     for number, (name, value) in enumerate(secrets, 1):
@@ -461,7 +461,7 @@ def _stored(server: str, keeper: str, secrets: list[tuple[str, str]]) -> dict[tu
 
 
 def _forget(references: Iterable[str], before: Container[Path]) -> None:
-    """Remove the files of secrets that nothing refers to: those that were not there before."""
+    """Remove the files of these secrets, except those that existed before."""
     for reference in references:
         path = expanded(Path(reference.removeprefix("${file:").removesuffix("}")))
         if reference.startswith("${file:") and path not in before:
@@ -469,7 +469,7 @@ def _forget(references: Iterable[str], before: Container[Path]) -> None:
 
 
 def _show(name: str, entry: JSON, plan: Plan, servers: ServersConfig, place: KeptIn) -> None:
-    """Show what will be written, and where."""
+    """Show the entry that will be written, and its file."""
     to = None if place.local is None or place.config else (LayerKind.LOCAL if place.local else LayerKind.GLOBAL)
     first, *lines = launch_line_text(entry).splitlines()
     say("", f"{printable(name, None)}: {first}", *(f"  {line}" for line in lines))
@@ -479,10 +479,10 @@ def _show(name: str, entry: JSON, plan: Plan, servers: ServersConfig, place: Kep
 
 
 def _agreed(way: Way, place: KeptIn) -> bool:
-    """Whether somebody says yes.
+    """Ask the user for consent.
 
     Raises:
-        click.UsageError: There is nobody to ask.
+        click.UsageError: There is no terminal to ask on.
     """
     if not can_ask():
         raise NobodyToAskError("nothing was added: there is no terminal to ask on; --yes adds what is shown")

@@ -14,20 +14,20 @@ from gaia_bridge.constants import OFFICIAL_REGISTRY
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX: Final = "registry:"
-"""Begins what `add` looks up in the registry."""
+"""The prefix of a name that `add` looks up in the registry."""
 
 _KINDS: Final = ("npm", "pypi", "oci", "nuget", "remote")
 
 
 class RegistryOptions(Struct, frozen=True):
-    """What was said of a server in the registry.
+    """The options of `add` about a server in the registry.
 
     Args:
         registry: The registry.
-        package: The only kind of package that will do.
-        values: Values that are asked for, as `NAME=VALUE`.
-        name: What the server is called here.
-        yes: Whether nothing is asked.
+        package: The only kind of package to use.
+        values: Values that the server asks for, as `NAME=VALUE`.
+        name: The server's name here.
+        yes: Whether to ask no questions.
     """
 
     registry: str | None
@@ -38,13 +38,13 @@ class RegistryOptions(Struct, frozen=True):
 
     @property
     def used(self) -> list[str]:
-        """The options that were given and mean nothing without the registry."""
+        """The options that were given and have no meaning without the registry."""
         given = {"--package": self.package, "--set": self.values, "--name": self.name, "--yes": self.yes}
         return [option for option, value in given.items() if value]
 
 
 def registry_option(command: F) -> F:
-    """`--registry URL`: which one."""
+    """Add `--registry URL`: the registry."""
     return click.option(
         "--registry",
         metavar="URL",
@@ -54,7 +54,7 @@ def registry_option(command: F) -> F:
 
 
 def registry_options(command: F) -> F:
-    """What `add` has for `registry:NAME`, as one parameter `from_registry`."""
+    """Add the options of `add` for `registry:NAME`, as one parameter `from_registry`."""
 
     @wraps(command)
     def with_options(
@@ -89,13 +89,13 @@ def registry_options(command: F) -> F:
 
 
 def registry_base(url: str | None) -> str:
-    """The address of the registry.
+    """Return the address of the registry.
 
     Args:
         url: `--registry`.
 
     Raises:
-        click.UsageError: It cannot be one.
+        click.UsageError: The URL is not valid.
     """
     from gaia_bridge_desk.server_registry.client import base_of
 
@@ -106,11 +106,11 @@ def registry_base(url: str | None) -> str:
 
 
 def reference_in(name: str, command: tuple[str, ...]) -> tuple[str, str | None] | None:
-    """What is to be looked up in the registry, and what it is called here if that was said.
+    """Return the name to look up in the registry, and the server's name here if one was given.
 
     Args:
-        name: The first word that `add` was given.
-        command: The others.
+        name: The first word after `add`.
+        command: The other words.
 
     Raises:
         click.UsageError: There is a command beside.
