@@ -1,4 +1,4 @@
-"""What an agent author imports: consoles here, agents in `gaia.agents.base`, the MCP client in `gaia.mcp`."""
+"""The imports of an agent author: consoles here, agents in `gaia.agents.base`, the MCP client in `gaia.mcp`."""
 
 from __future__ import annotations
 

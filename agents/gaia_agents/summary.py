@@ -22,7 +22,7 @@ _FILES_PER_REPORT = 25
 
 @dataclass(slots=True)
 class Summary:
-    """What is known about a set of files."""
+    """The figures of a set of files."""
 
     reports: list[JSON] = field(default_factory=list[JSON])
     """One for each text file, as `gaia_agents.analysis.measure_text` makes it."""
@@ -53,7 +53,7 @@ class Summary:
         ]
 
     def python(self) -> JSON | None:
-        """The Python files taken together; `None` if there are none."""
+        """Return the Python files taken together; `None` if there are none."""
         files = [(report["path"], report["python"]) for report in self.reports if "python" in report]
         if not files:
             return None

@@ -96,7 +96,7 @@ class Assembly:
         self.failed = False
         """Whether it said that it failed."""
         self.thought = ""
-        """What the last chunk has of that which the model says to itself."""
+        """The last chunk's part of the model's thinking."""
         self.overfull = False
         """Whether there were more tool calls than there may be."""
         self._offered = offered
@@ -120,7 +120,7 @@ class Assembly:
         if is_object(delta):
             self.has_begun = self.has_begun or any(value for field, value in delta.items() if field != "role")
             text = _text_of(delta.get("content")) or _text_of(delta.get("refusal"))
-            self.thought = next((said for field in _THOUGHTS if (said := _text_of(delta.get(field)))), "")
+            self.thought = next((thought for field in _THOUGHTS if (thought := _text_of(delta.get(field)))), "")
             self._take_calls(delta.get("tool_calls"))
         if text:
             self._text.append(text)
@@ -135,7 +135,7 @@ class Assembly:
             while not call.id or call.id in seen:
                 call.id = self._new_id()
             seen.add(call.id)
-            calls.append(ToolCall(call.id, call.name, _mended(call.arguments)))
+            calls.append(ToolCall(call.id, call.name, _repaired(call.arguments)))
         finish = self._finish or "stop"
         if calls and finish == "stop":
             finish = "tool_calls"
@@ -162,7 +162,7 @@ class Assembly:
                 self._extend(call, delta)
 
     def _call_for(self, delta: JSON, taken: Collection[_Call]) -> _Call | None:
-        """The call that a piece belongs to, or a new one."""
+        """Return the call that a piece belongs to, or a new one."""
         index, call_id = delta.get("index"), _id_of(delta)
         if index is not None:
             candidates = [call for call in self._calls if call.index == index]
@@ -208,7 +208,7 @@ class Assembly:
             call.extend(json.dumps(arguments, ensure_ascii=False))
 
     def _longer_name(self, name: str, piece: str) -> str:
-        """A name with its next piece, unless that is the same name again."""
+        """Return a name with its next piece, unless that is the same name again."""
         return name if piece == name and not self._is_offered(name + piece) else name + piece
 
     def _is_offered(self, start: str) -> bool:
@@ -243,7 +243,7 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _mended(text: str) -> str:
+def _repaired(text: str) -> str:
     """Arguments without what only the way of sending has done to them; malformed ones stay as they are."""
     if not text.strip():
         return "{}"

@@ -31,9 +31,9 @@ def as_openapi(schema: JSON, *, top: bool) -> None:
         if type_names(part) == ["null"]:
             part |= {"type": "string", "nullable": True}
     if not top:
-        told = _single_typed(schema)
+        single = _single_typed(schema)
         schema.clear()
-        schema.update(told)
+        schema.update(single)
 
 
 def _single_typed(schema: JSON) -> JSON:
@@ -51,8 +51,8 @@ def _single_typed(schema: JSON) -> JSON:
         return {key: value for key, value in kept.items() if key not in others} | {"type": names[0]}
     if names:
         options = [_of_type(name, kept) for name in names]
-    told: JSON = {key: kept[key] for key in ("description", "nullable") if key in kept}
-    options = [{**option, **told} for option in options or deepcopy(_ANYTHING)]
+    common: JSON = {key: kept[key] for key in ("description", "nullable") if key in kept}
+    options = [{**option, **common} for option in options or deepcopy(_ANYTHING)]
     return options[0] if len(options) == 1 else {"anyOf": options}
 
 
@@ -61,15 +61,15 @@ _KEYWORDS: Final = {
     "array": ("items", "minItems", "maxItems"),
     "string": ("enum",),
 }
-"""What only values of one type can break. Elsewhere it is refused ("required: only allowed for OBJECT type")."""
+"""Keywords for values of one type. Elsewhere they are refused ("required: only allowed for OBJECT type")."""
 
 
 def _options(schema: JSON) -> list[JSON]:
-    """The alternatives of a converted schema; those of an alternative are among them."""
-    found: list[JSON] = []
+    """Return the alternatives of a converted schema; those of an alternative are among them."""
+    alternatives: list[JSON] = []
     for option in schema.get("anyOf", ()):
-        found += option["anyOf"] if "anyOf" in option else [option]
-    return found
+        alternatives += option["anyOf"] if "anyOf" in option else [option]
+    return alternatives
 
 
 def _of_type(name: str, schema: JSON) -> JSON:
@@ -91,5 +91,5 @@ def _worded_enum(schema: JSON) -> JSON:
     if not rest:
         return schema
     words = f"One of: {', '.join(map(repr, rest))}."
-    told = schema.get("description")
-    return schema | {"description": f"{told} {words}" if isinstance(told, str) and told else words}
+    description = schema.get("description")
+    return schema | {"description": f"{description} {words}" if isinstance(description, str) and description else words}

@@ -27,9 +27,9 @@ _SHAPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "properties": dict,
     "type": (str, list),
 }
-"""What has to be of this kind to mean anything; else it is left out."""
+"""The kind that a keyword's value must have to mean anything; else the keyword is left out."""
 _IDENTITY: Final = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment")
-"""What a tool's parameters have no use for; with their meaning, references would lead elsewhere."""
+"""Keywords that a tool's parameters have no use for; with them, references would lead elsewhere."""
 
 
 def modernised(schema: JSON) -> JSON:
@@ -66,7 +66,7 @@ def _modernise_bounds(schema: JSON) -> None:
 
 
 def conjunction(one: JSON, other: JSON) -> JSON:
-    """What satisfies both schemas.
+    """Return a schema for what satisfies both schemas.
 
     Args:
         one: Says where both have a keyword that cannot be combined.
@@ -79,7 +79,7 @@ def conjunction(one: JSON, other: JSON) -> JSON:
 
 
 def alternatives(schema: JSON, flattened: Callable[[JSON], JSON]) -> JSON:
-    """An object schema whose `anyOf` or `oneOf`, which providers refuse at the top, are told by its properties.
+    """Return an object schema whose `anyOf` or `oneOf`, which providers refuse at the top, are told by its properties.
 
     The properties of all branches are there, and only those are required that all branches require.
 
@@ -98,13 +98,13 @@ def alternatives(schema: JSON, flattened: Callable[[JSON], JSON]) -> JSON:
 
 
 def _add_branches(flat: JSON, branches: list[JSON]) -> None:
-    found: dict[str, dict[Hashable, Any]] = {}
+    values: dict[str, dict[Hashable, Any]] = {}
     for branch in branches:
         properties = branch.get("properties")
         for name, part in properties.items() if is_object(properties) else ():
-            found.setdefault(name, {}).setdefault(identity(part), part)
+            values.setdefault(name, {}).setdefault(identity(part), part)
     own: JSON = flat["properties"] if is_object(flat.get("properties")) else {}
-    listed = {name: [*parts.values()] for name, parts in found.items()}
+    listed = {name: [*parts.values()] for name, parts in values.items()}
     offered = {name: parts[0] if len(parts) == 1 else {"anyOf": parts} for name, parts in listed.items()}
     flat["properties"] = {**offered, **own}
     if flat.get("additionalProperties") is False and offered.keys() - own.keys():
@@ -175,7 +175,7 @@ def _nullable(schema: JSON) -> JSON:
 
 
 def identity(value: Any) -> Hashable:
-    """The same for equal JSON values; Python holds `True` and `1` for equal, too."""
+    """Return the same for equal JSON values; Python holds `True` and `1` for equal, too."""
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else (isinstance(value, bool), value)
 
 

@@ -34,9 +34,9 @@ class KnownServer(Struct, frozen=True):
     get: str = ""
     """How it gets a model, for people; `MODEL` stands for its name."""
     url_variable: str = ""
-    """What its users set to say where it is."""
+    """The environment variable with the server's address."""
     key_variable: str = ""
-    """What its users set to say which key it wants. It is never sent anywhere else."""
+    """The environment variable with the server's key, which is never sent anywhere else."""
     is_local: bool = True
     """Whether it is looked for on this machine, when nothing is said."""
 
@@ -115,7 +115,7 @@ KNOWN: Final = (
 
 
 def known_server(name: str) -> KnownServer:
-    """The server that `PROVIDER` or an argument names.
+    """Return the server that `PROVIDER` or an argument names.
 
     Raises:
         ModelError: There is no such row.
@@ -131,7 +131,7 @@ def known_server(name: str) -> KnownServer:
 
 
 def server_at(url: str, look_up: Lookup) -> KnownServer | None:
-    """Which known server is at an address, as far as that tells."""
+    """Return the known server at an address, as far as that tells."""
     for server in KNOWN:
         if any(_origin(place) == _origin(url) and place == url for place in server.places(look_up)):
             return server
@@ -142,7 +142,7 @@ def server_at(url: str, look_up: Lookup) -> KnownServer | None:
 
 
 def complete_url(text: str, default: str = "") -> str:
-    """An address as people write it, made whole: `gpu-box` or `http://gpu-box:11434` will do.
+    """Return an address as people write it, made whole: `gpu-box` or `http://gpu-box:11434` will do.
 
     Args:
         text: The address.
@@ -176,7 +176,7 @@ def _no_address(text: str) -> ModelError:
 
 
 def shown_url(url: str) -> str:
-    """An address without what may be secret in it."""
+    """Return an address without what may be secret in it."""
     try:
         parts = urlsplit(url)
     except ValueError:

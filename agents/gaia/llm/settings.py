@@ -1,4 +1,4 @@
-"""Which model of which server is meant: from arguments, else from the environment, else from `.env`.
+"""The choice of model and server: from arguments, else from the environment, else from `.env`.
 
 The first of these that is set decides on the server:
 
@@ -54,7 +54,7 @@ class Place(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """What the user wants."""
+    """The user's choice."""
 
     places: tuple[Place, ...]
     """Where to look, in this order."""
@@ -101,11 +101,11 @@ def wanted(
     if url:
         url = complete_url(url)
         server = server or server_at(url, source.place)
-        found = [(server, url)]
+        candidates = [(server, url)]
     else:
         rows = (server,) if server else tuple(row for row in KNOWN if row.is_local)
-        found = [(row, place) for row in rows for place in row.places(source.place)]
-    places = tuple(Place(place, row, key or _own_key(row, source.key)) for row, place in found)
+        candidates = [(row, place) for row in rows for place in row.places(source.place)]
+    places = tuple(Place(place, row, key or _own_key(row, source.key)) for row, place in candidates)
     model = model or look_up("GAIA_MODEL") or in_file("GAIA_MODEL")
     return Wanted(places, model, is_guess=not url and server is None)
 
@@ -114,7 +114,7 @@ class _Source(NamedTuple):
     """Where settings come from."""
 
     address: Lookup
-    """Which server is meant."""
+    """The look-up of the server's address."""
     place: Lookup
     """Where a known server is, if its own variable says so."""
     key: Lookup

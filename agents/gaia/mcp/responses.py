@@ -18,7 +18,7 @@ _TEXTS: Final = ContentStyle(texts_only=True)
 
 
 def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """What a model is given when a tool did its work."""
+    """Return a model's view of a successful tool call."""
     return {
         "status": "success",
         "message": f"Tool '{tool_name}' returned data",
@@ -28,12 +28,12 @@ def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrapped_failure(error: Any, result: dict[str, Any]) -> dict[str, Any]:
-    """What a model is given when a tool failed."""
+    """Return a model's view of a failed tool call."""
     return {"status": "error", "error": error, "data": result}
 
 
 def failure_text(result: dict[str, Any]) -> str | None:
-    """What an MCP result that says `isError` says about it; `None` for any other result."""
+    """Return the text of an MCP result with `isError`; `None` for any other result."""
     if result.get("isError") is not True:
         return None
     return render_result(result, _TEXTS) or FAILED_SILENTLY

@@ -97,13 +97,13 @@ class Agent(GaiaCalls):
     """The tools that this agent's model may call."""
 
     mcp_tools: ClassVar[bool | Collection[str] | None] = None
-    """Which of these MCP clients may call: all, none, or those of these names. By default all, but none of an agent
+    """The tools that MCP clients may call: all, none, or those of these names. By default all, but none of an agent
     that lists its tools for clients itself (`get_mcp_tool_definitions`)."""
     mcp_ask: ClassVar[bool | str | None] = None
     """Whether MCP clients have a tool that asks the agent, or the name of that tool (`ask`). By default they have; of
     an `MCPAgent`, if it says who it is (`_get_system_prompt`) and does not list its tools itself."""
     mcp_ask_description: ClassVar[str] = ""
-    """What that tool is described as; by default the first paragraph of the class's docstring."""
+    """The description of that tool; by default the first paragraph of the class's docstring."""
 
     def __init__(
         self,
@@ -133,14 +133,14 @@ class Agent(GaiaCalls):
             )
         classes = type(self).__mro__
         options = gaia_options(kwargs, classes[classes.index(Agent) + 1 :])
-        meant = meaning_of(options, model, base_url)
+        meaning = meaning_of(options, model, base_url)
         self._keep_gaia_options(options, max_steps)
         self.silent_mode = silent_mode
         self.debug = debug
         self.agent_type = agent_type
         self._chat_options = ChatOptions(
-            meant.model if model is None else model,
-            meant.base_url,
+            meaning.model if model is None else model,
+            meaning.base_url,
             api_key,
             max_steps,
             deferred_tools,
@@ -265,11 +265,11 @@ class Agent(GaiaCalls):
 
     def list_chats(self) -> list[dict[str, Any]]:
         """Those that are served, under the names that they have there."""
-        found = [item for item in self._chat.sessions.summaries() if item["session_id"].startswith(SERVED_SESSION)]
-        return [{**item, "session_id": item["session_id"].removeprefix(SERVED_SESSION)} for item in found]
+        sessions = [item for item in self._chat.sessions.summaries() if item["session_id"].startswith(SERVED_SESSION)]
+        return [{**item, "session_id": item["session_id"].removeprefix(SERVED_SESSION)} for item in sessions]
 
     def get_chat(self, session_id: str) -> list[JSON] | None:
-        """The messages of one, without the system message."""
+        """Return the messages of one, without the system message."""
         try:
             session = self._chat.sessions.take(f"{SERVED_SESSION}{session_id}", create=False)
         except ValueError:
@@ -283,7 +283,7 @@ class Agent(GaiaCalls):
     # Publication
 
     def get_mcp_parts(self, offer: AgentOffer = AS_AGENTS_SAY) -> list[AgentLike]:
-        """What MCP clients can use of this agent beside its own methods: its tools, and a tool that asks it.
+        """Return the parts that MCP clients can use beside its own methods: its tools, and a tool that asks it.
 
         Args:
             offer: What counts more than `mcp_tools` and `mcp_ask`.
@@ -395,7 +395,7 @@ class Agent(GaiaCalls):
         self._chat.sessions.set_callbacks(on_session_created, on_session_destroyed)
 
     def get_session_history(self, session_id: str = DEFAULT_SESSION) -> list[JSON]:
-        """The messages of a conversation, in OpenAI's shape, the system message first.
+        """Return the messages of a conversation, in OpenAI's shape, the system message first.
 
         Raises:
             ValueError: There is no such session.
@@ -420,7 +420,7 @@ class Agent(GaiaCalls):
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told first: `_get_system_prompt`, read once, then how to use the tools there are now."""
+        """The model's first message: `_get_system_prompt`, read once, then how to use the tools there are now."""
         return self._composed(None)
 
     def rebuild_system_prompt(self) -> None:
@@ -467,32 +467,32 @@ class Agent(GaiaCalls):
     # Hooks
 
     def _get_system_prompt(self) -> str:
-        """Hook: who the agent is and how it should work. Default: what was given as `system_prompt`."""
+        """Return who the agent is and how it should work (hook). Default: what was given as `system_prompt`."""
         return self._given_prompt
 
     def _create_console(self) -> Console:
-        """Hook, called while the agent is built: its console. Default: `silent_mode` decides."""
+        """Return the agent's console; a hook, called while it is built. Default: `silent_mode` decides."""
         return SilentConsole() if self.silent_mode else AgentConsole()
 
     def _register_tools(self) -> None:
-        """Hook, called while the agent is built: `tool` functions registered in here belong to this agent only."""
+        """Register `tool` functions that belong to this agent only; a hook, called while the agent is built."""
 
     def _model_tools(self) -> Mapping[str, ToolEntry]:
-        """Hook: all tools that the model may call right now. May block.
+        """Return all tools that the model may call right now (hook). May block.
 
         Default: the tools of the registry, but for those that MCP Apps keep from models.
         """
         return {name: entry for name, entry in self.tool_registry.snapshot().items() if is_model_visible(entry)}
 
     async def _prepare_turn(self) -> None:
-        """Hook: do what has to be done before each turn. Runs on the background loop, and must not block it."""
+        """Do what has to be done before each turn (hook). Runs on the background loop, and must not block it."""
 
     @property
     def _tool_seconds(self) -> float:
         return self._chat_options.limits.tool_timeout
 
     def _confirm_tool(self, tool_name: str, arguments: dict[str, Any]) -> bool:
-        """Hook: whether a tool that may destroy something may be used; may block.
+        """Return whether a tool that may destroy something may be used (hook); may block.
 
         Default: the client is asked that the agent is working for, if it can be; else the console asks.
         """

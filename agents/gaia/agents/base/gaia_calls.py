@@ -85,8 +85,8 @@ class GaiaCalls:
         entries = self.tool_registry.snapshot()
         self.console.print_info(f"{len(entries)} tool{'' if len(entries) == 1 else 's'} of {type(self).__name__}")
         for name, entry in sorted(entries.items()):
-            found = entry.get("parameters")
-            parameters: JSON = found if is_object(found) else {}
+            declared = entry.get("parameters")
+            parameters: JSON = declared if is_object(declared) else {}
             shown = ", ".join(_parameter(key, about) for key, about in parameters.items() if is_object(about))
             self.console.print_info(f"  {name}({shown})" if verbose else f"  {name}")
             if verbose and (description := " ".join(str(entry.get("description") or "").split())):
@@ -98,8 +98,8 @@ class GaiaCalls:
 
 
 def _completed(tool_name: str, entries: Mapping[str, Any]) -> str | None:
-    found = [name for name in entries if name.startswith("mcp_") and name.endswith(f"_{tool_name}")]
-    return found[0] if len(found) == 1 else None
+    names = [name for name in entries if name.startswith("mcp_") and name.endswith(f"_{tool_name}")]
+    return names[0] if len(names) == 1 else None
 
 
 def _unknown(tool_name: str, entries: Mapping[str, Any]) -> str:

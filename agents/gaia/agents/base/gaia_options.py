@@ -39,7 +39,7 @@ GAIA_DEFAULTS: Final[Mapping[str, Any]] = {
     "context_eviction_keep_steps": None,
     "context_eviction_min_batch_tokens": None,
 }
-"""What GAIA's own agents are built with (0.15 to 0.25), where our `Agent` has no option of that name."""
+"""The options of GAIA's own agents (0.15 to 0.25) for which our `Agent` has none of that name."""
 
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "debug_prompts": "prompts are in the session's history: get_session_history()",
@@ -61,7 +61,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 
 class Meant(NamedTuple):
-    """What options of GAIA mean for our own."""
+    """The meaning of GAIA's options for our own."""
 
     model: str | None
     base_url: str | None
@@ -86,7 +86,7 @@ def gaia_options(given: dict[str, Any], bases: Iterable[type]) -> dict[str, Any]
 
 
 def meaning_of(options: Mapping[str, Any], model: object, base_url: str | None) -> Meant:
-    """Which model GAIA's options ask for, where `model` and `base_url` do not say it.
+    """Return the model that GAIA's options ask for, where `model` and `base_url` do not say it.
 
     Args:
         options: GAIA's options.

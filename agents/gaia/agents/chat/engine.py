@@ -1,4 +1,4 @@
-"""What `Agent` converses with: its model, its sessions and its tools' threads, brought together for one turn."""
+"""The engine of `Agent`: its model, its sessions and its tools' threads, brought together for one turn."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Place(Struct, eq=False):
 
 
 class _Seated(Struct, frozen=True):
-    """What an engine plays turns with."""
+    """The parts with which an engine plays turns."""
 
     seat: ChatRuntime
     narrator: ConsoleOutput
@@ -139,13 +139,13 @@ class ChatEngine:
                 events=request.events,
             )
         )
-        said: list[str] = []
+        texts: list[str] = []
         try:
             while pieces := await seat.lease.wait(playing.next):
                 for piece in pieces:
                     if isinstance(piece, str):
-                        said.append(piece)
-                    yield replace(piece, text="".join(said)) if isinstance(piece, Reply) else piece
+                        texts.append(piece)
+                    yield replace(piece, text="".join(texts)) if isinstance(piece, Reply) else piece
         finally:
             with anyio.CancelScope(shield=True):
                 await playing.aend()
@@ -327,12 +327,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_short(error: ModelError) -> ModelError:
-    """The error as a program is told of it: its sentence, without the steps on the way, which are of no use."""
+    """Return the error as a program is told of it: its sentence, without the steps on the way, which are of no use."""
     logger.debug("the model gave no answer", exc_info=error)
     return error.with_traceback(None)
 
 
 def _cancellation_check() -> Callable[[], object] | None:
-    """Looks whether the client is still there that the calling code works for, if there is one."""
+    """Return a check whether the calling code's client is still there, if there is one."""
     request = client_request()
     return None if request is None else request.raise_if_cancelled

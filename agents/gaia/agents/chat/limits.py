@@ -12,14 +12,14 @@ DEFAULT_SESSION = "default"
 """The session of whoever names none."""
 
 CLIENT_SESSION = "api:"
-"""What names of sessions begin with that clients of the OpenAI endpoint choose: none of them is the agent's own."""
+"""The prefix of session names that clients of the OpenAI endpoint choose: none of them is the agent's own."""
 
 SERVED_SESSION = "served:"
 """And of sessions that whoever serves the agent has named for a client: they end when it says so."""
 
 
 class ChatLimits(Limits, frozen=True):
-    """What conversations of one agent may use."""
+    """The limits of one agent's conversations."""
 
     max_steps: int = 20
     """Answers of the model in one turn. A model that calls tools for ever is asked to come to an end."""

@@ -98,7 +98,7 @@ _FAILURES: Final = {
 
 
 class StoreLimits(Limits, frozen=True):
-    """What a store may take."""
+    """The limits of a store."""
 
     busy_timeout: float = 5.0
     """Seconds to wait for another process that writes. A save takes milliseconds; whoever takes longer hangs."""
@@ -117,9 +117,9 @@ class StoredSession(Struct, frozen=True):
     loaded_tools: list[str] = field(default_factory=list[str])
     """Names of the tools that the model has found, in that order."""
     metadata: JSON = field(default_factory=dict[str, Any])
-    """What the application wants to know of it."""
+    """The application's own data about the session."""
     system_message: str | None = None
-    """What the model is told first, where that is the session's own."""
+    """The model's first message, where that is the session's own."""
 
 
 class SessionSummary(Struct, frozen=True):
@@ -209,12 +209,12 @@ class SessionStore:
                 json.loads(system_message),
             )
 
-    def save(self, session: StoredSession, known: int | None = None) -> list[JSON] | None:
+    def save(self, session: StoredSession, stored: int | None = None) -> list[JSON] | None:
         """Write a session, wholly or not at all. What is in the file already is not written again.
 
         Args:
             session: The session; one of the same id is replaced.
-            known: How many of its messages the file had when they were read. If it has others by now, another process
+            stored: How many of its messages the file had when they were read. If it has others by now, another process
                 has been writing: theirs stay, and what is new here is put behind them.
 
         Returns:
@@ -240,9 +240,9 @@ class SessionStore:
             [number] = connection.execute("SELECT number FROM sessions WHERE id = ?", facts[:1]).fetchone()
             rows = connection.execute("SELECT content FROM messages WHERE session = ? ORDER BY position", (number,))
             there = [text for (text,) in rows]
-            is_merged = known is not None and bool(there) and there != texts[:known]
+            is_merged = stored is not None and bool(there) and there != texts[:stored]
             if is_merged:
-                texts = [*there, *texts[known:]]
+                texts = [*there, *texts[stored:]]
                 connection.execute("UPDATE sessions SET message_count = ? WHERE id = ?", (len(texts), facts[0]))
             same = _common_length(texts, there)
             connection.execute("DELETE FROM messages WHERE session = ? AND position >= ?", (number, same))
@@ -325,7 +325,7 @@ class SessionStore:
 
     @contextmanager
     def _translating(self) -> Generator[None]:
-        """What SQLite says, as something that the user can act on."""
+        """Translate SQLite's errors into ones that the user can act on."""
         try:
             yield
         except json.JSONDecodeError as error:
@@ -408,10 +408,10 @@ def _moment(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def _common_length(texts: Iterable[str], known: Iterable[str]) -> int:
+def _common_length(texts: Iterable[str], stored: Iterable[str]) -> int:
     """How many are the same, from the beginning."""
     same = 0
-    for text, other in zip(texts, known, strict=False):
+    for text, other in zip(texts, stored, strict=False):
         if text != other:
             break
         same += 1

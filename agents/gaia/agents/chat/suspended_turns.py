@@ -55,12 +55,12 @@ class SuspendedTurns:
                     del self._by_id[name]
 
     def restored(self, messages: Iterable[JSON]) -> list[JSON]:
-        """The same conversation, with what was remembered in the places where the client has only the calls."""
-        found: list[JSON] = []
+        """Return the same conversation, with what was remembered in the places where the client has only the calls."""
+        result: list[JSON] = []
         with self._lock:
             for message in messages:
-                found += self._remembered(message) or [message]
-        return found
+                result += self._remembered(message) or [message]
+        return result
 
     def _remembered(self, message: JSON) -> list[JSON] | None:
         ids = call_ids(message) if message.get("role") == "assistant" else ()

@@ -1,4 +1,4 @@
-"""What the documented attributes of a manager hold: a task and an event that may be used on any event loop.
+"""The values of a manager's documented attributes: a task and an event that may be used on any event loop.
 
 The servers live on the background loop. Who uses a manager has a loop of its own, or several, one after the other.
 """

@@ -136,7 +136,7 @@ class ServerTool(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What its server calls it."""
+        """The server's own name for the tool."""
         return str(self.definition["name"])
 
 
@@ -190,12 +190,12 @@ class Servers:
             await asyncio.wait(self._tasks)
 
     def _wanted(self, spec: ServerSpec) -> Server:
-        """The server of that name; a new one if there is none, or it failed."""
-        known = self.all.get(spec.name)
-        if known is not None and known.is_worth_waiting_for:
-            return known
-        if known is not None:
-            known.stop.set()
+        """Return the server of that name; a new one if there is none, or it failed."""
+        existing = self.all.get(spec.name)
+        if existing is not None and existing.is_worth_waiting_for:
+            return existing
+        if existing is not None:
+            existing.stop.set()
         server = Server(spec, self._limits.upstream, self._changed)
         self._tasks.add(server.task)
         server.task.add_done_callback(self._tasks.discard)
@@ -256,7 +256,7 @@ class _Call(OwnRequest):
     meta = _PROGRESSING
 
     async def push(self, method: str, params: JSON) -> JSON:
-        """Nobody can be asked.
+        """Refuse a server's question, since no person can be asked.
 
         Raises:
             AnswerError: Always.

@@ -150,8 +150,8 @@ class ToolAgent(Agent):
             self.rebuild_system_prompt()
 
     def _keep_or_register(self, name: str, tool: ServerTool, old: Mapping[str, tuple[ServerTool, ToolEntry]]) -> None:
-        known, entry = old.get(name, (None, None))
-        if known != tool or entry is None:
+        existing, entry = old.get(name, (None, None))
+        if existing != tool or entry is None:
             key = str(entry["name"]) if entry is not None else self._free_key(name, tool)
             entry = self._entry(key, name, tool)
             if entry is None:
@@ -160,7 +160,7 @@ class ToolAgent(Agent):
         self._mcp_registered[name] = tool, entry
 
     def _free_key(self, name: str, tool: ServerTool) -> str:
-        """A name in the registry that is not one of the agent's own tools."""
+        """Return a name in the registry that is not one of the agent's own tools."""
         if name not in self.tool_registry:
             return name
         others = (SourceName("", SourceKind.AGENT, other) for other in self.tool_registry)
@@ -190,27 +190,27 @@ class ToolAgent(Agent):
 
 
 MCPAgent = ToolAgent
-"""What GAIA calls it. The `MCPAgent` of `gaia.agents.base` is another one: it publishes tools."""
+"""GAIA's name for the class. The `MCPAgent` of `gaia.agents.base` is another one: it publishes tools."""
 
 
 def _refreshing(agent: weakref.ref[ToolAgent]) -> Callable[[], None]:
-    """What the manager tells of changes, without keeping the agent alive."""
+    """Return a listener to the manager's changes that does not keep the agent alive."""
 
     def refresh() -> None:
-        if (found := agent()) is not None:
-            found.refresh_mcp_tools()
+        if (owner := agent()) is not None:
+            owner.refresh_mcp_tools()
 
     return refresh
 
 
 def _calling(manager: weakref.ref[MCPClientManager], name: str) -> Callable[..., Any]:
-    """What the registry calls. The process-wide registry holds it, too, and must not keep the connections open."""
+    """Return the registry's function. The process-wide registry must not keep the connections open."""
 
     async def call(**arguments: Any) -> JSON:
-        found = manager()
-        if found is None:
+        owner = manager()
+        if owner is None:
             raise ToolError("its agent is gone")
-        return answered(await found.call_tool(name, arguments))
+        return answered(await owner.call_tool(name, arguments))
 
     call.__name__ = call.__qualname__ = name
     return call

@@ -60,7 +60,7 @@ class ChangeWatcher:
             stopped.wait(self._interval)
 
     def _take(self, stopped: threading.Event) -> Callable[[], None] | None:
-        """The listener, if there is something to tell it; else the thread that asks is no longer the one that does."""
+        """Return the listener to call, if any; else the asking thread is no longer the one that calls it."""
         with self._lock:
             if stopped is not self._stopped:
                 return None

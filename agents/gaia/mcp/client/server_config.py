@@ -1,4 +1,4 @@
-"""What an entry of `mcp_servers.json` says, for the client: which transport, and which of the server's tools."""
+"""An entry of `mcp_servers.json`, for the client: which transport, and which of the server's tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAYS: Final = ("command", "url", "agent")
 
 
 class ConfiguredServer(NamedTuple):
-    """What an entry leads to."""
+    """The server of a configuration's entry."""
 
     transport: MCPTransport
     offers: Callable[[str], bool]

@@ -1,4 +1,4 @@
-"""What a model is told when a tool refused its arguments: the schema that it should have kept to."""
+"""The message to a model when a tool refused its arguments: the schema that they should have kept to."""
 
 from __future__ import annotations
 

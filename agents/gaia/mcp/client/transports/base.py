@@ -1,4 +1,4 @@
-"""What every transport under an `MCPClient` has ("MCPTransport")."""
+"""The interface of every transport under an `MCPClient` ("MCPTransport")."""
 
 from __future__ import annotations
 
