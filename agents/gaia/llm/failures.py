@@ -201,14 +201,14 @@ class Report(Struct, frozen=True):
         )
 
     def broken(self, how: str) -> ModelError:
-        """Return the answer has no end."""
+        """Report that the answer has no end."""
         return ModelError(
             f"{self.title} stopped in the middle of its answer ({self._clean(how)}).",
             "Ask again; if that happens again, see its log: it may have run out of memory.",
         )
 
     def oversized(self, what: str, limit: int, setting: str) -> ModelError:
-        """Return the answer has no measure."""
+        """Report that the answer has no measure."""
         return ModelError(
             f"{self.title} sent more than {limit:,} {what}.",
             f"If that is meant, build the model with ModelLimits({setting}=...).",

@@ -327,7 +327,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_short(error: ModelError) -> ModelError:
-    """Return the error as a program is told of it: its sentence, without the steps on the way, which are of no use."""
+    """Return the error for a program: its sentence, without the steps on the way, which are of no use."""
     logger.debug("the model gave no answer", exc_info=error)
     return error.with_traceback(None)
 

@@ -56,7 +56,7 @@ def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
 
 
 def sendable(message: JSON) -> JSON:
-    """Return the same with every half of a character replaced: JSON in UTF-8, which a model's server is sent, has none.
+    """Return the value with every half of a character replaced: JSON in UTF-8, which a model's server is sent, has none.
 
     One that is kept in a history would make every later turn fail.
 
@@ -104,7 +104,7 @@ def split_instructions(messages: Iterable[JSON]) -> tuple[list[str], list[JSON]]
 
 
 def answered(messages: Sequence[JSON]) -> list[JSON]:
-    """Return the same, with exactly one answer to every tool call, as servers insist on.
+    """Return the messages, with exactly one answer to every tool call, as servers insist on.
 
     A client may have gone on without running its own tools, may answer twice, or when nobody waits any more.
     """

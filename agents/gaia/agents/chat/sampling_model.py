@@ -162,7 +162,7 @@ def _call(block: JSON) -> ToolCall:
 
 
 def _written_call(text: str) -> ToolCall | None:
-    """Return the call that a model wrote down which was told how."""
+    """Return the call that a model wrote as text."""
     match = _FENCED.match(text)
     written = _object(match[1]) if match is not None else {}
     name, arguments = written.get("tool"), written.get("arguments", {})

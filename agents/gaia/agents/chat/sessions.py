@@ -156,7 +156,7 @@ class Sessions:
         return session
 
     def enter(self, session: AgentSession) -> bool:
-        """Return a turn is to be played: the session is not stale until `leave`. Never waits for the disk.
+        """Begin a turn of a session: the session is not stale until `leave`. Never waits for the disk.
 
         Returns:
             Whether the session is still there; if not, it has to be taken again.
