@@ -56,7 +56,7 @@ def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
 
 
 def sendable(message: JSON) -> JSON:
-    """Return the value with every half of a character replaced: JSON in UTF-8, which a model's server is sent, has none.
+    """Return the value with half characters replaced: JSON in UTF-8, which a model's server is sent, has none.
 
     One that is kept in a history would make every later turn fail.
 
