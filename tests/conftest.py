@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,16 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Half of the time would go into looking for garbage among tests that all stay until the end."""
-    with imported_for_good():
-        collected = yield
+    """Half of the time would go into looking for garbage among tests that all stay until the end.
+
+    What is compiled is kept, also with PYTHONDONTWRITEBYTECODE: else each worker compiles every test anew, each time.
+    """
+    unwritten, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        with imported_for_good():
+            collected = yield
+    finally:
+        sys.dont_write_bytecode = unwritten
     # Most of what tests make is gone without a collection, and one of all generations takes most of a second here.
     gc.set_threshold(10_000, 20, 100)
     return collected

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -39,12 +40,11 @@ LAYERS = {
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
     "gaia_bridge.sources.functions": 2,
-    "gaia_bridge.sources.functions.docstrings": 1,
     "gaia_bridge.sources.functions.marks": 1,
     "gaia_bridge.protocol": 1,
     "gaia_bridge.runtime.descriptors": 1,
     "gaia_bridge.runtime.event_loops": 1,
-    "gaia_bridge.runtime.exception_groups": 1,
+    "gaia_bridge.runtime.exceptions": 1,
     "gaia_bridge.runtime.forking": 1,
     "gaia_bridge.runtime.peer_credentials": 1,
     "gaia_bridge.runtime.unloading": 1,
@@ -146,7 +146,10 @@ OPENED = {
     ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
     ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
     ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
-    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.bridge_runner"): "`gaia_bridge.serve` is the command",
+    (
+        "gaia_bridge.bridge.embedding.serving",
+        "gaia_bridge_cli.serving.bridge_runner",
+    ): "`gaia_bridge.serve` is the command",
     ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
     ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
 }
@@ -164,6 +167,12 @@ ROOMS = 12
 FILES = 25
 """Modules directly in one folder of `gaia_bridge`, at most."""
 
+FILES = 450
+"""Of all packages in `bridge/`, at most."""
+
+CRUMB = 60
+"""Lines from which on a module may have a single reader; a smaller one is part of its reader."""
+
 CHAIN = 10
 """Rooms of `gaia_bridge` that import one another in a row, at most."""
 
@@ -176,7 +185,7 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "acp": ("gaia_bridge_doors.acp.*",),
     "asyncio": (
-        "gaia_bridge_cli.servers.launcher_progress",  # sees that a start is being cancelled, which anyio does not tell
+        "gaia_bridge_cli.servers.server_connection",  # sees that a start is being cancelled, which anyio does not tell
         "gaia.mcp.aio.*",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
@@ -190,16 +199,16 @@ OWNERS = {
     ),
     "click": ("gaia_bridge_cli.*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
-    "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.variable_files"),
+    "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.outside_variables"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
-    "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
+    "docstring_parser": ("gaia_bridge.sources.functions.typed_function",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
-    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search.patterns"),
+    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search"),
     "mcp": (
         "gaia_bridge.bridge.*",
-        "gaia_bridge.bridge.chaining.sdk_host",
+        "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.bridge.chaining.sdk_transport",
         "gaia_bridge.client.oauth.*",
         "gaia_bridge.server.sdk_server",
@@ -209,7 +218,7 @@ OWNERS = {
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.relayed_request", "gaia_bridge.server.call_log"),
     "pydantic": (
         "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",
@@ -220,7 +229,7 @@ OWNERS = {
     ),
     "pytest": ("gaia_bridge.bridge.testing.plugin",),
     "rich": ("gaia.agents.base.console", "gaia_bridge_cli.servers.common"),
-    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.server.tool_search.ranking"),
+    "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.server.tool_search"),
     "sse_starlette": (
         "gaia_bridge_doors.openai_api.turn_endpoint",
         "gaia_bridge.server.transports.http_exchange",
@@ -407,8 +416,8 @@ def _imports_at_load(modules: tuple[Module, ...]) -> tuple[Import, ...]:
         ]
         source = ast.unparse(ast.Module(at_load, type_ignores=[]))
         for item in _imports_of(Module(module.name, source, module.is_package), known):
-            packages = [name for name in known if within(item.target, name) and not within(item.importer, name)]
-            found.extend(Import(item.importer, name, item.line) for name in packages)
+            above = known.intersection(accumulate(item.target.split("."), "{}.{}".format))
+            found.extend(Import(item.importer, name, item.line) for name in above if not within(item.importer, name))
     return tuple(found)
 
 
@@ -504,6 +513,23 @@ def undeclared(modules: Iterable[Module], dependencies: Iterable[str]) -> list[s
         if top not in sys.stdlib_module_names and not is_ours(top) and PROVIDED_BY.get(top, top) not in declared:
             found.append(f"{item}, which pyproject.toml does not name")
     return found
+
+
+def crumbs(modules: Iterable[Module]) -> list[str]:
+    """Small modules that one other module imports, and loads whenever it is loaded itself."""
+    given = tuple(modules)
+    readers: dict[str, set[str]] = {module.name: set() for module in given}
+    for item in imports(given):
+        readers.get(item.target, set()).add(item.importer)
+    packages = {module.name for module in given if module.is_package}
+    at_load = {(item.importer, item.target) for item in imports_at_load(given)}
+    return [
+        f"{module.name} is used by {reader} alone"
+        for module in given
+        if not module.is_package and module.source.count("\n") < CRUMB and len(readers[module.name]) == 1
+        for reader in readers[module.name] - packages
+        if (reader, module.name) in at_load
+    ]
 
 
 def too_long(modules: Iterable[Module]) -> list[str]:
@@ -652,6 +678,25 @@ def test_a_module_beside_the_packages_is_counted() -> None:
 
 def test_every_imported_library_is_declared() -> None:
     assert undeclared(our_modules(), declared_dependencies()) == []
+
+
+def test_a_small_module_that_one_other_uses_is_part_of_it() -> None:
+    of_agents_or_documented = ("gaia.", "gaia_bridge.cli ")
+    assert [crumb for crumb in crumbs(our_modules()) if not crumb.startswith(of_agents_or_documented)] == []
+
+
+def test_a_small_module_with_one_user_is_found() -> None:
+    small, line = Module("gaia_bridge.a.small", ""), "from gaia_bridge.a.small import x"
+    reader = Module("gaia_bridge.a.reader", line)
+    assert crumbs([small, reader]) == ["gaia_bridge.a.small is used by gaia_bridge.a.reader alone"]
+    assert crumbs([small, Module("gaia_bridge.a.reader", f"def late():\n    {line}")]) == []
+    assert crumbs([small, reader, Module("gaia_bridge.a.other", line)]) == []
+    assert crumbs([Module("gaia_bridge.a.small", "\n" * CRUMB), reader]) == []
+    assert crumbs([small, Module("gaia_bridge.a", line, is_package=True)]) == []
+
+
+def test_the_bridge_has_few_files() -> None:
+    assert len([module for module in our_modules() if module.name.startswith("gaia_bridge")]) <= FILES
 
 
 def test_modules_stay_short() -> None:

@@ -13,7 +13,7 @@ OF_SUBPROCESS = frozenset({"run", "call", "check_call", "check_output", "getoutp
 PREFIXES = ("create_subprocess_", "posix_spawn", "exec", "spawn")
 
 PLACES = {
-    "bridge/gaia_bridge_daemon/background/parting.py": "our own program goes on as another process",
+    "bridge/gaia_bridge_cli/background.py": "our own program goes on as another process",
     "bridge/gaia_bridge_cli/at_login.py": "systemctl by its name, which loads nothing of the current folder",
     "bridge/gaia_bridge/client/transports/guardian_client.py": "Python with -I, in /; `ps` by its name",
     "bridge/gaia_bridge/client/transports/process.py": "each spec says its folder: see config/launching/workplaces.py",
@@ -65,9 +65,9 @@ def test_every_spec_of_a_program_that_is_made_in_code_says_where_it_is_started()
     assert made == {
         "agents/gaia/mcp/client/server_config.py",  # a program's own entry; those of files come with their folder
         "agents/gaia/mcp/client/transports/stdio.py",  # a program's own command
-        "bridge/gaia_bridge_doors/acp/servers.py",  # the folder of the conversation, which the editor trusts
+        "bridge/gaia_bridge_doors/acp/session.py",  # the folder of the conversation, which the editor trusts
         "bridge/gaia_bridge/bridge/contents.py",  # a program's own servers
-        "bridge/gaia_bridge_cli/inspector.py",  # a folder of its own
+        "bridge/gaia_bridge_cli/serving/inspector.py",  # a folder of its own
         "bridge/gaia_bridge_cli/servers/targets.py",  # a command that was typed after `--`, as in a shell
         "bridge/gaia_bridge/config/entries.py",  # what its callers say
         "bridge/gaia_bridge/config/layers.py",  # a folder of its own, but for a project's file

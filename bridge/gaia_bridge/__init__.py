@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gaia_bridge.version import __version__
+from gaia_bridge.version import __version__, import_member
 
 TYPE_CHECKING = False  # as type checkers know it; `typing` would double the time until Ctrl-C is under control
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gaia_bridge.sources.functions.marks import completion, prompt, resource, tool
 
 _PLACES = (
-    "errors", "contract", "calls.request_context", "sources.functions.marks", "model", "settings", "bridge",
-    "sources.composition.description", "bridge.embedding.client", "bridge.embedding.serving",
+    ".errors", ".contract", ".calls.request_context", ".sources.functions.marks", ".model", ".settings", ".bridge",
+    ".sources.composition.description", ".bridge.embedding.client", ".bridge.embedding.serving",
 )  # fmt: skip
 
 __all__ = [
@@ -51,10 +51,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    for place in _PLACES if name in __all__ else ():
-        module = import_module(f"{__name__}.{place}")
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

@@ -2,35 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BACKGROUND_FAREWELL",
-    "BRIDGE_PACKAGES",
-    "DEFAULT_HOST",
-    "DEFAULT_PORT",
-    "JSON_LOG_BYTES",
-    "JSON_LOG_FILES",
-    "JSON_LOG_QUEUE",
-    "KIB",
-    "LEAST_RESULT",
-    "LENT_LOOP_PATIENCE",
-    "LOOP_PATIENCE",
-    "LOOP_SILENCE",
-    "MAX_HOPS",
-    "MIB",
-    "MODEL_CLASS",
-    "OFFICIAL_REGISTRY",
-    "OWN_PACKAGES",
-    "SHIPPED_AGENTS",
-    "SIGNAL_INTERVAL",
-    "STOP_DEADLINE",
-    "STREAM_BYTES",
-    "STREAM_FAREWELL",
-    "STREAM_INTERVAL",
-    "STREAM_PATIENCE",
-    "WINDOW_AGENTS",
-    "YOUNG_OBJECTS",
-]
-
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
 """Where `gaia-bridge serve` listens when nothing else is said."""

@@ -14,28 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 from gaia_bridge.model import AgentOffer, Change, LogMessage, Progress, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.text.json_types import JSON
 
-__all__ = [
-    "JSON",
-    "AgentLike",
-    "ChangeListener",
-    "ClientRequest",
-    "CompletesArguments",
-    "FollowsRoots",
-    "GivesPrompts",
-    "HasParts",
-    "Introducible",
-    "KnowsItsEnd",
-    "KnowsPublisher",
-    "ListsResourceTemplates",
-    "ListsSkills",
-    "Publishable",
-    "Publisher",
-    "ReadsResources",
-    "Republishes",
-    "Source",
-    "Starts",
-]
-
 ChangeListener = Callable[[Change], None]
 """Called on the bridge's event loop whenever something that a source offers has changed."""
 
@@ -194,6 +172,11 @@ class ClientRequest(Protocol):
     @property
     def principal(self) -> Hashable:
         """Whom limits and caches count the request for: the session, or the address of a request without one."""
+        ...
+
+    @property
+    def address(self) -> str | None:
+        """Where a client is of whom nothing else is known; `None` where a session ties its requests together."""
         ...
 
     @property

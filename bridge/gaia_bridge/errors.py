@@ -29,36 +29,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = [
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "MISSING_CLIENT_CAPABILITY",
-    "AgentLoadError",
-    "AnswerError",
-    "BridgeError",
-    "BusyError",
-    "ClientCapabilityError",
-    "ConfigError",
-    "ContextOverflowError",
-    "ListenError",
-    "ModelBusyError",
-    "ModelCredentialsError",
-    "ModelError",
-    "ModelNotFoundError",
-    "ModelUnreachableError",
-    "ProtocolError",
-    "PublishError",
-    "RequestCancelledError",
-    "RequestError",
-    "ResourceNotFoundError",
-    "ServerUnavailableError",
-    "SessionLimitError",
-    "SkillChangedError",
-    "ToolError",
-    "UnknownSessionError",
-]
-
 INTERNAL_ERROR = -32603
 """JSON-RPC 2.0 section 5.1: the request was valid, but serving it failed."""
 

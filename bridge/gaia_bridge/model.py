@@ -361,6 +361,8 @@ class ServerOptions(Struct, frozen=True):
     """Which family of revisions it is spoken to in: that of the client, where it has it, or always the same."""
     approval: str = ""
     """What names the approval that it needs, and has: of its launch line and of the programs that this runs."""
+    is_of_one_client: bool = False
+    """Whether one client has named it for itself: it is lent to nobody else."""
 
     def __repr__(self) -> str:
         return repr_without(self, "secrets")

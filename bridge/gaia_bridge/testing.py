@@ -6,8 +6,9 @@ What is in here is loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from gaia_bridge.version import import_member
 
 if TYPE_CHECKING:
     from gaia_bridge.bridge.testing.doubles import FakeModel, FakeUser
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeModel", "FakeUser", "RecordingClient", "connected"]
 
+_PLACES = ("gaia_bridge.bridge.testing.doubles", "gaia_bridge.bridge.testing.recording_client")
+
 
 def __getattr__(name: str) -> object:
-    for place in ("bridge.testing.doubles", "bridge.testing.recording_client") if name in __all__ else ():
-        module = import_module(f"gaia_bridge.{place}")
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

@@ -15,8 +15,6 @@ from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.options import log_options, set_up_logging
 from gaia_bridge_cli.streams import queue_standard_streams
 
-__all__ = ["acp"]
-
 _EXTRA = "pip install 'gaia-mcp-bridge[acp]'"
 
 
@@ -36,7 +34,7 @@ def acp(ctx: click.Context, agent: str, images: bool, log_level: str | None, deb
     if importlib.util.find_spec("acp") is None:
         raise ConfigError("acp", "the package of the Agent Client Protocol is not installed", _EXTRA)
     with imported_for_good():
-        from gaia_bridge_cli.bridge_runner import ServeOptions, run
+        from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
         from gaia_bridge_doors.acp.serving import serve_acp
 
     options = ServeOptions(

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from gaia_bridge.bridge.discovery import LoadedAgent
     from gaia_bridge.model import ServerFeatures, ServerInfo
 
-__all__ = ["agents"]
-
 
 @click.command(short_help="Show which agents would be published.")
 @agents_argument

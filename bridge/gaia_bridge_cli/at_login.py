@@ -16,10 +16,8 @@ from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import printable
-from gaia_bridge_cli.questions import NobodyToAskError
+from gaia_bridge_cli.output import NobodyToAskError
 from gaia_bridge_daemon.front.place import Scope
-
-__all__ = ["AtLogin", "agreed", "at_login", "changes", "install", "remove"]
 
 _LABEL: Final = "gaia-bridge"
 _RELOAD_SECONDS: Final = 10.0

@@ -31,8 +31,7 @@ from gaia_bridge_cli.options import (
     refuse_both,
     set_up_logging,
 )
-from gaia_bridge_cli.output import counted
-from gaia_bridge_cli.questions import can_ask
+from gaia_bridge_cli.output import can_ask, counted
 from gaia_bridge_cli.streams import queue_standard_streams
 from gaia_bridge_daemon.front.greeting import KEEP, STATUS, STOP
 from gaia_bridge_daemon.front.launching import (
@@ -50,8 +49,6 @@ from gaia_bridge_daemon.front.program import FrontOptions, is_agent, run
 
 if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
-
-__all__ = ["background", "connect", "down", "ps", "restart", "up"]
 
 _DOWN_PATIENCE: Final = 12.0
 """Seconds until a bridge that was asked to end is gone; it takes at most `STOP_DEADLINE` for that."""
@@ -146,10 +143,8 @@ def background(
         os.setsid()  # no end of a terminal or of an editor is ours
     held: list[int] = []
     if lock is not None:
-        from gaia_bridge_daemon.background.parting import leave_parent
-
         os.set_inheritable(lock, False)
-        held = [lock, leave_parent()]
+        held = [lock, _leave_parent()]
         for descriptor in held:
             FORKS.conceal(descriptor)
     try:
@@ -160,7 +155,7 @@ def background(
     set_up_logging(ctx, log_level, debug, default="info")
     with imported_for_good():
         from gaia_bridge.settings import BackgroundLimits
-        from gaia_bridge_cli.bridge_runner import ServeOptions, run
+        from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
         from gaia_bridge_daemon.background.serving import Background
 
     collect_in_larger_pieces(YOUNG_OBJECTS)
@@ -247,7 +242,7 @@ def down(agents: tuple[str, ...], config: str | None, servers: bool, more: tuple
     It is the one with AGENT, if one is named. Editors that are connected start it again when they want something of it.
     Its log goes with it, also that of one that has failed.
     """
-    from gaia_bridge_daemon.background.leftovers import places_left, remove_left
+    from gaia_bridge_daemon.background.sockets import places_left, remove_left
 
     with _as_our_errors():
         found = places_left(runtime_folder()) if everything else [_scope(config, servers, agents, more)[0]]
@@ -454,3 +449,21 @@ def _as_our_errors() -> Generator[None]:
         raise ServerUnavailableError("the bridge in the background", str(error)) from None
     except PlaceError as error:
         raise ConfigError("the bridge in the background", str(error)) from None
+
+
+def _leave_parent() -> int:
+    """Go on as a process whose parent ends as soon as the bridge can be connected to, or has ended.
+
+    A bridge in the background is nobody's child: editors end a server with all its children, and it serves others. To
+    be called before there are threads.
+
+    Returns:
+        A descriptor to close when it can be connected to. Until then, who has started it sees its own child run.
+    """
+    until, held = os.pipe()
+    if os.fork():
+        os.close(held)
+        os.read(until, 1)
+        os._exit(0)
+    os.close(until)
+    return held

@@ -44,9 +44,7 @@ from gaia_bridge_desk.bundles import (
     written,
 )
 from gaia_bridge_desk.editors.entries import program_entry
-from gaia_bridge_desk.editors.formats import EDITORS
-
-__all__ = ["bundle"]
+from gaia_bridge_desk.editors.table import EDITORS
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,8 +14,6 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["collect_in_larger_pieces", "imported_for_good"]
-
 _USUAL = 700
 """What Python 3.11 begins with."""
 

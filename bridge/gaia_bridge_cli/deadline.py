@@ -17,8 +17,6 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Deadline"]
-
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS = 0.5

@@ -19,23 +19,14 @@ from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
-from gaia_bridge_cli.servers.common import (
-    activity,
-    complete_server,
-    config_option,
-    json_option,
-    print_json,
-    print_rows,
-)
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
+from gaia_bridge_cli.servers.common import activity, complete_server, config_option, json_option, print_json, print_rows
 
 if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
+    from gaia_bridge_desk.doctor.checks import Finding
     from gaia_bridge_desk.doctor.examining import Examined
-    from gaia_bridge_desk.doctor.findings import Finding
     from gaia_bridge_desk.doctor.repairing import Outcome
-
-__all__ = ["doctor"]
 
 _COLORS: Final = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "red"}
 _WIDTH: Final = 8
@@ -125,7 +116,7 @@ def _examined(config: Path | None, server: str | None, offline: bool) -> Examine
 
 
 def _exit_code(found: Examined) -> ExitCode:
-    from gaia_bridge_desk.doctor.findings import Level
+    from gaia_bridge_desk.doctor.checks import Level
 
     if found.number(Level.ERROR):
         return ExitCode.CONFIG
@@ -209,7 +200,7 @@ def _lines(found: Examined, mended: _Mended) -> Iterator[str]:
 
 def _to_do(found: Examined) -> Iterator[str]:
     """What is wrong once more, the errors first: the end is what people see."""
-    from gaia_bridge_desk.doctor.findings import Level
+    from gaia_bridge_desk.doctor.checks import Level
 
     wrong = [each for level in (Level.ERROR, Level.WARNING) for each in found.findings if each.level is level]
     if len(wrong) > 1:
@@ -222,7 +213,7 @@ def _to_do(found: Examined) -> Iterator[str]:
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:
-    from gaia_bridge_desk.doctor.findings import NOTHING, Level
+    from gaia_bridge_desk.doctor.checks import NOTHING, Level
 
     is_wrong = finding.level in (Level.WARNING, Level.ERROR)
     id_ = f"  [{finding.kind.id}]" if is_wrong else ""
@@ -245,7 +236,7 @@ def _wrapped(before: str, text: str) -> Iterator[str]:
 
 
 def _summary(found: Examined) -> str:
-    from gaia_bridge_desk.doctor.findings import Level
+    from gaia_bridge_desk.doctor.checks import Level
 
     counts = {level: found.number(level) for level in (Level.ERROR, Level.WARNING)}
     told = [f"{number} {level.value}{'s' * (number > 1)}" for level, number in counts.items() if number]

@@ -14,8 +14,6 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
-
 _EXIT_GRACE = 1.0
 """Seconds for threads and exit handlers of agents, once nobody waits for them any more."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError, PublishError, ServerUnavailableError
 
-__all__ = ["ExitCode", "exit_code_of", "is_of_output"]
-
 _OUTPUT_ERRORS: Final = frozenset((errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
 """What writing fails with where nobody takes it; a reader that is gone (`EPIPE`) ends a command quietly."""
 

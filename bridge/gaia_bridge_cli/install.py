@@ -21,18 +21,16 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_daemon.front.place import Place as SocketPlace
 from gaia_bridge_daemon.front.place import PlaceError, runtime_folder
 from gaia_bridge_daemon.front.place import Scope as BridgeScope
 from gaia_bridge_daemon.front.program import is_agent
 from gaia_bridge_desk.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
-from gaia_bridge_desk.editors.formats import BY_HAND, EDITORS, Editor, Place, Scope
 from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, plan_remove, snippet, text_of, write
+from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scope
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
-
-__all__ = ["complete_editor", "install", "known_editor"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that no editor refuses: Codex and Claude Code take no others."""

@@ -12,8 +12,6 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["ended_by_interrupt", "interrupts_end_the_process"]
-
 
 @contextmanager
 def ended_by_interrupt() -> Generator[None]:

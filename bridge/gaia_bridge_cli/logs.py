@@ -17,8 +17,6 @@ from gaia_bridge_cli.streams import QueuedBytes
 if TYPE_CHECKING:
     from gaia_bridge.calls.call_log import CallRecord
 
-__all__ = ["LineFormatter", "call_of", "hide_in_log", "keep_log", "log_to_stderr", "without_secrets"]
-
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _TIME = "%H:%M:%S"
 _CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn")

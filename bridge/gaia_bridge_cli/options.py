@@ -11,22 +11,6 @@ import click
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge_cli.logs import log_to_stderr
 
-__all__ = [
-    "AgentTools",
-    "Port",
-    "agent_option",
-    "agents_argument",
-    "bridge_options",
-    "bridge_url",
-    "is_debug",
-    "log_options",
-    "no_servers_option",
-    "offer_options",
-    "refuse_both",
-    "set_up_logging",
-    "verbose_option",
-]
-
 _DEBUG = "gaia_bridge.debug"
 _LEVELS = ("debug", "info", "warning", "error")
 

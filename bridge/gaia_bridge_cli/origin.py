@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["installed_from"]
-
 _NOTE = "gaia_mcp_bridge-*.dist-info/direct_url.json"
 """Where installers write it (PEP 610)."""
 

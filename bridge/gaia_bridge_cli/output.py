@@ -1,4 +1,4 @@
-"""What is printed: results alone on standard output, and numbers as people write them."""
+"""What is printed: results alone on standard output, numbers as people write them; and who can be asked anything."""
 
 from __future__ import annotations
 
@@ -6,8 +6,22 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
+from typing import IO, Any
 
-__all__ = ["counted", "stdout_to_stderr"]
+import click
+
+
+class NobodyToAskError(click.UsageError):
+    """There is no terminal to ask on. The line was right, so that its usage is not shown."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Show the sentence alone."""
+        click.echo(f"error: {self.format_message()}", file=file, err=file is None)
+
+
+def can_ask() -> bool:
+    """Whether there is a terminal on which questions are seen and answered."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def counted(number: int, noun: str) -> str:

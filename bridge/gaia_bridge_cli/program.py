@@ -12,7 +12,7 @@ import click
 
 from gaia_bridge.config.approvals import approvals_needed
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
@@ -21,8 +21,6 @@ from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of, is_of_output
 from gaia_bridge_cli.options import is_debug
 from gaia_bridge_cli.origin import installed_from
 from gaia_bridge_cli.streams import queue_stderr
-
-__all__ = ["program", "run"]
 
 
 def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = None) -> int:
@@ -147,8 +145,8 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "new": ("projects:new", "Add an agent and its test to the current folder."),
     },
     "Run": {
-        "serve": ("serve:serve", "Publish agents, over HTTP or over stdio."),
-        "dev": ("dev:dev", "Serve agents over HTTP while they are being written."),
+        "serve": ("serving.serve:serve", "Publish agents, over HTTP or over stdio."),
+        "dev": ("serving.dev:dev", "Serve agents over HTTP while they are being written."),
         "acp": ("acp:acp", "Serve an agent to Zed, JetBrains or Neovim."),
         "agents": ("agents:agents", "Show which agents would be published."),
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
@@ -167,7 +165,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
     },
     "Servers": {
-        "search": ("servers.search_command:search", "Find servers in the public registry."),
+        "search": ("servers.registry.search_command:search", "Find servers in the public registry."),
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
         "list": ("servers.list_commands:list_servers", "Show the configured servers."),
         "remove": ("servers.entry_commands:remove", "Take a server out of the configuration."),
@@ -181,7 +179,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "call": ("servers.tool_commands:call", "Call a tool of a server or agent."),
         "read": ("servers.offer_commands:read", "Read a resource of a server or agent."),
         "prompt": ("servers.offer_commands:prompt", "Get a prompt of a server or agent."),
-        "skills": ("servers.skill_commands:skills", "Show the skills of a server or agent."),
+        "skills": ("servers.offer_commands:skills", "Show the skills of a server or agent."),
         "test-client": (
             "servers.tool_commands:test_client",
             "Test a server or agent: connect, list, ping; with timings.",

@@ -13,16 +13,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.origin import installed_from
-from gaia_bridge_desk.projects import (
-    agent_files,
-    names_of,
-    names_of_file,
-    project_files,
-    write_files,
-    write_folder,
-)
-
-__all__ = ["init", "new"]
+from gaia_bridge_desk.projects import agent_files, names_of, names_of_file, project_files, write_files, write_folder
 
 _TESTS = "tests"
 """The folder of tests, where the current folder has one."""

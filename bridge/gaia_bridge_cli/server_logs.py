@@ -20,9 +20,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.names import file_name
 
 if TYPE_CHECKING:
-    from gaia_bridge_cli.private_file import PrivateFile
-
-__all__ = ["LogReader", "ServerLogs", "default_log_folder"]
+    from gaia_bridge_cli.log_files import PrivateFile
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +81,7 @@ class ServerLogs:
     def _opened(self, server: str) -> PrivateFile | None:
         if self._folder is None:
             return None
-        from gaia_bridge_cli.private_file import PrivateFile  # most servers say nothing
+        from gaia_bridge_cli.log_files import PrivateFile
 
         path = self._folder / f"{file_name(server)}.log"
         try:

@@ -21,8 +21,6 @@ from typing import Any, Final
 
 from gaia_bridge.constants import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL, STREAM_PATIENCE
 
-__all__ = ["QueuedBytes", "drain", "queue_standard_streams", "queue_stderr"]
-
 _WRITABLE: Final = 1.0
 """Seconds between two looks whether a descriptor that does not block can be written to."""
 

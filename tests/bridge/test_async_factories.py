@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge import Bridge
+from gaia_bridge.bridge.agent_reloading import AgentReloader
 from gaia_bridge.bridge.discovery import load_agent
-from gaia_bridge.bridge.reloading import AgentReloader
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.runtime.own_loop import OwnLoop, own_loop_of
 from gaia_bridge.settings import AgentLimits

@@ -12,8 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.bridge.config_reloader import Reloader
-from gaia_bridge.bridge.configured_servers import ConfiguredServers
+from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.config import TrustStore
 from gaia_bridge.model import SourceState
 from gaia_bridge.settings import Settings, UpstreamLimits

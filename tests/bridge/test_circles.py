@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.model import HttpServerSpec, SourceState
 from gaia_bridge.settings import Settings, UpstreamLimits

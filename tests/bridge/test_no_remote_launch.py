@@ -22,9 +22,8 @@ from starlette.routing import Route
 from gaia_agents.code_agent import CodeAgent
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
-from gaia_bridge.bridge.config_reloader import Reloader
-from gaia_bridge.bridge.configured_servers import ConfiguredServers
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE_VARIABLE
+from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
+from gaia_bridge.calls.process_ancestry import LINEAGE_VARIABLE
 from gaia_bridge.client.transports.guardian import MARK
 from gaia_bridge.config.launching.child_environment import child_environment
 from gaia_bridge.model import StdioServerSpec

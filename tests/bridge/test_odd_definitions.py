@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gaia_bridge.calls.results.earlier_content import content_for
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.client_results import content_for
 from gaia_bridge.sources.upstream.listing.feature_lists import LISTS as LISTED
 from gaia_bridge.sources.upstream.listing.feature_lists import no_features, with_list
 from gaia_bridge.text.json_types import JSON

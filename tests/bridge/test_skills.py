@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge import Bridge, Client, ProtocolError, Settings, SkillChangedError, StdioServerSpec, source
-from gaia_bridge.contract import JSON
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.skills import SKILL_KEY, SKILLS_EXTENSION, SOURCE_KEY
+from gaia_bridge.text.json_types import JSON
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import both_eras, running_bridge
 from tests.support.installed_programs import WITH_FASTMCP, needs, with_fastmcp

@@ -16,7 +16,7 @@ import pytest
 
 from gaia_bridge_cli import main
 from gaia_bridge_desk.doctor import ports
-from gaia_bridge_desk.doctor.findings import Level
+from gaia_bridge_desk.doctor.checks import Level
 from tests.cli.running import Run
 from tests.cli.running import run as run_program
 from tests.cli.terminals import terminal

@@ -209,7 +209,7 @@ def test_every_way_into_the_configuration_passes_the_one_check() -> None:
                 checking.add(name)
     assert called["add"] == {"servers/keeping.py"}
     assert (
-        called["keep"] == checking == {"import_command.py", "servers/entry_commands.py", "servers/registry_adding.py"}
+        called["keep"] == checking == {"import_command.py", "servers/entry_commands.py", "servers/registry/adding.py"}
     )
 
 

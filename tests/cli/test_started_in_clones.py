@@ -15,9 +15,8 @@ import pytest
 
 from gaia.mcp import MCPClientManager
 from gaia.mcp import aio as asynchronous
-from gaia_bridge.bridge.config_reloader import Reloader
-from gaia_bridge.bridge.configured_servers import ConfiguredServers
-from gaia_bridge_cli.inspector import run_inspector
+from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
+from gaia_bridge_cli.serving.inspector import run_inspector
 from tests.servers import raw_server
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge, text_of

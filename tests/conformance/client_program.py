@@ -162,8 +162,7 @@ async def authorization(scenario: str, spec: HttpServerSpec, context: JSON, fold
 
     The modules are loaded here, because the other scenarios do without: each runs in a process of its own.
     """
-    from gaia_bridge.client.oauth.discovery import advertised_issuers
-    from gaia_bridge.client.oauth.grants import identity_exchange, signed_assertion
+    from gaia_bridge.client.oauth.grants import advertised_issuers, identity_exchange, signed_assertion
     from gaia_bridge.client.oauth.provider import oauth_for
 
     client_id, secret = context.get("client_id"), context.get("client_secret")

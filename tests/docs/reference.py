@@ -1,7 +1,7 @@
 """Writes the pages of reference from the program itself: `python -m tests.docs.reference`.
 
 `commands.md` comes from the command line's own help, `configuration.md` from the structs that entries become, and
-`settings.md` from the settings; each with the docstrings that stand there.
+`settings.md` from the settings; each with the docstrings that stand there. Of `editors.md`, two tables are written.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from gaia_bridge.model import (
     ToolTransform,
 )
 from gaia_bridge_cli.program import program
+from gaia_bridge_desk.editors.table import EDITORS, Editor, Scope
 from tests.docs.pages import DOCS
 
 __all__ = ["FOLDER", "PAGES", "Field", "fields_of", "main"]
@@ -41,7 +42,7 @@ __all__ = ["FOLDER", "PAGES", "Field", "fields_of", "main"]
 FOLDER: Final = DOCS / "reference"
 """Where the pages are."""
 
-_WRITTEN: Final = "\nThis page is written from the program, by `python -m tests.docs.reference`.\n"
+_WRITTEN: Final = "\n`python -m tests.docs.reference` writes this page from the program.\n"
 
 
 class Field(NamedTuple):
@@ -98,8 +99,10 @@ def commands() -> str:
     """The page of commands."""
     context = click.Context(program, info_name="gaia-bridge")
     text = f"# Commands\n\n{program.help}\n\n"
-    text += "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. What TARGET, NAME and ARGUMENTS may be\n"
-    text += "is told in [MCP servers](../servers.md#on-the-command-line).\n\n"
+    text += (
+        "`gaia mcp COMMAND` is the same as `gaia-bridge COMMAND`. [Servers on the command line](../command-line.md)\n"
+    )
+    text += "explains TARGET, NAME and ARGUMENTS.\n\n"
     for heading, names in _sections(context):
         text += f"## {heading}\n\n"
         for name in names:
@@ -181,16 +184,16 @@ _FIELD_OF: Final[Mapping[str, str]] = {"openapi": "document", "grantType": "gran
 """Keys whose fields are called otherwise; those of `oauth` are the fields in camel case."""
 
 _TOLD: Final[Mapping[str, tuple[str, str]]] = {
-    "type": ("text", "How the server is reached: `stdio` with `command`; `http` or `sse` with `url`. Mostly needless."),
+    "type": ("text", "How the server is reached: `stdio` with `command`; `http` or `sse` with `url`. Rarely needed."),
     "openapi": ("text", "The URL, or the path, of its OpenAPI document."),
     "oauth": ("object, or `false`", "How to log in, if it asks for that; `false`: not at all. See [`oauth`](#oauth)."),
-    "scopes": ("list of texts, or text", "What to ask for where the server does not say."),
+    "scopes": ("list of texts, or text", "Scopes to request if the server names none."),
     "tools": ("object", "How its tools are published, by their names at the server. See [`tools`](#tools)."),
-    "arguments": ("object", "What is made of its arguments, by their names at the server."),
+    "arguments": ("object", "Changes of its arguments, by their names at the server."),
     "inherit_env": (
         "list of texts, or `true`",
-        "Variables of the bridge's own environment that it sees beside [those that every program sees]"
-        "(../servers.md#what-programs-see); `true`: all of them.",
+        "Variables of the bridge's own environment that it gets beside [those that every program gets]"
+        "(../trust.md#what-programs-see); `true`: all of them.",
     ),
 }
 """Keys whose values in a file are not those of their field."""
@@ -213,16 +216,16 @@ _KINDS: Final[Mapping[str, str]] = {
 
 def configuration() -> str:
     """The page of what an entry of `mcp_servers.json` may say."""
-    text = "# Configuration\n\nWhat an entry of `mcp_servers.json` may say.\n\n"
-    text += "An entry has one of `command`, `url`, `agent` and `openapi`. How files are stacked, what `${...}` is in\n"
-    text += "values, and what a project's own file needs before it counts, is told in\n"
-    text += "[MCP servers](../servers.md#configuration).\n\n"
+    text = "# Configuration\n\nAll keys of an entry in `mcp_servers.json`.\n\n"
+    text += "An entry has one of `command`, `url`, `agent` and `openapi`. Which file counts, what `${...}` is in\n"
+    text += "values, and examples of all keys are in [the configuration file](../configuration-file.md);\n"
+    text += "approvals of a project's own file are in [trust and safety](../trust.md#servers-of-a-project).\n\n"
     for way, (title, struct) in _WAYS.items():
         text += f"## {title}: `{way}`\n\n{_keys(sorted(KEYS_OF[way], key=lambda key: (key != way, key)), struct)}\n"
     text += f"## Any server\n\n{_keys(sorted(OPTION_KEYS), ServerOptions)}\n"
     text += f"## `oauth`\n\n{_keys(sorted(OAUTH_KEYS), OAuthOptions)}\n"
-    text += f"## `tools`\n\nOf each tool:\n\n{_keys(sorted(TOOL_KEYS), ToolTransform)}\n"
-    return f"{text}Of each argument:\n\n{_keys(sorted(ARGUMENT_KEYS), ArgumentTransform)}{_WRITTEN}"
+    text += f"## `tools`\n\nKeys of a tool:\n\n{_keys(sorted(TOOL_KEYS), ToolTransform)}\n"
+    return f"{text}Keys of an argument:\n\n{_keys(sorted(ARGUMENT_KEYS), ArgumentTransform)}{_WRITTEN}"
 
 
 def _keys(keys: Iterable[str], struct: type[Struct]) -> str:
@@ -260,10 +263,10 @@ def _default(key: str, default: str) -> str:
 def settings_page() -> str:
     """The page of limits."""
     text = "# Settings\n\nLimits and deadlines, each with its reason.\n\n"
-    text += "A program of your own gives them to its `Bridge`: see [limits](../guide.md#limits). For `gaia-bridge`\n"
     text += (
-        "these hold; an entry of the [configuration](configuration.md#any-server) may say otherwise for its server.\n\n"
+        "These values hold for `gaia-bridge`. An entry of the [configuration](configuration.md#any-server) can change\n"
     )
+    text += "some for its server; a program can pass others to its `Bridge`: see [limits](../guide.md#limits).\n\n"
     parts = {kind: name for name, kind, *_ in fields_of(settings.Settings)}
     parts |= {kind: f"upstream.{name}" for name, kind, *_ in fields_of(settings.UpstreamLimits)}
     for name in ("Settings", *sorted(set(settings.__all__) - {"Limits", "Settings"})):
@@ -292,10 +295,46 @@ def _number(default: str) -> str:
         return f"`{default}`"
 
 
+# Editors
+
+
+def editors_page() -> str:
+    """The page of editors, with its two tables as the program has them."""
+    page = (DOCS / "editors.md").read_text("utf-8")
+    files = [
+        (f"`{each.name}`", each.title, _files_of(each, Scope.USER), _files_of(each, Scope.WORKSPACE))
+        for each in EDITORS
+    ]
+    page = _with_table(page, "## Editors\n\n", ("EDITOR", "is", "for all folders", "`--workspace`"), files)
+    return _with_table(
+        page,
+        "The command shows the last step in the editor:\n\n",
+        ("editor", "then"),
+        [(each.title, each.then) for each in EDITORS],
+    )
+
+
+def _files_of(editor: Editor, scope: Scope) -> str:
+    paths = [f"{place.folder}/{place.names[0]}" for place in editor.places if place.scope is scope]
+    return ", ".join(
+        f"`{path.removeprefix('./').replace('{config}', '~/.config').replace('{data}', '~/.local/share')}`"
+        for path in paths
+    )
+
+
+def _with_table(page: str, before: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a page with another table behind some words, which have to be there."""
+    beginning, words, rest = page.partition(before)
+    assert words, f"the page does not say {before!r}"
+    after = rest.partition("\n\n")[2]
+    return f"{beginning}{before}{_table(head, rows)}\n{after}"
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "commands.md": commands,
     "configuration.md": configuration,
     "settings.md": settings_page,
+    "../editors.md": editors_page,
 }
 """What each page has to say."""
 

@@ -102,13 +102,18 @@ def _without_network(folder: Path) -> None:
 
 
 def _indexed(folder: Path) -> None:
-    """Take the changes out of what is searched, and write the script that the theme loads in pages opened as files.
+    """Order the index of the search, and write the script that the theme loads in pages opened as files.
 
-    The changes have every word of the other pages, in long lists, and would be found in place of these. A browser lets
-    a page that is a file neither fetch the index nor start a worker from a file; it may do so from its own text.
+    Of equal matches, the first in the index is found first: so it has the order of the navigation, in which pages for
+    developers come last. The changes have every word of the other pages, in long lists, and would be found in place of
+    these. A browser lets a page that is a file neither fetch the index nor start a worker from a file; it may do so
+    from its own text.
     """
     index = json.loads(Path(folder, "search.json").read_text("utf-8"))
-    index["items"] = [item for item in index["items"] if not item["location"].startswith("CHANGELOG.html")]
+    places = {re.sub(r"(README)?\.md$", lambda end: "index.html" if end[1] else ".html", page): number
+              for number, page in enumerate(navigation()) if page != "CHANGELOG.md"}  # fmt: skip
+    items = [item for item in index["items"] if item["location"].partition("#")[0] in places]
+    index["items"] = sorted(items, key=lambda item: places[item["location"].partition("#")[0]])
     text = json.dumps(index)
     Path(folder, "search.json").write_text(text, "utf-8")
     (worker,) = folder.glob("assets/javascripts/workers/search.*.js")

@@ -1,4 +1,7 @@
-"""`docs/doctor.md` lists every finding. `python -m tests.docs.test_doctor_page` writes that part of it anew."""
+"""`docs/reference/doctor-codes.md` lists every finding of `docs/doctor.md`'s command.
+
+`python -m tests.docs.test_doctor_page` writes that part of it anew.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,19 @@ import click
 
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.program import program
+from gaia_bridge_desk.doctor.checks import NOTHING, Kind
 from gaia_bridge_desk.doctor.examining import OF_THE_DOCTOR, SUBJECTS
-from gaia_bridge_desk.doctor.findings import NOTHING, Kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
-BEGIN = "## All findings\n\n"
+CODES = PAGE.parent / "reference" / "doctor-codes.md"
+BEGIN = "## Python\n\n"
 
 
 def lines() -> Iterator[str]:
-    """The part of the page that is about single findings."""
+    """The part of the page of codes that is about single findings."""
     subjects = [(subject.title, subject.kinds) for subject in SUBJECTS]
     for title, kinds in [*subjects, ("Of any subject", OF_THE_DOCTOR)]:
-        yield f"### {title}"
+        yield f"## {title}"
         yield ""
         yield "| id | level | what is the matter | why it matters | what to do |"
         yield "|---|---|---|---|---|"
@@ -41,7 +45,7 @@ def written() -> str:
 
 
 def test_the_page_lists_every_finding_with_its_reason_and_remedy() -> None:
-    assert PAGE.read_text("utf-8").partition(BEGIN)[2] == written()
+    assert "".join(CODES.read_text("utf-8").partition(BEGIN)[1:]) == written()
 
 
 def test_the_options_and_exit_codes_are_those_of_the_command() -> None:
@@ -69,5 +73,4 @@ def test_every_link_leads_somewhere() -> None:
 
 
 if __name__ == "__main__":
-    head, begin, _ = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(head + begin + written(), "utf-8")
+    CODES.write_text(CODES.read_text("utf-8").partition(BEGIN)[0] + written(), "utf-8")

@@ -1,4 +1,4 @@
-"""What `docs/editors.md` says of editors is what the program has of them."""
+"""The commands and the change that `docs/editors.md` shows are those of the program; `reference` writes its tables."""
 
 from __future__ import annotations
 
@@ -13,39 +13,11 @@ import pytest
 
 from gaia_bridge_cli import main
 from gaia_bridge_cli.program import program
-from gaia_bridge_desk.editors.formats import EDITORS, Editor, Scope
+from gaia_bridge_desk.editors.table import EDITORS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "editors.md").read_text("utf-8")
 NAMED = [ROOT / "README.md", ROOT / "docs" / "editors.md", ROOT / "vscode-config" / "README.md"]
-
-
-def files_of(editor: Editor, scope: Scope) -> str:
-    found = [place for place in editor.places if place.scope is scope]
-    return ", ".join(
-        f"`{place.folder.removeprefix('./')}/{place.names[0]}`".replace("`./", "`").replace("{config}", "~/.config")
-        .replace("{data}", "~/.local/share")
-        for place in found
-    )  # fmt: skip
-
-
-def rows() -> list[str]:
-    """The table of editors, as the data has it."""
-    return [
-        f"| `{editor.name}` | {editor.title} | {files_of(editor, Scope.USER)} | {files_of(editor, Scope.WORKSPACE)} |"
-        for editor in EDITORS
-    ]
-
-
-def test_the_table_lists_every_editor_with_its_files() -> None:
-    table = PAGE.partition("## Editors")[2].partition("\n\n`{support}`")[0]
-    assert [line for line in table.splitlines() if line.startswith("| `")] == rows()
-
-
-def test_what_is_left_to_do_in_each_editor_is_what_the_command_says() -> None:
-    table = PAGE.partition("### Afterwards")[2].partition("\n### ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    assert rows == [f"| {editor.title} | {editor.then} |" for editor in EDITORS]
 
 
 @pytest.mark.parametrize("page", NAMED, ids=lambda page: page.name)

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.mcp.client import mcp_client
@@ -28,8 +29,27 @@ from tests.support.memory_transport import in_memory
 from tests.support.on_demand import mcp_context, mcp_types
 
 ROOT = Path(__file__).parents[2]
-README, GUIDE, SERVERS = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "servers.md"
-CLIENTS, TOOL_SEARCH = ROOT / "docs" / "clients.md", ROOT / "docs" / "tool-search.md"
+DOCS = ROOT / "docs"
+README, GUIDE, CLIENTS, TOOL_SEARCH = (
+    ROOT / "README.md",
+    DOCS / "guide.md",
+    DOCS / "clients.md",
+    DOCS / "tool-search.md",
+)
+ADDING, CONFIGURATION, NETWORK = DOCS / "adding-servers.md", DOCS / "configuration-file.md", DOCS / "network.md"
+COMMAND_LINE, IN_PYTHON, USING_AGENTS = (
+    DOCS / "command-line.md", DOCS / "servers-in-python.md", DOCS / "agents-that-use-agents.md",
+)  # fmt: skip
+SERVERS = [
+    ADDING,
+    CONFIGURATION,
+    DOCS / "running-servers.md",
+    NETWORK,
+    DOCS / "trust.md",
+    COMMAND_LINE,
+    IN_PYTHON,
+    USING_AGENTS,
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -149,7 +169,7 @@ def test_the_servers_of_the_readme_are_understood(tmp_path: Path) -> None:
     assert server.command == "npx" and json.loads(text)["mcpServers"].keys() == {server.name}
 
 
-@pytest.mark.parametrize("page", [README, SERVERS])
+@pytest.mark.parametrize("page", [README, ADDING])
 def test_who_has_not_the_programs_of_the_examples_is_told_what_they_belong_to(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "`uvx`, a part of\n[uv](https://" in text or "`uvx`, a part of [uv](https://" in text
@@ -162,29 +182,29 @@ def commands(page: Path) -> list[list[str]]:
     found = re.findall(r"`(gaia-bridge [a-z].*?)`", text) + [
         part.strip()
         for block in blocks(page, "console")
-        for part in block.split("&&")
+        for part in re.split("&&|\n", block)
         if part.strip().startswith("gaia-bridge ")
     ]
     return [shlex.split(command)[1:] for command in found]
 
 
 @pytest.mark.requirement("S3-23")
-def test_the_configuration_of_the_page_about_servers_is_understood_and_its_stacking_order_described(
+def test_the_configuration_of_the_pages_about_servers_is_understood_and_its_stacking_order_described(
     tmp_path: Path,
 ) -> None:
     found: list[str] = []
-    for number, text in enumerate(blocks(SERVERS, "json")):
+    for number, text in enumerate(blocks(CONFIGURATION, "json") + blocks(NETWORK, "json")):
         file = tmp_path / f"{number}.json"
         file.write_text(text, encoding="utf-8")
         loaded = load_servers(file, {"ISSUES_TOKEN": "t", "FILES_SECRET": "s"})
         assert (loaded.skipped, loaded.warnings) == ((), ())
         found += [spec.name for spec in loaded.servers]
-    assert found == ["time", "issues", "old", "issues", "tracker", "files"]
-    page = " ".join(SERVERS.read_text(encoding="utf-8").split())
+    assert found == ["time", "issues", "old", "tracker", "files", "issues"]
+    page = " ".join(CONFIGURATION.read_text(encoding="utf-8").split())
     assert "`~/.gaia/mcp_servers.json` (global), and over it `./mcp_servers.json` (local" in page
 
 
-def test_the_clients_of_the_page_about_servers_work(
+def test_the_clients_of_the_pages_about_servers_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a server of ours in the place of the one that they name."""
@@ -193,17 +213,17 @@ def test_the_clients_of_the_page_about_servers_work(
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{server}"\n', encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    exec(example(SERVERS, "MCPClient.from_config"), {})
+    exec(example(IN_PYTHON, "MCPClient.from_config"), {})
     assert len(capsys.readouterr().out.splitlines()) > 2
     page: dict[str, Any] = {}
-    exec(example(SERVERS, "class TimeAgent"), page)
+    exec(example(IN_PYTHON, "class TimeAgent"), page)
     agent = page["TimeAgent"](silent_mode=True)
     try:
         assert agent.list_mcp_servers() == ["time"]
     finally:
         agent.disconnect_mcp_server("time")
     offices: dict[str, Any] = {}
-    exec(example(SERVERS, "class Office"), offices)
+    exec(example(USING_AGENTS, "class Office"), offices)
     back_office, front_desk = offices["back_office"], offices["front_desk"]
     try:
         offered = {tool["name"] for tool in front_desk.get_mcp_republished().get_mcp_tool_definitions()}
@@ -213,9 +233,18 @@ def test_the_clients_of_the_page_about_servers_work(
         back_office.disconnect_mcp_server("time")
 
 
+def test_the_agents_of_the_page_about_them_use_each_other(tmp_path: Path) -> None:
+    (tmp_path / "pair.py").write_text(example(USING_AGENTS, "class DeskAgent"), encoding="utf-8")
+    [command] = [words for words in commands(USING_AGENTS) if words[0] == "call"]
+    answered = CliRunner().invoke(
+        program, [words if words != "pair.py" else str(tmp_path / words) for words in command]
+    )
+    assert [answered.stdout] == blocks(USING_AGENTS, "text"), answered.output
+
+
 @pytest.mark.parametrize(
     "arguments",
-    commands(README) + commands(GUIDE) + commands(SERVERS) + commands(TOOL_SEARCH) + commands(CLIENTS),
+    [command for page in (README, GUIDE, *SERVERS, TOOL_SEARCH, CLIENTS) for command in commands(page)],
     ids=" ".join,
 )
 def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
@@ -226,10 +255,8 @@ def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
         command.make_context(name, rest, parent=click.Context(program))
 
 
-def test_the_page_about_servers_lists_every_command_for_them_with_its_options_and_every_exit_code_that_they_have() -> (
-    None
-):
-    section = SERVERS.read_text(encoding="utf-8").partition("## On the command line")[2].partition("\n## ")[0]
+def test_the_page_about_the_command_line_lists_every_command_for_servers_with_its_options_and_exit_codes() -> None:
+    section = COMMAND_LINE.read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines() if row.startswith("| `")]
     listed: dict[str, set[str]] = {}
     for first, _, last in rows:
@@ -279,7 +306,7 @@ def test_the_page_about_clients_lists_what_each_is_known_to_take() -> None:
 
 
 def test_every_link_to_a_file_of_the_repository_leads_somewhere() -> None:
-    for page in (README, GUIDE, SERVERS, ROOT / "docs" / "architecture.md", ROOT / "vscode-config" / "README.md"):
+    for page in (README, GUIDE, *SERVERS, DOCS / "architecture.md", ROOT / "vscode-config" / "README.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
@@ -310,7 +337,7 @@ def test_the_tools_of_a_server_are_called_in_both_ways(
 
     monkeypatch.setattr(mcp_client, "configured_server", configured_server)
     shown: dict[str, Any] = {}
-    exec(example(SERVERS, "class TimeAgent") + example(SERVERS, "get_mcp_client"), shown)
+    exec(example(IN_PYTHON, "class TimeAgent") + example(IN_PYTHON, "agent = TimeAgent()"), shown)
     assert capsys.readouterr().out == f"{ {'content': content} }\n{content}\n"
     assert [server.name for server in load_servers(default_servers_path()).servers] == ["time"]
     shown["agent"].disconnect_mcp_server("time")

@@ -37,7 +37,9 @@ OF_OTHERS: Final = {
 
 RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "README.md": {"python": (2, "test_examples test_shop_agent"), "json": (1, "test_examples")},
+    "docs/agents-that-use-agents.md": {"python": (2, "test_examples"), "text": (1, "test_examples")},
     "docs/acp.md": {"python": (2, "test_acp_page"), "json": (2, "test_acp_page")},
+    "docs/asking.md": {"python": (2, "test_testing_page")},
     "docs/async-manager.md": {
         "python": (2, "test_async_manager test_tool_agent_page"), "text": (1, "test_async_manager"),
     },
@@ -50,18 +52,20 @@ RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
     },
     "docs/coming-from.md": {"python": (27, "test_coming_from_page")},
     "docs/composition.md": {"python": (2, "test_composition_page"), "text": (1, "test_composition_page")},
+    "docs/configuration-file.md": {"json": (2, "test_examples")},
     "docs/editors.md": {"diff": (1, "test_editors_page")},
     "docs/embedding.md": {"python": (3, "test_embedding_page"), "text": (1, "test_embedding_page")},
     "docs/five-minutes.md": {"python": (1, "test_five_minutes_page"), "text": (1, "test_five_minutes_page")},
     "docs/guide.md": {"python": (7, "test_examples")},
     "docs/middleware.md": {"python": (2, "test_middleware_page"), "text": (2, "test_middleware_page")},
     "docs/models.md": {"python": (1, "test_models_page")},
+    "docs/network.md": {"json": (2, "test_examples")},
     "docs/openai-endpoint.md": {"python": (5, "test_openai_endpoint")},
     "docs/openapi.md": {
         "python": (1, "test_openapi_page"), "json": (1, "test_openapi_page"), "text": (1, "test_openapi_page")
     },
     "docs/serve.md": {"nginx": (1, "test_serve_page")},
-    "docs/servers.md": {"python": (4, "test_examples"), "json": (4, "test_examples")},
+    "docs/servers-in-python.md": {"python": (3, "test_examples")},
     "docs/skills.md": {
         "python": (1, "test_skills_page"), "text": (2, "test_skills_page"), "markdown": (1, "test_skills_page")
     },
@@ -76,12 +80,14 @@ RUN_BY: Final[dict[str, dict[str, tuple[int, str]]]] = {
 ONLY_READ: Final = {
     ("docs/acp.md", "lua"): "the settings of a plugin of Neovim; test_acp_page looks at the command in them",
     ("docs/architecture.md", ""): "a drawing; what it names is looked up by test_architecture_page",
+    ("docs/concepts.md", ""): "a drawing",
     ("docs/doctor.md", "text"): "what is found on a machine with faults; test_doctor_page looks for the findings in it",
     ("docs/openai-endpoint.md", "console"): "has what the program prints; test_openai_endpoint looks for it",
     ("docs/schemas.md", ""): "needs FastMCP, an environment of its own and minutes",
     ("docs/serve.md", "caddyfile"): "Caddy is in no registry that tests use",
     ("docs/serve.md", "yaml"): "so is Traefik; test_serve_page reads it as YAML",
-    ("docs/servers.md", "text"): "one is part of a program, one what a console shows of servers that nobody has",
+    ("docs/command-line.md", "text"): "a part of a program; the tests of `generate client` run whole ones",
+    ("docs/servers-in-python.md", "text"): "what a console shows of servers that nobody has",
     ("tests/README.md", "console"): "runs these very tests",
 }
 """Blocks that are shown and not run, and why."""

@@ -1,4 +1,4 @@
-"""A real nginx with the block of docs/serve.md, TLS included, in front of a bridge; and what Traefik is given."""
+"""Real proxies with the blocks of docs/serve.md, TLS included, in front of a bridge; and what Traefik is given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shutil
 import socket
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,8 @@ ENVELOPE: Final[JSON] = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 NGINX: Final = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-AROUND: Final = """
+CADDY: Final = shutil.which("caddy")
+AROUND_NGINX: Final = """
 daemon off;
 master_process off;
 pid {folder}/pid;
@@ -51,6 +52,20 @@ scgi_temp_path {folder}/scgi;
 }}
 """
 """What a Debian machine has around the block of a site."""
+AROUND_CADDY: Final = """
+{{
+    admin off
+    auto_https disable_redirects
+    storage file_system {folder}/caddy
+    log {{
+        level ERROR
+    }}
+}}
+{block}
+"""
+"""What keeps it to this test."""
+Started = Callable[[Path, int, str], list[str]]
+"""Writes the configuration of a proxy: into which folder, on which port, in front of which address."""
 
 
 @tool
@@ -63,6 +78,14 @@ def size(text: str) -> int:
 def agree() -> str:
     """Asks the user."""
     return get_request_context().elicit("Sure?", {"type": "object", "properties": {}}).action
+
+
+@tool
+def count() -> str:
+    """Tells how far it is."""
+    for step in range(3):
+        get_request_context().report_progress(step, 3)
+    return "counted"
 
 
 class Clients(Middleware):
@@ -87,9 +110,57 @@ def free_port() -> int:
         return port
 
 
+def started_nginx(folder: Path, port: int, bridge: str) -> list[str]:
+    """An nginx that is set up as the page says: how it is started."""
+    block = filled_in(
+        "nginx",
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("bridge.example;", "localhost;"),
+        ("/etc/ssl/bridge.example.pem", f"{folder}/cert.pem"),
+        ("/etc/ssl/bridge.example.key", f"{folder}/key.pem"),
+        ("127.0.0.1:8765", bridge),
+    )
+    (folder / "nginx.conf").write_text(AROUND_NGINX.format(folder=folder, block=block))
+    return [str(NGINX), "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf")]
+
+
+def started_caddy(folder: Path, port: int, bridge: str) -> list[str]:
+    """A Caddy that is set up as the page says, but for its certificate, which nobody on the internet would give it."""
+    block = filled_in(
+        "caddyfile",
+        ("bridge.example {", f"https://localhost:{port} {{\n    tls {folder}/cert.pem {folder}/key.pem"),
+        ("127.0.0.1:8765", bridge),
+    )
+    (folder / "Caddyfile").write_text(AROUND_CADDY.format(folder=folder, block=block))
+    return [str(CADDY), "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+
+
+def filled_in(language: str, *changes: tuple[str, str]) -> str:
+    """The block of a proxy, with what is here."""
+    block = block_of(language)
+    for written, here in changes:
+        assert written in block
+        block = block.replace(written, here)
+    return block
+
+
+PROXIES: Final = [
+    pytest.param(
+        started_nginx,
+        marks=pytest.mark.skipif(NGINX is None, reason="there is no nginx; .ci/run installs Debian's nginx-light"),
+        id="nginx",
+    ),
+    pytest.param(
+        started_caddy,
+        marks=pytest.mark.skipif(CADDY is None, reason="there is no Caddy; .ci/run installs Debian's caddy"),
+        id="Caddy",
+    ),
+]
+
+
 @asynccontextmanager
-async def behind_nginx(folder: Path, clients: Clients) -> AsyncGenerator[tuple[str, ssl.SSLContext]]:
-    """A bridge behind an nginx that is set up as the page says; gives the public URL, and whom to trust."""
+async def behind(proxy: Started, folder: Path, clients: Clients) -> AsyncGenerator[tuple[str, ssl.SSLContext]]:
+    """A bridge behind a proxy that is set up as the page says; gives the public URL, and whom to trust."""
     authority = trustme.CA()
     leaf = authority.issue_cert("localhost")
     authority.cert_pem.write_to_path(str(folder / "authority.pem"))
@@ -98,27 +169,16 @@ async def behind_nginx(folder: Path, clients: Clients) -> AsyncGenerator[tuple[s
     leaf.private_key_pem.write_to_path(str(folder / "key.pem"))
     port = free_port()
     url = f"https://localhost:{port}"
-    async with Bridge(size, agree, middleware=[clients]) as bridge, anyio.create_task_group() as tasks:
+    async with Bridge(size, agree, count, middleware=[clients]) as bridge, anyio.create_task_group() as tasks:
         serve = partial(bridge.serve_http, port=0, token=TOKEN, public_url=url)
         (own,) = await tasks.start(serve)
-        block = block_of("nginx")
-        for written, here in (
-            ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
-            ("bridge.example;", "localhost;"),
-            ("/etc/ssl/bridge.example.pem", f"{folder}/cert.pem"),
-            ("/etc/ssl/bridge.example.key", f"{folder}/key.pem"),
-            ("127.0.0.1:8765", own.removeprefix("http://")),
-        ):
-            assert written in block
-            block = block.replace(written, here)
-        (folder / "nginx.conf").write_text(AROUND.format(folder=folder, block=block))
-        command = [str(NGINX), "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf")]
-        async with await anyio.open_process(command) as nginx:
+        command = proxy(folder, port, own.removeprefix("http://"))
+        async with await anyio.open_process(command, env={"HOME": str(folder)}) as program:
             try:
                 await listening(port)
                 yield url, context
             finally:
-                nginx.terminate()
+                program.terminate()
         tasks.cancel_scope.cancel()
 
 
@@ -139,12 +199,14 @@ def call(name: str, arguments: JSON) -> JSON:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 
-@pytest.mark.skipif(NGINX is None, reason="there is no nginx; .ci/run installs Debian's nginx-light")
-async def test_nginx_as_on_the_page_passes_everything_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("proxy", PROXIES)
+async def test_a_proxy_as_on_the_page_passes_everything_on(
+    proxy: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clients, headers = Clients(), {"authorization": f"Bearer {TOKEN}"}
-    async with behind_nginx(tmp_path, clients) as (url, context):
+    async with behind(proxy, tmp_path, clients) as (url, context):
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-        asked: list[str] = []
+        asked, steps = list[str](), list[float]()
 
         async def answer(question: str, schema: JSON) -> JSON:
             asked.append(question)
@@ -155,19 +217,24 @@ async def test_nginx_as_on_the_page_passes_everything_on(tmp_path: Path, monkeyp
                 result = await client.call_tool("size", text="x" * 2_000_000)  # more than nginx takes by itself
                 assert result.text == "2000000"
                 assert (await client.call_tool("agree")).text == "accept"  # asked in the middle of the call
-        assert asked == ["Sure?"] * 2
+                counted = await client.call_tool("count", on_progress=lambda it: steps.append(it.progress))
+                assert counted.text == "counted"
+        assert (asked, steps) == (["Sure?"] * 2, [0, 1, 2] * 2)
 
         transport = httpx2.AsyncHTTPTransport(verify=context, local_address="127.0.0.2")
         async with httpx2.AsyncClient(base_url=url, headers=headers, transport=transport, timeout=PATIENCE) as http:
             more = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "size"}
             accept = {"accept": "application/json, text/event-stream"}
+            accept |= {"x-forwarded-for": "203.0.113.9", "x-forwarded-host": "evil.example"}  # which is not passed on
             answered = await http.post("/mcp", json=call("size", {"text": "12"}), headers={**more, **accept})
             assert answered.json()["result"]["structuredContent"] == {"result": 2}
-            assert "127.0.0.2" in clients.seen  # the address of who asks nginx
+            assert "127.0.0.2" in clients.seen  # the address of who asks the proxy
+            assert "203.0.113.9" not in clients.seen
 
             card = (await http.get("/mcp/server-card")).json()
             assert [remote["url"] for remote in card["remotes"]] == [f"{url}/mcp", f"{url}/sse"]
-            assert (await http.get("/status", headers={"host": "evil.example"})).status_code == 421
+            stranger = await http.get("/status", headers={"host": "evil.example"})
+            assert stranger.status_code == 421 or stranger.content == b"", "Caddy passes on nothing of other hosts"
             assert (await http.get("/status", headers={"authorization": ""})).status_code == 401
 
             async with http.stream("GET", "/sse") as events:
@@ -184,7 +251,7 @@ async def test_nginx_as_on_the_page_passes_everything_on(tmp_path: Path, monkeyp
 
 
 async def first_data(lines: Any) -> str:
-    """The next event's data, which nginx is not to keep until there is more."""
+    """The next event's data, which a proxy is not to keep until there is more."""
     with anyio.fail_after(PATIENCE):
         async for line in lines:
             if line.startswith("data: "):

@@ -108,9 +108,49 @@ def test_the_search_finds_each_page_but_the_changes(built: Path) -> None:
     }
 
 
+SEARCH: Final = """
+globalThis.self = globalThis;
+const [worker, index, ...words] = process.argv.slice(1);
+const read = (file) => require("fs").readFileSync(file, "utf8");
+let answered;
+globalThis.postMessage = (message) => answered(message);
+(0, eval)(read(worker));
+const ask = (data) => new Promise((resolve) => { answered = resolve; globalThis.onmessage({data}); });
+(async () => {
+  const data = JSON.parse(read(index));
+  await ask({type: 0, data});
+  for (const input of words) {
+    const found = await ask({type: 2, data: {input, page: {size: 20}}});
+    console.log(JSON.stringify(found.data.items.map((item) => data.items[item.id].location)));
+  }
+})();
+"""
+"""Asks the theme's own search, as a page does."""
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("elicit", "asking.html"),
+        ("sampling", "asking.html"),
+        ("prompt", "guide.html"),
+        ("era", "concepts.html"),
+        ("transport", "concepts.html"),
+        ("agents that use agents", "agents-that-use-agents.html"),
+    ],
+)
+def test_the_search_finds_pages_for_users_before_those_for_developers(word: str, page: str, built: Path) -> None:
+    (worker,) = built.glob("assets/javascripts/workers/search.*.js")
+    command = ["node", "-e", SEARCH, str(worker), str(built / "search.json"), word]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    found = [location.partition("#")[0] for location in json.loads(ran.stdout)]
+    developers = [found.index(other) for other in ("architecture.html", "tests/index.html") if other in found]
+    assert found.index(page) < min(developers, default=len(found))
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
-    [("[a](nowhere.md)", "page does not exist"), ("[a](servers.md#nowhere)", "anchor does not exist")],
+    [("[a](nowhere.md)", "page does not exist"), ("[a](trust.md#nowhere)", "anchor does not exist")],
 )
 def test_a_dead_link_keeps_it_from_being_built(
     written: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

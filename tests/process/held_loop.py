@@ -6,9 +6,9 @@ import sys
 
 import anyio
 
-from gaia_bridge_cli import shutdown
 from gaia_bridge_cli.deadline import Deadline
-from gaia_bridge_cli.shutdown import Shutdown
+from gaia_bridge_cli.serving import shutdown
+from gaia_bridge_cli.serving.shutdown import Shutdown
 
 shutdown.__dict__["STOP_DEADLINE"] = 0.2
 deadline = Deadline(0.2)

@@ -47,7 +47,7 @@ SLOW = {
     "yaml",
     "gaia.agents.chat.engine",
     "gaia.llm.openai_model",
-    "gaia_bridge_cli.banner",
+    "gaia_bridge_cli.serving.banner",
     "gaia_bridge_doors.openapi",
     "gaia_bridge.server.http.guard",
     "gaia_bridge.server.http.listener",
@@ -60,7 +60,7 @@ SLOW_WITH_A_SERVER = SLOW - {"shutil"}
 """What a bridge on stdio has no use for whose servers are programs."""
 
 SLOW_OVER_HTTP = SLOW - {
-    "gaia_bridge_cli.banner",
+    "gaia_bridge_cli.serving.banner",
     "gaia_bridge.server.http.app",
     "gaia_bridge.server.http.guard",
     "gaia_bridge.server.http.listener",
@@ -100,7 +100,11 @@ SLOW_FOR_COMMANDS = SLOW_FOR_EDITS - {"email.message", "http.client", "ssl"} | {
 }
 """What a command has no use for that only talks to a running bridge."""
 
-SLOW_FOR_HELP = SLOW_FOR_COMMANDS - {"shutil"} | {"gaia_bridge_cli.serve", "gaia_bridge_cli.servers", "http.client"}
+SLOW_FOR_HELP = SLOW_FOR_COMMANDS - {"shutil"} | {
+    "gaia_bridge_cli.serving.serve",
+    "gaia_bridge_cli.servers",
+    "http.client",
+}
 """What the help has no use for: the commands that it names are among it."""
 
 AGENT = """\

@@ -132,6 +132,12 @@ def log(number: Any, params: JSON) -> None:
     text(number, "logged")
 
 
+def afterwards(number: Any, params: JSON) -> None:
+    """Say something that belongs to no call."""
+    text(number, "wait")
+    notify(params["arguments"]["method"], params["arguments"]["params"])
+
+
 def ask(number: Any, params: JSON) -> None:
     waiting.append((number, params))
     send({"id": "question", "method": params["arguments"]["method"], "params": params["arguments"]["params"]})
@@ -229,6 +235,7 @@ CALLS: dict[str, Callable[[Any, JSON], None]] = {
     "grow": grow,
     "progress": progress,
     "log": log,
+    "afterwards": afterwards,
     "ask": ask,
     "announce": announce,
     "noise": noise,
@@ -362,6 +369,8 @@ def handle(message: JSON) -> None:
     method, number, params = message.get("method"), message.get("id"), message.get("params", {})
     if number is not None and mode.startswith(("both", "modern-only")) and settled(number, method):
         return
+    if method == "notifications/initialized" and mode == "logs at start":
+        notify("message", {"level": "error", "data": f"process {os.getpid()}"})
     if method is None and number == "question":
         text(waiting.pop()[0], message["error"] if "error" in message else message["result"])
     elif method == "notifications/cancelled" and params["requestId"] in hanging:

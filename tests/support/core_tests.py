@@ -25,10 +25,10 @@ DIRECTLY = "agents bridge bridge/bridge".split()
 MODULES = """
     agents/llm/test_settings.py agents/mcp/aio/test_handles.py agents/mcp/client/test_mcp_client.py
     agents/mcp/client/transports/test_base.py agents/mcp/test_mixin.py
-    cli/test_banner.py cli/test_output.py
+    cli/serving/test_banner.py cli/test_output.py
     agents/mcp/toolset/test_schema_converter.py bridge/client/oauth/test_grants.py bridge/client/oauth/test_store.py
     bridge/client/test_lists.py bridge/client/test_negotiation.py bridge/client/test_questions.py
-    bridge/client/test_requests.py bridge/client/test_rounds.py bridge/client/test_subscriptions.py
+    bridge/client/test_requests.py bridge/client/test_connection.py bridge/client/test_subscriptions.py
     bridge/client/test_tasks.py bridge/client/transports/test_batches.py bridge/client/transports/test_json_rpc.py
     bridge/client/transports/test_sessions.py bridge/client/transports/test_sse.py
     bridge/client/transports/test_streamable_http.py bridge/sources/test_change_queue.py
@@ -43,12 +43,11 @@ MODULES = """
 SLOW = """
     agents/chat/test_as_models.py agents/chat/test_load.py agents/chat/test_over_http.py doors/acp/test_servers.py
     desk/bundles/test_started.py bridge/calls/test_call_log.py bridge/config/test_file_editor.py
-    doors/conversation/test_lent_tools.py doors/openai_api/test_responses.py bridge/calls/results/test_text_pieces.py
-    bridge/server/http/test_connection.py bridge/server/test_backlog.py bridge/server/test_garbage.py
-    bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
+    doors/conversation/test_lent_tools.py doors/openai_api/test_responses.py
+    bridge/calls/results/test_client_shortening.py bridge/server/http/test_connection.py bridge/server/test_backlog.py
+    bridge/server/test_garbage.py bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
     bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py
-    bridge/test_odd_texts.py bridge/test_said_in_each_revision.py bridge/test_skills.py
-    gaia_agents/test_ignore.py
+    bridge/test_odd_texts.py bridge/test_said_in_each_revision.py bridge/test_skills.py gaia_agents/test_ignore.py
 """.split()
 """Modules of whole folders that are left out: what they try out many times, others do once."""
 

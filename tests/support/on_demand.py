@@ -41,7 +41,6 @@ __all__ = [
     "mcp_types",
     "mcp_uri_template",
     "mcp_versions",
-    "oauth_discovery",
     "oauth_grants",
     "oauth_interaction",
     "oauth_provider",
@@ -117,7 +116,6 @@ if TYPE_CHECKING:
     import openai
     import openai.types.chat as openai_chat
 
-    import gaia_bridge.client.oauth.discovery as oauth_discovery
     import gaia_bridge.client.oauth.grants as oauth_grants
     import gaia_bridge.client.oauth.interaction as oauth_interaction
     import gaia_bridge.client.oauth.provider as oauth_provider
@@ -153,7 +151,6 @@ else:
     mcp_types = _OnDemand("mcp_types")
     mcp_uri_template = _OnDemand("mcp.shared.uri_template")
     mcp_versions = _OnDemand("mcp_types.version")
-    oauth_discovery = _OnDemand("gaia_bridge.client.oauth.discovery")
     oauth_grants = _OnDemand("gaia_bridge.client.oauth.grants")
     oauth_interaction = _OnDemand("gaia_bridge.client.oauth.interaction")
     oauth_provider = _OnDemand("gaia_bridge.client.oauth.provider")

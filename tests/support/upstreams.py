@@ -146,6 +146,7 @@ class FakeRequest:
         self.client: Hashable = self
         self.principal: Hashable = self
         self.is_relayed = False
+        self.address: str | None = None
         self.params: Mapping[str, Any] = {}
         self.meta: Mapping[str, Any] = meta or {}
         self.client_info: Mapping[str, Any] = {}

@@ -146,23 +146,25 @@ def _told_while_it_leaves(found: Mapping[str, str]) -> Generator[None]:
 _INTRODUCTION: Final = """\
 # Compatibility
 
-Any client reaches any server through the bridge. This page is what comes of trying out every feature with every kind of
-client before every kind of server; it is written by `python -m tests.translation.matrix`, and the tests fail when it no
-longer says what happens.
+Any client works with any server through the bridge. These tables show the test result of every feature, for each kind
+of client and server: `python -m tests.translation.matrix` writes them, and a test fails if they are not true.
 
-*Modern* is 2026-07-28, *legacy* is what came before it (here 2025-11-25, the newest of them). *http* is Streamable
-HTTP, *sse* is HTTP+SSE with its two endpoints. The clients are those of the official SDK. Clients over stdio start
-`gaia-bridge serve --stdio`; those over HTTP connect to `/servers/NAME/mcp` and `/servers/NAME/sse`. The server is the
-agent in `tests/interaction/everything_agent.py`.
+| word | means |
+|---|---|
+| modern | revision 2026-07-28 |
+| legacy | an earlier revision, here 2025-11-25, the newest of them |
+| http | Streamable HTTP |
+| sse | HTTP+SSE with its two endpoints |
+| stdio → http | the client's transport → the server's transport |
 
-2026-07-28 defines no transport like HTTP+SSE. Its messages need no more than a stream in each direction, though: the
-official client speaks it over HTTP+SSE with servers that answer `server/discover` there, and so does the bridge, on
-both sides. That is what *sse* means where both are modern.
+The clients are those of the official SDK. Clients over stdio start `gaia-bridge serve --stdio`; those over HTTP connect
+to `/servers/NAME/mcp` and `/servers/NAME/sse`. The server is the agent in `tests/interaction/everything_agent.py`.
 
-All of it works as well at `/mcp` and `/sse`, where the server is published together with an agent and a server of each
-era, save that such an endpoint introduces itself as the bridge.
+2026-07-28 does not define HTTP+SSE, but its messages only need a stream in each direction. The official client and the
+bridge use it over HTTP+SSE with servers that answer `server/discover` there: *sse* with two modern sides.
 
-A column is the transport of the client → that of the server.
+The results are the same at `/mcp` and `/sse`, together with an agent and a server of each era, except that such an
+endpoint introduces itself as the bridge.
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gaia_bridge.version import import_member
+
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from gaia.llm.limits import ModelLimits
@@ -26,10 +28,4 @@ _PLACES = ("gaia_bridge.errors", "gaia_bridge.chat_types", "gaia.llm.limits", "g
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    for place in _PLACES if name in __all__ else ():  # the client is last
-        module = import_module(place)
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

@@ -25,8 +25,8 @@ from gaia_bridge.client.transports.sse_parser import Event, EventStream, Oversiz
 from gaia_bridge.client.transports.tls import verifying_context
 from gaia_bridge.config.proxies import Proxy, ProxyAddressError, proxy_for
 from gaia_bridge.errors import ModelError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 __all__ = ["BrokenBeforeAnswerError", "Patience", "Wire", "load_library"]
 

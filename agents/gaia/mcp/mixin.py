@@ -20,7 +20,7 @@ from gaia.mcp.load_summary import load_summary
 from gaia.mcp.registered_tools import RegisteredTools
 from gaia.mcp.republished import Republished
 from gaia.mcp.responses import failure_text, wrapped_failure, wrapped_success
-from gaia_bridge.calls.loop_guard.bridge_hops import new_id
+from gaia_bridge.calls.bridge_hops import new_id
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.text.json_types import is_object
 

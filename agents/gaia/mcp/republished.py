@@ -9,7 +9,7 @@ from gaia.agents.base.tools import ToolRegistry
 from gaia.mcp.client.mcp_client import MCPClient
 from gaia.mcp.client.mcp_client_manager import MCPClientManager
 from gaia.mcp.client.mcp_tool import registry_name
-from gaia_bridge.calls.loop_guard.bridge_hops import came_through, marked
+from gaia_bridge.calls.bridge_hops import came_through, marked
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.text.json_types import JSON, is_array, is_object

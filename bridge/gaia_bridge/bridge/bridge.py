@@ -13,27 +13,18 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from gaia_bridge.bridge.adding import added_in_order
-from gaia_bridge.bridge.config_reloader import Reloader
-from gaia_bridge.bridge.configured_servers import ConfiguredServers
+from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware, server_specs
-from gaia_bridge.bridge.making import SourceMaker
-from gaia_bridge.bridge.opening import expect_open
+from gaia_bridge.bridge.making import SourceMaker, added_in_order
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
-from gaia_bridge.bridge.served import ServedBridge
-from gaia_bridge.calls.loop_guard.bridge_hops import new_id
+from gaia_bridge.bridge.served import ServedBridge, expect_open
+from gaia_bridge.calls.bridge_hops import new_id
 from gaia_bridge.client.transport import Transport
-from gaia_bridge.contract import JSON, Publishable, Source
+from gaia_bridge.contract import Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
-from gaia_bridge.model import (
-    LeftOut,
-    NamingPolicy,
-    OpenApiServerSpec,
-    ServerOptions,
-    ServerSpec,
-)
+from gaia_bridge.model import LeftOut, NamingPolicy, OpenApiServerSpec, ServerOptions, ServerSpec
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
@@ -46,12 +37,11 @@ from gaia_bridge.sources.composition.composed import RunningSource, innermost
 from gaia_bridge.sources.composition.description import Composition
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.middleware.base import Middleware
     from gaia_bridge_doors.conversation.models import Models
-
-__all__ = ["Bridge"]
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from gaia_bridge.bridge.discovery.classes import clean_name, missing_methods
+from gaia_bridge.bridge.discovery.classes import missing_methods
 from gaia_bridge.config import EntryError, current_folder, entry_of, parse_entry
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.middleware.base import Middleware
@@ -21,11 +21,10 @@ from gaia_bridge.model import (
     ServerSpec,
     StdioServerSpec,
 )
+from gaia_bridge.protocol.names import clean_name
 from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.sources.functions.marks import is_marked
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["SPECS", "Servers", "agent_of", "agent_offer", "checked_middleware", "instead_of", "server_specs", "spec_of"]
 
 SPECS: Final = (StdioServerSpec, HttpServerSpec, AgentServerSpec, OpenApiServerSpec)
 """The kinds of `ServerSpec`, for `isinstance`."""

@@ -1,12 +1,14 @@
-"""Makes the sources that a bridge publishes, of whatever a program names."""
+"""Makes the sources that a bridge publishes, of whatever a program names, and adds several at the same time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+import anyio
 from msgspec.structs import replace
 
 from gaia_bridge.bridge.chaining import BridgeTransport, PublishedAgent, agent_named
@@ -15,7 +17,7 @@ from gaia_bridge.bridge.contents import SPECS, agent_of, instead_of
 from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server, missing_methods, name_of
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transport_factory import Pace
-from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.errors import AgentLoadError, BridgeError
 from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer, AgentServerSpec, OpenApiServerSpec, ServerSpec
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.source import AgentSource
@@ -24,7 +26,35 @@ from gaia_bridge.sources.composition.description import Composition
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, default_cache_folder
 from gaia_bridge.sources.upstream.source import Upstream
 
-__all__ = ["SourceMaker"]
+
+async def added_in_order(
+    names: Sequence[str], add: Callable[[str, anyio.Event], Awaitable[None]]
+) -> dict[str, BridgeError]:
+    """Add them.
+
+    Args:
+        names: What they are called, in the order in which they are published.
+        add: Adds one: reads what it offers, then waits for its turn to publish it.
+
+    Returns:
+        For each that could not be added, why.
+    """
+    refused: dict[str, BridgeError] = {}
+
+    async def add_one(name: str, turn: anyio.Event, next_turn: anyio.Event) -> None:
+        try:
+            await add(name, turn)
+        except BridgeError as error:
+            refused[name] = error
+        await turn.wait()  # also where it was refused before its turn
+        next_turn.set()
+
+    turns = [anyio.Event() for _ in range(len(names) + 1)]
+    turns[0].set()
+    async with anyio.create_task_group() as tasks:
+        for name, (turn, next_turn) in zip(names, pairwise(turns), strict=True):
+            tasks.start_soon(add_one, name, turn, next_turn)
+    return {name: refused[name] for name in names if name in refused}
 
 
 class _Owner(Protocol):

@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from gaia_bridge.contract import JSON
 from gaia_bridge.model import LeftOut, ServerInfo, SourceKind
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.sources.composition.composed import innermost
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
 
 if TYPE_CHECKING:
     from gaia_bridge_doors.conversation.models import Models
-
-__all__ = ["GROUPS", "INFO", "Report"]
 
 GROUPS: Final[Mapping[SourceKind, str]] = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 """The first part of the path of a source's own endpoint."""

@@ -1,23 +1,27 @@
-"""How clients reach an open bridge: over stdio, over HTTP, as an application, and inside of this process."""
+"""How clients reach an open bridge: over stdio, over HTTP, as an application, and inside of this process.
+
+As an application it may be part of another one, or of a server that is not ours.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import TaskStatus
 
-from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import Report
 from gaia_bridge.constants import DEFAULT_PORT
-from gaia_bridge.errors import PublishError
+from gaia_bridge.errors import INTERNAL_ERROR, PublishError
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
+from gaia_bridge.server.http.error_bodies import body_for
+from gaia_bridge.server.http.proxies import at_root
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.composition.composed import innermost
@@ -26,12 +30,70 @@ from gaia_bridge.sources.upstream.source import Upstream
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from gaia_bridge.server.http.access_policy import AccessPolicy
     from gaia_bridge_doors.conversation.models import Models
 
-__all__ = ["ServedBridge"]
+_NOT_OPEN = (
+    "The bridge is not open. Enter it in the lifespan of the application: FastAPI(lifespan=bridge.lifespan), or "
+    "`async with bridge:` in a lifespan of your own. Servers do not run the lifespan of what is mounted."
+)
+
+
+class MountedBridge:
+    """ASGI application: serves a bridge below any path, and opens it where the server runs our lifespan.
+
+    Args:
+        app: What the bridge serves.
+        is_open: Whether the bridge is open.
+        opened: Opens it.
+    """
+
+    def __init__(
+        self, app: ASGIApp, is_open: Callable[[], bool], opened: Callable[[], AbstractAsyncContextManager[object]]
+    ) -> None:
+        self._app = app
+        self._is_open = is_open
+        self._opened = opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        scope = at_root(scope)
+        if self._is_open() or scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = body_for(scope["path"], 503, _NOT_OPEN, INTERNAL_ERROR)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 503, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Keep the bridge open from the server's start to its end, unless somebody else does."""
+        await receive()
+        async with AsyncExitStack() as stack:
+            try:
+                if not self._is_open():
+                    await stack.enter_async_context(self._opened())
+            except Exception as error:
+                await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+                raise
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def expect_open(is_open: bool) -> None:
+    """Refuse to work with a bridge that is not open.
+
+    Raises:
+        RuntimeError: It is not.
+    """
+    if not is_open:
+        raise RuntimeError("the bridge is not open; use it inside `async with Bridge(...) as bridge:`")
 
 
 class ServedBridge(ABC):
@@ -103,7 +165,7 @@ class ServedBridge(ABC):
             ListenError: The address cannot be listened on, or must not.
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
-        from gaia_bridge.server.http.serving import serve_until_cancelled
+        from gaia_bridge.server.http.listener import serve_until_cancelled
 
         expect_open(self._is_open)
         limits, leave = self.settings.http, self.close_streams
@@ -137,7 +199,6 @@ class ServedBridge(ABC):
         Raises:
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
-        from gaia_bridge.bridge.mounting import MountedBridge
         from gaia_bridge.server.http.access_policy import AccessPolicy
 
         policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http, public_url, proxies)

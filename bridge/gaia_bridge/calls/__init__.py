@@ -1,5 +1,5 @@
 """Calls in flight, in both directions: what each has beside its arguments, and what comes back.
 
 Its context, its questions, its progress, its cancellation and its line in the log; the results of agents are in
-`results`, and in `loop_guard` which bridges a call has passed.
+`results`, and `bridge_hops` and `process_ancestry` keep a bridge from publishing itself.
 """

@@ -7,6 +7,7 @@ enabled, a call costs one test of the level.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,8 +20,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["KEPT", "CallRecord", "is_wanted", "leave", "record_of", "size_of", "tell_of"]
-
 logger = logging.getLogger(__name__)
 
 _SHOWN: Final = 120
@@ -32,10 +31,8 @@ KEPT: Final = 4 * _SHOWN
 _TOOLS: Final = 20
 """Tools that the line of one turn names."""
 
-
 _RECORD: Final = vars(logging.LogRecord(logger.name, logging.INFO, __file__, 0, "", None, None))
 """What all records of calls share: computing it for each would cost more than the rest."""
-
 
 _REMEMBERED: Final = 256
 """Beginnings of lines: a client calls the same tools again and again."""
@@ -92,11 +89,7 @@ def _what(target: str) -> str:
 
 
 def tell_of(make: Callable[[], CallRecord]) -> None:
-    """Log the line of a call, if calls are logged.
-
-    Args:
-        make: Creates the record.
-    """
+    """Log the line of a call, if calls are logged."""
     if logger.isEnabledFor(logging.INFO):
         leave(make())
 
@@ -117,7 +110,6 @@ def record_of(call: CallRecord, created: float) -> logging.LogRecord:
     """The record of a call.
 
     Args:
-        call: The call.
         created: When it ended, in seconds since the epoch.
     """
     record = logging.LogRecord.__new__(logging.LogRecord)
@@ -158,3 +150,8 @@ def _named(tools: tuple[str, ...]) -> list[str]:
     counted = Counter(tools)
     named = [one_line(name, _SHOWN) + (f" x{times}" if times > 1 else "") for name, times in counted.items()]
     return named if len(named) <= _TOOLS else [*named[:_TOOLS], f"{len(named) - _TOOLS} more"]
+
+
+def is_traced() -> bool:
+    """Whether anybody collects spans: the SDK is there then, and not the API alone, which makes none."""
+    return "opentelemetry.sdk" in sys.modules

@@ -9,15 +9,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = [
-    "Cancellation",
-    "cancel_reason",
-    "forget_unreached",
-    "note_failure",
-    "was_too_late",
-    "was_unreached",
-]
-
 
 class Cancellation:
     """Why one request ended, for the tasks that work for it."""

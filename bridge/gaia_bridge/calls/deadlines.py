@@ -1,15 +1,16 @@
-"""How long a request may take: without a sign of life, and in all. One timer serves all requests of a connection."""
+"""How long a request may take, without a sign of life and in all, and what ends it.
+
+One timer serves all requests of a connection.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
-
-__all__ = ["Clock", "Clocks", "Deadline"]
 
 _GRAIN: Final = 0.001
 """Seconds by which a timer may be early: those of uvloop count milliseconds."""
@@ -43,7 +44,6 @@ class Clocks:
         """The clock of a request that begins now; it runs until it is stopped.
 
         Args:
-            number: The id of the request.
             deadline: How long it may take.
         """
         clock = self.running[number] = Clock(self, deadline, self.loop.time())
@@ -160,3 +160,36 @@ class Clock:
         if not self.is_over and not self.is_up:
             self.ends_at = when
             self._clocks.ring_at(when)
+
+
+class Interruptible:
+    """A block of one task, which goes on behind it when the block is interrupted.
+
+    It keeps to the rules of `asyncio.timeout`: what cancels the task from elsewhere at the same time comes first.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        """Whether somebody has ended it."""
+        self._task: asyncio.Task[Any] | None = None
+        self._before = 0
+
+    def interrupt(self) -> None:
+        """End the block, if its task is in it."""
+        if self._task is not None and not self.interrupted:
+            self.interrupted = True
+            self._task.cancel()
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        if self._task is None:
+            raise RuntimeError("there is no task to interrupt")
+        self._before = self._task.cancelling()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        task, self._task = self._task, None
+        if not self.interrupted or task is None:
+            return False
+        return task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)

@@ -1,13 +1,20 @@
-"""What an agent can use of the editor that it converses with: its files, unsaved text included, and its terminals."""
+"""What an agent has of the editor that it converses with: its files, its terminals, and which tool asks.
+
+Files are read with the text that is not saved yet. An editor shows a question at the call of the tool that asks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["CommandEnd", "EditorAccess"]
+from gaia_bridge.chat_types import ToolBegun
+
+_running: ContextVar[RunningTool | None] = ContextVar("gaia_bridge_running_tool", default=None)
 
 
 class CommandEnd(Struct, frozen=True):
@@ -102,3 +109,32 @@ class EditorAccess(Protocol):
     ) -> CommandEnd:
         """`run` for coroutines."""
         ...
+
+
+class RunningTool(Struct, frozen=True):
+    """A call, and how far it is."""
+
+    call: ToolBegun
+    is_confirming: bool = False
+    """Whether a person is asked whether it may run at all."""
+
+
+def running_tool() -> RunningTool | None:
+    """The tool that the calling code is, or works for."""
+    return _running.get()
+
+
+def enter_tool(context: Context, running: RunningTool | None) -> Context:
+    """Have code that will run in `context` know its call. Returns the same context."""
+    context.run(_running.set, running)
+    return context
+
+
+@contextmanager
+def tool_in_task(running: RunningTool) -> Generator[None]:
+    """Have the block, which is within one task, know its call."""
+    token = _running.set(running)
+    try:
+        yield
+    finally:
+        _running.reset(token)

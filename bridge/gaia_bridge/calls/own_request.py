@@ -10,17 +10,11 @@ from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["OwnRequest", "nobody_to_ask"]
-
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def nobody_to_ask(method: str) -> ClientCapabilityError:
-    """The error of a question that nobody can be asked.
-
-    Args:
-        method: Of the question.
-    """
+    """The error of a question that nobody can be asked."""
     from gaia_bridge.protocol.vocabulary import CAPABILITY_OF  # which an agent alone does not need
 
     return ClientCapabilityError({CAPABILITY_OF.get(method, method): {}})
@@ -37,6 +31,7 @@ class OwnRequest:
     method = "tools/call"
     modern = False
     session_key: str | None = None
+    address: str | None = None
     params: Mapping[str, Any] = _NOTHING
     meta: Mapping[str, Any] = _NOTHING
     client_info: Mapping[str, Any] = _NOTHING

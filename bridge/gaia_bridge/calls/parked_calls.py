@@ -22,18 +22,10 @@ from msgspec import Struct, field
 from gaia_bridge.calls.cancellation import cancel_reason, note_failure
 from gaia_bridge.calls.deadlines import Clocks, Deadline
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import (
-    INVALID_PARAMS,
-    AnswerError,
-    ClientCapabilityError,
-    ProtocolError,
-    RequestError,
-)
+from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, RequestError
 from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.text.json_types import JSON
-
-__all__ = ["ParkedCalls", "Question", "Resumable", "Waiting"]
 
 _PARKED = "parked:"
 """The prefix of a `requestState` that resumes parked work."""
@@ -120,7 +112,6 @@ class ParkedCalls(Generic[W]):
     """The work of one source that may ask clients something. Use it only on the event loop.
 
     Args:
-        waiting: Holds the work that waits for answers.
         patience: Seconds a question may stay open.
     """
 

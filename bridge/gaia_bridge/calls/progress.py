@@ -1,19 +1,25 @@
-"""Who hears how far the other side is with our requests."""
+"""How far requests are: ours, and the answers to questions that servers asked.
+
+The bridge does not pass on the progress token of a server: it asks the client for progress with a token of its own. A
+context variable of the task that works on the answer says where that progress goes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
 
-from gaia_bridge.calls.sent import own_id
+from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ProgressReceivers", "Receive", "progress_params"]
-
 Receive = Callable[[Progress], None]
 """Takes one report."""
+
+_reports: ContextVar[Reports | None] = ContextVar("gaia_bridge_answering", default=None)
 
 
 class ProgressReceivers:
@@ -31,12 +37,7 @@ class ProgressReceivers:
         self._receivers.pop(token, None)
 
     def tell(self, token: object, params: Mapping[str, Any]) -> None:
-        """A progress notification came. What is none, or about nothing of ours, is dropped.
-
-        Args:
-            token: What it is about, as it says.
-            params: Its parameters.
-        """
+        """A progress notification came. What is none, or about nothing of ours, is dropped."""
         number = own_id(token)
         receive = None if number is None else self._receivers.get(number)
         progress = _number(params.get("progress"))
@@ -52,7 +53,6 @@ def progress_params(token: object, report: Progress) -> JSON:
 
     Args:
         token: What it is about, as the side that made the request says.
-        report: What is reported.
     """
     params: JSON = {PROGRESS_TOKEN_KEY: token, "progress": report.progress}
     if report.total is not None:
@@ -66,3 +66,26 @@ def progress_params(token: object, report: Progress) -> JSON:
 
 def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+class Reports(Protocol):
+    """Receives progress."""
+
+    async def __call__(self, report: Progress) -> None:
+        """Report progress."""
+        ...
+
+
+def reports() -> Reports | None:
+    """Receives the progress of the answer that the calling task works on; `None` if it was not asked for."""
+    return _reports.get()
+
+
+@contextmanager
+def reporting(to: Reports | None) -> Generator[None]:
+    """Report the progress of the answer that this block works on."""
+    token = _reports.set(to)
+    try:
+        yield
+    finally:
+        _reports.reset(token)

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.content import form_params, sampling_request
 from gaia_bridge.contract import ClientRequest
@@ -31,8 +31,6 @@ from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.calls.editor_access import EditorAccess
-
-__all__ = ["CallChannel", "Elicited", "RequestContext", "get_request_context", "request_scope"]
 
 
 class CallChannel(Protocol):
@@ -283,6 +281,7 @@ class _PassedOn(OwnRequest):
         self.method = request.method
         self.meta = request.meta
         self.is_relayed = request.is_relayed
+        self.address = request.address
         self.client_info = request.client_info
         self.client_capabilities = request.client_capabilities
         self.client_folder = request.client_folder

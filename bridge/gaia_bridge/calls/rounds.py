@@ -13,8 +13,6 @@ import anyio
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Question", "RoundsError", "play_rounds"]
-
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.25
 """Seconds before a request is made again whose result asked nothing: it says "not yet", and must not become a storm."""
@@ -42,10 +40,8 @@ async def play_rounds(method: str, result: JSON, again: Again, answer: Answer, *
     """Answer what a result asks, and make the request again, until there is a result that asks for nothing.
 
     Args:
-        method: The request, for errors.
         result: Its first result.
         again: Makes it again.
-        answer: Answers the questions of one round.
         rounds: How many there may be.
         questions: How many there may be in one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -13,11 +13,11 @@ import anyio
 
 from gaia_bridge.calls.deadlines import Deadline
 from gaia_bridge.calls.results.conversion import is_input_required
+from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
 from gaia_bridge.client.lists import ParameterHeaders, ReadPage, read_pages
 from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
 from gaia_bridge.client.questions import answer_of
-from gaia_bridge.client.rounds import play
 from gaia_bridge.client.subscriptions import Subscriptions
 from gaia_bridge.client.tasks import Tasks
 from gaia_bridge.client.transport import (
@@ -35,7 +35,11 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Connection", "connect"]
+_Ask = Callable[[JSON], Awaitable[JSON]]
+"""Makes the request, with further parameters."""
+
+_Answer = Callable[[str, JSON], Awaitable[JSON]]
+"""Answers one question: method and parameters."""
 
 
 @asynccontextmanager
@@ -54,8 +58,6 @@ async def connect(
 
     Args:
         transport: How to reach the server. Asked for a second link if the server ends the first because of the probe.
-        delegate: Who we are to the server.
-        limits: Deadlines and bounds.
         era: What the server turned out to be last time: it is not probed then, unless it refuses that. `None` probes.
         only: The one era that will do, if not any; nothing else is tried then.
         numbers: The ids of requests, for whoever makes some over the same link by itself; from 1 on if `None`.
@@ -108,9 +110,6 @@ class Connection:
 
     Args:
         peer: Sends requests and receives messages on the link.
-        handshake: What the server said about itself.
-        delegate: Who we are to it.
-        limits: Deadlines and bounds.
     """
 
     def __init__(
@@ -170,7 +169,6 @@ class Connection:
         """Make one request. Cancelling it tells the server that nobody waits any more.
 
         Args:
-            method: The JSON-RPC method.
             params: Its parameters, relayed as they are; a `_meta` among them is completed with what our hop needs.
             on_progress: Asks for progress and receives it: awaited in the order of arrival, and for the last time
                 before this returns.
@@ -199,7 +197,7 @@ class Connection:
         ask = partial(self._ask, method, params, on_progress, deadline or self._deadline)
         result = await ask({}, number)
         if rounds and is_input_required(result):
-            result = await play(method, result, ask, self._answer, self._limits)
+            result = await _play(method, result, ask, self._answer, self._limits)
         return result
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
@@ -315,3 +313,42 @@ class Connection:
     def _declares(self, name: str, ability: str) -> bool:
         declared = self.handshake.capabilities.get(name)
         return is_object(declared) and declared.get(ability) is True
+
+
+async def _play(method: str, result: JSON, ask: _Ask, answer: _Answer, limits: UpstreamLimits) -> JSON:
+    """Answer what a result asks, and make the request again, until the result is complete.
+
+    Args:
+        result: Its first result.
+        ask: Makes it again.
+        limits: How many rounds, and how many questions in one.
+
+    Raises:
+        ProtocolError: A question was refused, or the server answered with an error.
+        UpstreamError: The server does not come to an end, asks what makes no sense, or failed to answer.
+    """
+    rounds, questions = limits.max_rounds, limits.requests_in_result
+    try:
+        return await play_rounds(method, result, ask, partial(_answers, answer), rounds=rounds, questions=questions)
+    except RoundsError as error:
+        raise UpstreamError(str(error)) from None
+
+
+async def _answers(answer: _Answer, questions: Mapping[str, Question]) -> JSON:
+    answers: JSON = {}
+    failure: Exception | None = None
+
+    async def put(key: str, question: Question) -> None:
+        nonlocal failure
+        try:
+            answers[key] = await answer(question.method, question.params)
+        except Exception as error:  # raised below, not in the task group, which would wrap it
+            failure = failure or error
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for key, question in questions.items():
+            tasks.start_soon(put, key, question)
+    if failure is not None:
+        raise failure
+    return {key: answers[key] for key in questions}

@@ -18,10 +18,9 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline
-from gaia_bridge.calls.loop_guard.bridge_hops import passed
+from gaia_bridge.calls.bridge_hops import passed
+from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline, Interruptible
 from gaia_bridge.calls.progress import ProgressReceivers
-from gaia_bridge.client.interruptible import Interruptible
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
 from gaia_bridge.client.transports.json_rpc import error_words
@@ -34,8 +33,6 @@ from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["JsonRpcPeer", "OnNotification", "open_peer"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +73,6 @@ class JsonRpcPeer:
 
     Args:
         delegate: Answers requests of the server, and is told of notifications.
-        limits: Bounds.
         numbers: The ids of requests; from 1 on if `None`.
     """
 
@@ -146,11 +142,9 @@ class JsonRpcPeer:
         """Make one request.
 
         Args:
-            method: The JSON-RPC method.
             params: Its parameters; a progress token in them is replaced by our own, or removed.
             deadline: How long it may take.
             on_progress: Receives progress. It is asked for without a receiver too where it makes the time begin anew.
-            headers: Additional HTTP headers of the request.
             number: Its id, from `new_id`; a new one if `None`.
 
         Returns:
@@ -299,7 +293,6 @@ class _Watch:
     """Reports the progress of one request. An asyncio task for that is started with the first report.
 
     Args:
-        on_progress: Receives the reports.
         clock: The deadline of the request, which every report restarts.
         waiting: The most reports that wait for a slow receiver; beyond that, the oldest is dropped.
     """

@@ -17,8 +17,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["ParameterHeaders", "ReadPage", "read_pages"]
-
 logger = logging.getLogger(__name__)
 
 Ask = Callable[[str, JSON], Awaitable[JSON]]
@@ -47,7 +45,6 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
         kind: A key of `LIST_FIELDS`.
         ask: Makes one request.
         limits: How many pages and definitions, how many attempts, for how long.
-        server: What our log calls the server.
 
     Raises:
         ProtocolError: The server answered with a JSON-RPC error.
@@ -106,11 +103,7 @@ def _text(value: object) -> str | None:
 
 
 class ParameterHeaders:
-    """Arguments that a modern server wants to see as HTTP headers too (`x-mcp-header`, MCP 2026-07-28, transports).
-
-    Args:
-        server: What our log calls the server.
-    """
+    """Arguments that a modern server wants to see as HTTP headers too (`x-mcp-header`, MCP 2026-07-28, transports)."""
 
     def __init__(self, server: str) -> None:
         self._server = server

@@ -17,8 +17,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.calls.bridge_hops import is_loop
 from gaia_bridge.calls.deadlines import Deadline
-from gaia_bridge.calls.loop_guard.bridge_hops import is_loop
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import (
     AuthorizationError,
@@ -43,8 +43,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Attempt", "EraRefusedError", "attempts", "modern_meta"]
-
 logger = logging.getLogger(__name__)
 
 DISCOVER: Final = "server/discover"
@@ -67,7 +65,6 @@ class _RefusedError(UpstreamError):
     """The server wants nothing to do with this era.
 
     Args:
-        problem: What it did.
         code: The JSON-RPC error that it answered with, if it was one.
     """
 

@@ -12,9 +12,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.calls.progress import progress_params
-from gaia_bridge.calls.question_progress import reporting
-from gaia_bridge.calls.received import ReceivedRequests, RequestId
+from gaia_bridge.calls.in_flight import ReceivedRequests, RequestId
+from gaia_bridge.calls.progress import progress_params, reporting
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.types import ClientDelegate
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, AnswerError, ProtocolError
@@ -27,8 +26,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Questions", "answer_of"]
-
 logger = logging.getLogger(__name__)
 
 
@@ -38,10 +35,7 @@ async def answer_of(
     """Let the role answer a question, if what that needs was declared.
 
     Args:
-        delegate: Who answers.
         declared: The capabilities that the server was told of.
-        method: The question.
-        params: Its parameters.
         during: Our request that it belongs to, where that is known.
 
     Raises:
@@ -63,7 +57,7 @@ async def answer_of(
 
 
 class _Question:
-    """One open request: implements `gaia_bridge.calls.received.Cancellable`."""
+    """One open request: implements `gaia_bridge.calls.in_flight.Cancellable`."""
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()
@@ -78,10 +72,8 @@ class Questions:
     """The open requests of one server.
 
     Args:
-        delegate: Who answers.
         declared: The capabilities that the server was told of.
         limits: How many may be open.
-        send: Sends a response.
         waits: Entered while the server waits for us, as long as that is; told the request that it waits for, where the
             wire tells.
     """
@@ -112,8 +104,6 @@ class Questions:
         Args:
             tasks: Where the answer is worked on.
             number: Its `id`. One that could not be answered is ignored.
-            method: What is asked.
-            params: Its parameters.
             during: Our request on whose own stream it came, where the wire tells.
         """
         if isinstance(number, bool) or not isinstance(number, int | str | float):

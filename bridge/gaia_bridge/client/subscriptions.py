@@ -16,7 +16,7 @@ from anyio import sleep
 from msgspec import Struct, field
 
 from gaia_bridge.calls.deadlines import Deadline
-from gaia_bridge.calls.sent import own_id
+from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import UnreachableError, UpstreamError
 from gaia_bridge.client.types import RequestTimeoutError
@@ -25,8 +25,6 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["Subscriptions"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +44,6 @@ class Subscriptions:
     Args:
         peer: Sends requests and receives messages on the link.
         limits: How long a confirmation may take, and how long to wait before a stream is opened again.
-        capabilities: What the server declared.
         meta: The `_meta` of our requests.
     """
 

@@ -22,8 +22,6 @@ from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Tasks"]
-
 _CALL: Final = "tools/call"
 _MILLISECONDS: Final = 1_000
 
@@ -33,7 +31,6 @@ class Tasks:
 
     Args:
         peer: Sends requests and receives messages on the link.
-        capabilities: What the server declared.
         limits: How often it is asked, and how long it may take to answer.
     """
 

@@ -5,7 +5,7 @@ task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link
 nothing of MCP's methods, save what its wire demands.
 
 A transport of one's own is any object with the method of `Transport`; `gaia_bridge.bridge.chaining.agent_transport` is
-an example, and `gaia_bridge.calls.sent` does the bookkeeping of a wire that carries everything in one stream.
+an example, and `gaia_bridge.calls.in_flight` does the bookkeeping of a wire that carries everything in one stream.
 """
 
 from __future__ import annotations
@@ -16,22 +16,6 @@ from typing import Protocol
 
 from gaia_bridge.errors import RequestError
 from gaia_bridge.text.json_types import JSON
-
-__all__ = [
-    "AuthorizationError",
-    "ConnectionLostError",
-    "LaunchError",
-    "Link",
-    "MisconfiguredError",
-    "NotApprovedError",
-    "Receiver",
-    "SessionExpiredError",
-    "StartTimeoutError",
-    "Transport",
-    "UnheardError",
-    "UnreachableError",
-    "UpstreamError",
-]
 
 
 class UpstreamError(RequestError):
@@ -83,11 +67,7 @@ class AuthorizationError(UpstreamError):
 
 
 class ConnectionLostError(UpstreamError):
-    """The connection ended before the answer came.
-
-    Args:
-        text: How it ended.
-    """
+    """The connection ended before the answer came."""
 
     unreached = True
 
@@ -106,11 +86,7 @@ class UnreachableError(UpstreamError):
 
 
 class MisconfiguredError(ConnectionLostError, LaunchError):
-    """The server ended by itself because its own configuration cannot be used: starting it again would change nothing.
-
-    Args:
-        text: How it ended.
-    """
+    """The server ended because its own configuration cannot be used: starting it again would change nothing."""
 
     unreached = False
 
@@ -129,7 +105,6 @@ class Receiver(Protocol):
         """A request or notification came from the server.
 
         Args:
-            message: The JSON-RPC object.
             during: The id of our request on whose own response stream it came, where the wire tells.
         """
         ...

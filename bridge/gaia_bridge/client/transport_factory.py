@@ -17,20 +17,12 @@ from gaia_bridge.client.transport import LaunchError, Link, NotApprovedError, Re
 from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.config.launching.launchers import launcher_in
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.model import (
-    AgentServerSpec,
-    HttpServerSpec,
-    OpenApiServerSpec,
-    ServerSpec,
-    StdioServerSpec,
-)
+from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OpenApiServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
     from gaia_bridge.client.oauth.interaction import UserInteraction
     from gaia_bridge.client.oauth.on_demand import AuthorizationOnDemand
-
-__all__ = ["Pace", "Watched", "kind_of", "limits_for", "secrets_of", "transport_for"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +45,6 @@ def transport_for(
     """How to reach a server.
 
     Args:
-        spec: Its entry.
-        limits: Bounds.
         on_error_line: Told every line of a child's error output, redacted.
         interaction: How the user is asked to log in, where a server on the network wants that; without, a request
             that needs a login fails and says what to run.
@@ -192,7 +182,6 @@ class Watched:
     """A transport that knows which link is open, for what only its wire can tell.
 
     Args:
-        transport: Does the work.
         pace: When a connection may be opened.
         on_connect: Called before each connection; one attempt may need several, and each is a start of a child.
         refusal: Tells before each connection why there may be none, if so. It is called in a thread, and reads files.

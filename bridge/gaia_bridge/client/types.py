@@ -15,8 +15,6 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
 
-__all__ = ["CLIENT_NAME", "ClientDelegate", "Era", "OnProgress", "RequestTimeoutError", "ServerHandshake"]
-
 CLIENT_NAME: Final = "gaia-mcp-bridge"
 """Who we say we are, where nobody says otherwise."""
 
@@ -64,7 +62,6 @@ class RequestTimeoutError(UpstreamError):
     """A request was not answered in time. The server was told that nobody waits for it any more.
 
     Args:
-        method: The request.
         seconds: How long it was waited for.
     """
 
@@ -88,7 +85,7 @@ class ClientDelegate:
     """What our log calls the server: the name that we gave it, not the one that it gives itself."""
 
     id: str = ""
-    """The id that requests say they have passed (`loop_guard.bridge_hops`); they say nothing if it is empty."""
+    """The id that requests say they have passed (`bridge_hops`); they say nothing if it is empty."""
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Answer the server's question. Only asked what `capabilities` declare; `ping` is answered elsewhere.
@@ -97,7 +94,6 @@ class ClientDelegate:
 
         Args:
             method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-            params: Its parameters, as they came.
             during: The id of our request that it belongs to, where the wire tells (see `Connection.new_id`).
 
         Returns:
@@ -117,7 +113,6 @@ class ClientDelegate:
 
         Args:
             method: Such as `notifications/message`.
-            params: Its parameters, as they came.
             during: The id of our request that it belongs to, where the wire tells.
         """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from gaia_bridge.version import import_member
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ __all__ = [
     "load_servers", "local_servers_path", "parse_entry", "parse_servers", "read_json_file",
 ]  # fmt: skip
 
-_PLACES = "paths problems file_reader fingerprints launching.launch_lines entries servers_file trust layers".split()
+_PLACES = (
+    ".paths", ".problems", ".file_reader", ".fingerprints", ".launching.launch_lines", ".entries", ".servers_file",
+    ".trust", ".layers",
+)  # fmt: skip
+"""Who only wants to know where a file lies needs the first alone."""
 
 
 def __getattr__(name: str) -> object:
-    for place in _PLACES if name in __all__ else ():  # who only wants to know where a file lies needs the first alone
-        module = import_module(f"{__name__}.{place}")
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

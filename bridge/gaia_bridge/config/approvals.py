@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["approvals_are_needed", "approvals_needed"]
-
 
 class _Rule:
     """Holds for all threads: an agent may read its configuration in any of them."""

@@ -11,8 +11,6 @@ from gaia_bridge.config.problems import kind_of
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["LEGACY_SERVERS_KEY", "SERVERS_KEY", "servers_of", "to_text", "with_servers_key"]
-
 SERVERS_KEY: Final = "mcpServers"
 LEGACY_SERVERS_KEY: Final = "servers"
 """Read where `mcpServers` is absent, never written."""

@@ -19,19 +19,6 @@ from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "HARMLESS",
-    "MAX_SECRET",
-    "Expander",
-    "as_text",
-    "has_reference",
-    "is_plain_reference",
-    "referenced_files",
-    "references_in",
-    "texts_in",
-    "without_references",
-]
-
 MAX_SECRET: Final = 64 * 1024
 """Bytes of a file that is named as a value; keys and certificates have a few KiB."""
 

@@ -19,8 +19,6 @@ from typing import Final
 from gaia_bridge.config.file_reader import MAX_BYTES, JsonFile, json_file, read_bytes
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["LOCK_TIMEOUT", "edit_file", "edit_json", "make_private_folder"]
-
 LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that edits the same file; an edit takes milliseconds."""
 

@@ -13,17 +13,6 @@ from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_object, unique_keys
 
-__all__ = [
-    "MAX_BYTES",
-    "JsonFile",
-    "json_file",
-    "read_bytes",
-    "read_json",
-    "read_json_file",
-    "readable_by_others",
-    "writable_by_others",
-]
-
 MAX_BYTES: Final = 1024 * 1024
 """Bytes of one file. Real ones have a few KiB; whatever is larger was named by mistake."""
 

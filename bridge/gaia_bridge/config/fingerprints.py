@@ -9,8 +9,6 @@ from typing import Any, Final, Literal
 from gaia_bridge.model import AgentServerSpec, OAuthOptions, OpenApiServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["LAUNCH_KEYS", "PROGRAM_KEYS", "digest", "fingerprint", "launch_line"]
-
 LAUNCH_KEYS: Final = (
     "type",
     "command",

@@ -14,8 +14,6 @@ from gaia_bridge.config.launching.variables import reason_of
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
 
-__all__ = ["NPX_OPTIONS", "UVX_OPTIONS", "doubts", "questions", "refused_text", "refused_variable"]
-
 NPX_OPTIONS: Final = {
     **dict.fromkeys(("-p", "--package"), True),
     **dict.fromkeys(("-q", "--quiet", "--silent", "-y", "--yes"), False),

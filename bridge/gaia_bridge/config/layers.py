@@ -48,8 +48,6 @@ from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.protocol.names import SERVER_NAME_RULE, is_server_name
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig", "is_local"]
-
 
 class LayerKind(Enum):
     """Which file it is."""

@@ -13,8 +13,6 @@ from gaia_bridge.config.problems import EntryError
 from gaia_bridge.config.values import Values
 from gaia_bridge.model import OAuthOptions
 
-__all__ = ["OAUTH_KEYS", "PUBLIC_OAUTH_KEYS", "oauth_options"]
-
 PUBLIC_OAUTH_KEYS: Final = frozenset(
     {
         "callbackPort",

@@ -9,17 +9,6 @@ from typing import Final
 
 from gaia_bridge.errors import ConfigError
 
-__all__ = [
-    "SERVERS_FILE",
-    "current_folder",
-    "default_servers_path",
-    "default_trust_path",
-    "expanded",
-    "home_folder",
-    "is_current_folder",
-    "local_servers_path",
-]
-
 SERVERS_FILE: Final = "mcp_servers.json"
 """What the file is called, in the home folder's `.gaia` and in a project."""
 

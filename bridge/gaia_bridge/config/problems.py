@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["EntryError", "MissingReferenceError", "kind_of"]
-
 
 class EntryError(ValueError):
     """One entry cannot be used; the others can. The text names the key and what was expected there."""

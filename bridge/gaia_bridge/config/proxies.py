@@ -17,18 +17,7 @@ from urllib.parse import SplitResult, quote, unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
-
-__all__ = [
-    "OF_ENTRY",
-    "NamedProxy",
-    "Proxy",
-    "ProxyAddressError",
-    "SocksError",
-    "named_proxies",
-    "proxy_at",
-    "proxy_for",
-]
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 OF_ENTRY: Final = "'proxy' in its entry"
 """What names the proxy of one server."""

@@ -25,8 +25,6 @@ from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.text.redaction import redacted
 
-__all__ = ["ServersFile", "SkippedServer", "access_warnings", "is_disabled", "load_servers", "parse_servers"]
-
 
 class SkippedServer(NamedTuple):
     """An entry that was left out, and why."""

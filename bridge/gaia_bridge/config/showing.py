@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["is_only_shown", "only_shown"]
-
 
 class _Rule:
     """Holds for all threads: an agent may connect in any of them."""

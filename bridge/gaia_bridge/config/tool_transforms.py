@@ -18,8 +18,6 @@ from gaia_bridge.config.values import Values
 from gaia_bridge.model import ArgumentTransform, ToolTransform
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["ARGUMENT_KEYS", "TOOL_KEYS", "default_values", "tailored_sections", "tool_tailorings"]
-
 TOOL_KEYS: Final = frozenset({"arguments", "description", "hidden", "name", "title"})
 """What is heeded of a tool."""
 

@@ -27,8 +27,6 @@ from gaia_bridge.config.paths import default_trust_path, expanded
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["WHOLE_FILES", "TrustStore", "approval_key", "program_names", "whole_files"]
-
 _APPROVED: Final = "approved"
 _FILLED_IN: Final = "filled_in"
 _PROGRAMS: Final = "programs"

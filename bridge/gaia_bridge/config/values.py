@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Values"]
-
 T = TypeVar("T", bound=str)
 
 

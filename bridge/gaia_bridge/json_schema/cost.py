@@ -21,8 +21,6 @@ from gaia_bridge.json_schema.parts import REFERENCES, References, SchemaError, i
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["MAX_REACH", "SchemaCost", "reach"]
-
 MAX_REACH: Final = 100_000
 """Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
 double that with every line, and there are clients that do replace references."""
@@ -119,8 +117,6 @@ def reach(part: Any, leads: References, known: dict[int, int]) -> int:
     """How many schemas a part stands for. One that leads back to itself counts as one where it does.
 
     Args:
-        part: A schema, or a part of one.
-        leads: Where its references lead.
         known: What is known of parts already, by their identity.
 
     Raises:
@@ -138,11 +134,7 @@ def reach(part: Any, leads: References, known: dict[int, int]) -> int:
 
 
 class SchemaCost:
-    """What one schema costs.
-
-    Args:
-        schema: A JSON Schema that compiles.
-    """
+    """What one schema costs."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -235,7 +227,6 @@ class SchemaCost:
         """Whether to find every error of a value takes no longer than others can wait.
 
         Args:
-            value: Any JSON value.
             part: What it is held against, if not against the whole schema.
         """
         if not _weighs_less(value, _MAX_WEIGHT):

@@ -8,19 +8,6 @@ from urllib.parse import urljoin
 
 from gaia_bridge.text.json_types import at_pointer, is_array, is_object
 
-__all__ = [
-    "LISTS",
-    "NAMED",
-    "REFERENCES",
-    "SINGLE",
-    "References",
-    "SchemaError",
-    "inner_parts",
-    "preview",
-    "references",
-    "schemas_in",
-]
-
 _SHOWN_VALUE: Final = 80
 
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
@@ -60,7 +47,6 @@ class SchemaError(ValueError):
     """A schema that cannot be compiled: not a schema, an unknown dialect, or a reference that leads nowhere.
 
     Args:
-        problem: Why.
         path: Where in the schema, if one keyword is at fault.
     """
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["PlainSchema"]
-
 _DIALECTS: Final = (
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -61,7 +59,6 @@ class PlainSchema:
         """A schema that is a plain one, and so compiles; `None` if it is not, or might not.
 
         Args:
-            schema: A JSON Schema.
             levels: How deeply it may be nested.
         """
         if not is_object(schema) or levels == 0:

@@ -12,14 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from gaia_bridge.json_schema.keyword_values import NOTES, VALUES, are_names, is_type, put_right
+from gaia_bridge.json_schema.keyword_values import NOTES, VALUES, are_names, is_common_pattern, is_type, put_right
 from gaia_bridge.json_schema.parts import LISTS, NAMED, REFERENCES, SINGLE, References, SchemaError, preview
 from gaia_bridge.json_schema.plain import PlainSchema
-from gaia_bridge.json_schema.regex_syntax import is_common_pattern
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, json_pointer
-
-__all__ = ["PortableSchema", "for_draft_07", "portable", "without_nulls"]
 
 _DIALECTS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2020-12|/2019-09|-07|-06)/schema#?")
 """The dialects of JSON Schema that clients know."""
@@ -154,7 +151,6 @@ def _each_schema(part: Any, change: Callable[[JSON], JSON], keyword: str = "") -
     Args:
         part: A schema, a list of schemas, or schemas by name.
         change: Takes a schema, which it may change, and returns what takes its place.
-        keyword: The keyword that holds the part.
     """
     if is_array(part):
         return [_each_schema(item, change) for item in part]
@@ -194,11 +190,7 @@ def _monotone(part: JSON) -> JSON:
 
 
 class _Rewriter:
-    """Writes one schema anew, without the keywords that clients refuse.
-
-    Args:
-        schema: The whole schema.
-    """
+    """Writes one schema anew, without the keywords that clients refuse."""
 
     def __init__(self, schema: JSON) -> None:
         self.fault: str | None = None

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
-from gaia_bridge.json_schema.narrowing import Narrowed
-from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, references, schemas_in
+from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, schemas_in
 from gaia_bridge.json_schema.plain import PlainSchema
-from gaia_bridge.text.json_types import is_array, is_object, json_pointer
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, json_pointer
 
 if TYPE_CHECKING:
     import jsonschema_rs
-
-__all__ = [
-    "SchemaError",
-    "SchemaValidator",
-    "preview",
-    "reference_problem",
-    "references",
-    "shape_problem",
-]
 
 _SHOWN_ERRORS = 5
 
@@ -51,6 +43,11 @@ to an argument, or to an item of a list."""
 
 _UNJUDGED: Final = "- at (root): it is too large or too nested to be held against the schema"
 _UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or too nested to say where"
+
+_MAX_ITEMS: Final = 10_000
+"""Items of a list that are looked at one by one, each in some microseconds."""
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -129,7 +126,6 @@ class SchemaValidator:
         a second at most, because the engine lets nobody else work meanwhile.
 
         Args:
-            value: Any JSON value.
             unjudged: What is said of a value that cannot be held against the schema in that time.
         """
         if self._plain is not None and self._plain.fits(value):
@@ -150,7 +146,7 @@ class SchemaValidator:
 
     def _explained(self, value: Any) -> list[str]:
         """What is wrong with a value: of a large one, with the first part of it that does not fit."""
-        narrowed = Narrowed(self.schema, value)
+        narrowed = _Narrowed(self.schema, value)
         for _ in range(_MAX_NARROWED):
             if self._cost.can_be_explained(narrowed.value, narrowed.part):
                 break
@@ -242,3 +238,141 @@ def reference_problem(schema: Any) -> str | None:
     except RecursionError:
         return "its references lead to references, and so on, without an end in reach"
     return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None
+
+
+class _Judge(Protocol):
+    """Says whether a value fits."""
+
+    def is_valid(self, instance: Any) -> bool:
+        """Whether it does."""
+        ...
+
+
+class _Judges(Protocol):
+    """A judge for each part of a schema."""
+
+    def get(self, pointer: str) -> _Judge | None:
+        """The judge of the part at a pointer; `None` if there is none."""
+        ...
+
+
+class _Narrowed:
+    """A part of a value that does not fit, and the part of the schema that it does not fit.
+
+    Args:
+        value: A value that does not fit it.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], value: Any) -> None:
+        self._schema = schema
+        self.part: Any = schema
+        self.pointer = "#"
+        self.value = value
+        self.path: list[str | int] = []
+
+    def step(self, judges: _Judges) -> bool:
+        """Go on to the first part in it that does not fit; returns whether there is one."""
+        for pointer, part, steps, value in self._below():
+            judge = judges.get(pointer)
+            if judge is not None and not judge.is_valid(value):
+                self.pointer, self.part, self.value = pointer, part, value
+                self.path += steps
+                return True
+        return False
+
+    def _below(self) -> Iterator[tuple[str, Any, list[str | int], Any]]:
+        part, value = self.part, self.value
+        if not is_object(part):
+            return
+        reference = part.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            yield reference, at_pointer(self._schema, reference), [], value
+        branches = part.get("allOf")
+        if is_array(branches):
+            for index, branch in enumerate(branches):
+                yield f"{self.pointer}/allOf/{index}", branch, [], value
+        properties, items = part.get("properties"), part.get("items")
+        if is_object(properties) and is_object(value):
+            for name in properties.keys() & value.keys():
+                yield f"{self.pointer}/properties/{_escaped(name)}", properties[name], [name], value[name]
+        if is_object(items) and is_array(value):
+            before = part.get("prefixItems")
+            first = len(before) if is_array(before) else 0
+            for index, item in enumerate(value[first:_MAX_ITEMS], first):
+                yield f"{self.pointer}/items", items, [index], item
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+class OutputSchemas:
+    """The output schemas of one server's tools. Each is compiled once, when its tool first answers; any thread may ask.
+
+    Args:
+        server: What the server is called, for the log.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._promises: dict[str, _Promise] = {}
+
+    def replace(self, tools: Iterable[Mapping[str, Any]]) -> None:
+        """Take over what the server promises from now on."""
+        old, new = self._promises, dict[str, _Promise]()
+        for tool in tools:
+            name, schema = tool.get("name"), tool.get("outputSchema")
+            if isinstance(name, str) and is_object(schema):
+                known = old.get(name)
+                if known is None or known.schema != schema:
+                    known = _Promise(f"{self._server}: tool {name!r}", schema)
+                new[name] = known
+        self._promises = new
+
+    def problem(self, tool: str, result: Mapping[str, Any]) -> str | None:
+        """How a result breaks its tool's promise, or `None` if it does not.
+
+        Nothing is promised of a failure, nor of a round that asks for input (2026-07-28). Structured content that is
+        absent is not judged either: a client that wants it will say so, and others live on the text.
+
+        Args:
+            result: What it answered, wire-shaped.
+
+        Returns:
+            Lines as `SchemaValidator.errors` makes them.
+        """
+        promise, content = self._promises.get(tool), result.get("structuredContent")
+        if promise is None or content is None or result.get("isError") is True:
+            return None
+        if result.get("resultType", "complete") != "complete":
+            return None
+        return promise.problem(content)
+
+
+class _Promise:
+    """One tool's output schema.
+
+    Args:
+        whose: The server and the tool, for the log.
+    """
+
+    def __init__(self, whose: str, schema: JSON) -> None:
+        self.schema = schema
+        self._whose = whose
+
+    def problem(self, content: Any) -> str | None:
+        """How structured content breaks the promise; `None` if it keeps it, or if nobody can say at a bounded price."""
+        validator = self._validator
+        # Checking is a courtesy to the client: what cannot be judged is let through as it is.
+        return None if validator is None else validator.errors(content, unjudged=None)
+
+    @cached_property
+    def _validator(self) -> SchemaValidator | None:
+        try:
+            return SchemaValidator(self.schema)
+        except SchemaError as error:
+            logger.warning("%s", printable(f"{self._whose}: its output schema cannot be used: {error}"))
+        try:
+            return SchemaValidator.tolerant(self.schema)
+        except SchemaError:
+            return None

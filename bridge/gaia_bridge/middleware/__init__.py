@@ -5,18 +5,17 @@ See docs/middleware.md. What is in here is loaded on first use, as most bridges 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from gaia_bridge.version import import_member
 
 if TYPE_CHECKING:
     from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
-    from gaia_bridge.middleware.rate_limit import RateLimit
     from gaia_bridge.middleware.result_cache import ResultCache
     from gaia_bridge.middleware.result_size import ResultSize
-    from gaia_bridge.middleware.retry_reads import RetryReads
-    from gaia_bridge.middleware.timing_log import TimingLog
+    from gaia_bridge.middleware.shipped import RateLimit, RetryReads, TimingLog
 
-_PLACES = ("base", "rate_limit", "result_cache", "result_size", "retry_reads", "timing_log")
+_PLACES = (".base", ".shipped", ".result_cache", ".result_size")
 
 __all__ = [
     "CallNext",
@@ -31,8 +30,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    for place in _PLACES if name in __all__ else ():
-        module = import_module(f"{__name__}.{place}")
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

@@ -10,8 +10,6 @@ from gaia_bridge.model import Change
 from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["CallNext", "McpRequest", "Middleware"]
-
 _NOTHING: Mapping[str, Any] = {}
 
 _OF_ROUNDS: Final = frozenset(("inputResponses", "requestState"))

@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol.meta import forwarded_meta
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["ResultCache"]
 
 _NO_ARGUMENT: Final = frozenset(("_meta", "inputResponses", "requestState"))
 """Parameters that do not say what is asked for."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, Final, cast
 
-from gaia_bridge.calls.results.linking import Cut, ResultLinks
+from msgspec import Struct
+
+from gaia_bridge.calls.results.kept_results import Kept, KeptResults, new_uri
 from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
-from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["ResultSize"]
+_ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
+"""What a schema may say of a text without forbidding any."""
+
+_LINKS: Final = 8
+"""Blocks of one result that have a link each."""
+
+_ROOM: Final = 512
+"""Bytes of a link to all other blocks, and of what is said of it."""
 
 
 class ResultSize(Middleware):
@@ -47,8 +58,8 @@ class ResultSize(Middleware):
             raise ValueError(
                 f"got a size of {size} bytes; expected at least {LEAST_RESULT}, as links have some hundred each"
             )
-        self._cut = Cut(size, preview)
-        self._links = ResultLinks(seconds, entries, kept_size)
+        self._cut = _Cut(size, preview)
+        self._links = _ResultLinks(seconds, entries, kept_size)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Make the result small enough."""
@@ -58,3 +69,134 @@ class ResultSize(Middleware):
         """Read what a link leads to."""
         contents = self._links.contents(request.name)
         return await call_next(request) if contents is None else {"contents": contents}
+
+
+class _Cut(Struct, frozen=True):
+    """How a result is made smaller."""
+
+    size: int
+    """Bytes that it may have, in JSON."""
+    preview: int
+    """Characters that stay of the beginning of a text, at most."""
+
+
+class _ResultLinks:
+    """What was taken out of results, for as long as it can be read.
+
+    Args:
+        seconds: How long what is linked is kept.
+        entries: How many links are kept.
+        kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
+    """
+
+    def __init__(self, seconds: float, entries: int, kept_size: int) -> None:
+        self._kept = KeptResults(seconds, entries, kept_size)
+
+    def shortened(self, result: JSON, tool: str, definition: JSON | None, cut: _Cut) -> JSON:
+        """A result that has at most so many bytes; the same one if it has no more.
+
+        Args:
+            result: The result of a tool.
+            tool: The name of the tool.
+            definition: The definition of the tool.
+            cut: How small it is to be.
+        """
+        content = result.get("content")
+        if not isinstance(content, list) or len(to_json(result)) <= cut.size:
+            return result
+        blocks: list[list[JSON]] = [[block] for block in cast("list[JSON]", content)]
+        small = dict(result)
+        if "structuredContent" in result and "outputSchema" not in (definition or {}):
+            structured = small.pop("structuredContent")
+            if not content:
+                text = json.dumps(structured, ensure_ascii=False)
+                blocks = [[{"type": "text", "text": text}]]
+        sizes = [len(to_json(block)) for (block,) in blocks]
+        rest = len(to_json({**small, "content": []})) + sum(sizes)
+        for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True)[:_LINKS]:
+            if rest <= cut.size or sizes[place] < LEAST_RESULT:
+                break
+            (block,) = blocks[place]
+            blocks[place] = self._linked(block, sizes[place], tool, cut)
+            rest -= sizes[place] - len(to_json(blocks[place]))
+            member = _only_text(small.get("structuredContent"), block, definition)
+            if member is not None and len(blocks[place]) > 1:
+                shortened = {member: blocks[place][0]["text"]}
+                rest -= len(to_json(small["structuredContent"])) - len(to_json(shortened))
+                small["structuredContent"] = shortened
+        if rest > cut.size:
+            self._fold(blocks, sizes, rest, tool, cut)
+        return {**small, "content": [block for replaced in blocks for block in replaced]}
+
+    def contents(self, uri: str) -> list[JSON] | None:
+        """What a link leads to; `None` if it is not there."""
+        return self._kept.contents(uri)
+
+    def _linked(self, block: JSON, size: int, tool: str, cut: _Cut) -> list[JSON]:
+        """A link to a block, after the beginning of its text; the block itself, if it is too large to be kept."""
+        contents = _contents_of(block)
+        if contents is None or not self._kept.keep(kept := Kept(new_uri(), [contents], size)):
+            return [block]
+        uri = kept.uri
+        link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool}"}
+        if "mimeType" in contents:
+            link["mimeType"] = contents["mimeType"]
+        text = contents.get("text")
+        if text is None:
+            return [link]
+        link["size"] = len(text.encode(errors="surrogatepass"))
+        # A text of wide characters may be large, and shorter than what is to stay.
+        stays = min(cut.preview, len(text) // 2, cut.size // 4)
+        told = f"\n[The first {stays} of {len(text)} characters. All of it is the resource {uri}]"
+        beginning = {"text": text[:stays] + told, "type": "text"}
+        if "annotations" in block:
+            beginning["annotations"] = link["annotations"] = block["annotations"]
+        return [beginning, link]
+
+    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str, cut: _Cut) -> None:
+        """Put the last blocks of many into one resource, as many as are too much."""
+        moved: list[int] = []
+        contents: list[JSON] = []
+        size = 0
+        for place in reversed(range(len(blocks))):
+            if rest + _ROOM <= cut.size:
+                break
+            kept = _contents_of(blocks[place][0]) if len(blocks[place]) == 1 else None
+            if kept is not None and size + sizes[place] <= self._kept.size:
+                moved.append(place)
+                contents.append(kept)
+                size += sizes[place]
+                rest -= sizes[place]
+        uri = new_uri()
+        if len(moved) < 2 or not self._kept.keep(Kept(uri, contents[::-1], size)):
+            return
+        for place in moved:
+            blocks[place] = []
+        told = f"[{len(moved)} more blocks of content are the resource {uri}]"
+        link: JSON = {"type": "resource_link", "uri": uri, "name": f"more of the result of {tool}"}
+        blocks[moved[-1]] = [{"type": "text", "text": told}, link]
+
+
+def _only_text(structured: Any, block: JSON, tool: JSON | None) -> str | None:
+    """The only member of structured content, if it is the text of that block, and the schema permits any text there."""
+    if not is_object(structured) or list(structured.values()) != [block.get("text")]:
+        return None
+    (member,) = structured
+    properties = (tool or {}).get("outputSchema", {}).get("properties")
+    schema = properties.get(member) if is_object(properties) else None
+    if not is_object(schema) or schema.get("type") != "string" or not schema.keys() <= _ANY_TEXT:
+        return None
+    return member
+
+
+def _contents_of(block: Any) -> JSON | None:
+    """What a resource holds that is this block of content; `None` for a kind that cannot be one."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {"text": text, "mimeType": "text/plain"}
+        case {"type": "image" | "audio", "data": str(data), "mimeType": str(mime)}:
+            return {"blob": data, "mimeType": mime}
+        case {"type": "resource", "resource": resource} if is_object(resource):
+            return {key: resource[key] for key in ("text", "blob", "mimeType", "_meta") if key in resource}
+        case _:
+            return None

@@ -5,22 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = [
-    "HEADER_MISMATCH",
-    "HTTP_STATUS",
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "LEGACY_RESOURCE_NOT_FOUND",
-    "METHOD_NOT_FOUND",
-    "MISSING_CLIENT_CAPABILITY",
-    "PARSE_ERROR",
-    "REQUEST_CANCELLED",
-    "UNSUPPORTED_REVISION",
-    "URL_ELICITATION_REQUIRED",
-    "is_reserved",
-]
-
 PARSE_ERROR: Final = -32700
 """JSON-RPC 2.0, section 5.1: the message is not valid JSON."""
 

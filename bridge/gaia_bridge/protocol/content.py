@@ -24,19 +24,6 @@ from gaia_bridge.protocol.shapes import (
     required,
 )
 
-__all__ = [
-    "BLOCK",
-    "DECORATION",
-    "EXECUTION",
-    "HANDSHAKE_DEFINITIONS",
-    "IMPLEMENTATION",
-    "LAST_MODIFIED",
-    "MODERN_DEFINITIONS",
-    "RESULTS",
-    "ROLE",
-    "TOOL",
-]
-
 _MOST_COMPLETIONS: Final = 100
 """The most values that one completion result may have (server/utilities/completion)."""
 
@@ -166,17 +153,13 @@ MODERN_DEFINITIONS: Final[Mapping[str, Record]] = {**HANDSHAKE_DEFINITIONS, "too
 _MIME_TYPE: Final = Field("mimeType", TEXT)
 
 
-class _Contents(Shape):
-    """The contents of a resource: text, or bytes in Base64."""
-
-    def __init__(self) -> None:
-        text, blob = (
-            Record(required("uri", TEXT), required(name, TEXT), _MIME_TYPE, _META) for name in ("text", "blob")
-        )
-        super().__init__("an object with a uri, and text or a blob", lambda value: text.fits(value) or blob.fits(value))
-
-
-_CONTENTS: Final = _Contents()
+_TEXT_OR_BLOB: Final = [
+    Record(required("uri", TEXT), required(name, TEXT), _MIME_TYPE, _META) for name in ("text", "blob")
+]
+_CONTENTS: Final = Shape(
+    "an object with a uri, and text or a blob", lambda value: any(shape.fits(value) for shape in _TEXT_OR_BLOB)
+)
+"""The contents of a resource: text, or bytes in Base64."""
 _OF_A_BLOCK: Final = (_ANNOTATIONS, _META)
 _BYTES: Final = Record(required("data", TEXT), required("mimeType", TEXT), *_OF_A_BLOCK)
 DECORATION: Final = Record(_ANNOTATIONS, _ICONS, _SIZE)

@@ -11,16 +11,6 @@ from gaia_bridge.protocol.content import DECORATION, EXECUTION, LAST_MODIFIED, M
 from gaia_bridge.protocol.shapes import Problem, Record
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 
-__all__ = [
-    "OUTPUT_PART",
-    "repaired",
-    "repaired_result",
-    "with_named_properties",
-    "with_object_properties",
-    "with_portable_output",
-    "without_tasks_only",
-]
-
 OUTPUT_PART: Final = "part of the output schema of tool"
 """The kind of thing that is left out of a tool whose output schema not every client can compile."""
 

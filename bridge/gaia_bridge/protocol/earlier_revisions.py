@@ -13,8 +13,6 @@ from gaia_bridge.errors import AnswerError
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["answer_for", "declares_context", "has_notification", "question_for"]
-
 _OF_THE_LAST: Final = frozenset({"notifications/elicitation/complete", "notifications/tasks/status"})
 """The notifications that 2025-11-25 added, and 2026-07-28 took out."""
 
@@ -39,7 +37,6 @@ def question_for(revision: str, method: str, params: JSON) -> JSON:
     """A question as clients of a revision can be asked it.
 
     Args:
-        revision: What the client speaks.
         method: `elicitation/create`, `roots/list` or `sampling/createMessage`.
         params: The parameters, as they are asked in the newest revision of the handshake; not changed.
 
@@ -59,8 +56,6 @@ def answer_for(revision: str, method: str, answer: JSON) -> JSON:
     """An answer to a question as servers of a revision can be given it: of a model, one block.
 
     Args:
-        revision: What the server speaks.
-        method: What it asked.
         answer: The answer, as the client gave it; not changed.
 
     Raises:

@@ -6,8 +6,6 @@ import json
 import re
 from typing import Final
 
-__all__ = ["LineFramer", "OversizedLine", "identifier_of"]
-
 _ENDS = 512
 """Bytes that are kept of the beginning and of the end of an oversized line, to find its JSON-RPC id."""
 

@@ -17,25 +17,6 @@ from gaia_bridge.protocol.messages import Refusal, identifier
 from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "METHOD_HEADER",
-    "NAMED",
-    "NAME_HEADER",
-    "PARAM_PREFIX",
-    "REVISION_HEADER",
-    "HeaderMap",
-    "ParameterHeaders",
-    "annotation_problem",
-    "decoded_value",
-    "encoded_value",
-    "envelope_problem",
-    "header_map",
-    "name_header",
-    "parameter_headers",
-    "repeated_header",
-    "revision_problem",
-]
-
 REVISION_HEADER: Final = "mcp-protocol-version"
 METHOD_HEADER: Final = "mcp-method"
 NAME_HEADER: Final = "mcp-name"
@@ -115,9 +96,7 @@ def envelope_problem(
     """Why a request is not valid in 2026-07-28 or later, or `None` if it is (basic, "Per-request protocol fields").
 
     Args:
-        message: A JSON-RPC request.
         headers: Headers of the HTTP request, by lowercase names; `None` on other transports.
-        revisions: The revisions that are served.
     """
     params = message.get("params")
     request_meta = params.get("_meta") if is_object(params) else None
@@ -190,12 +169,7 @@ def header_map(schema: Any) -> HeaderMap:
 
 
 def parameter_headers(asked: HeaderMap, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The `Mcp-Param-*` headers of a tool call.
-
-    Args:
-        asked: The headers that the tool's schema asks for.
-        arguments: The arguments of the call.
-    """
+    """The `Mcp-Param-*` headers of a tool call."""
     headers: dict[str, str] = {}
     for path, name in asked.items():
         if (text := _header_text(_at(arguments, path))) is not None:
@@ -207,9 +181,6 @@ class ParameterHeaders:
     """The `Mcp-Param-*` headers that calls of one tool must have (SEP-2243).
 
     A schema with invalid annotations asks for no headers.
-
-    Args:
-        schema: The input schema of the tool.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -217,12 +188,7 @@ class ParameterHeaders:
         self._asked = [] if annotation_problem(schema) is not None else list(_annotated(schema))
 
     def problem(self, arguments: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Why the headers of a call do not match its arguments, or `None` if they do.
-
-        Args:
-            arguments: The arguments of the call.
-            headers: The headers of the HTTP request.
-        """
+        """Why the headers of a call do not match its arguments, or `None` if they do."""
         if not self._asked:
             return None
         came: dict[str, list[str]] = {}

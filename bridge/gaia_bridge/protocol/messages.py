@@ -1,4 +1,4 @@
-"""Parses and checks the JSON-RPC messages that clients send, and builds the errors that answer invalid ones. Pure."""
+"""Parses the JSON-RPC messages that clients send, builds the errors that answer invalid ones, and writes ours. Pure."""
 
 from __future__ import annotations
 
@@ -6,33 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeGuard
 
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from gaia_bridge.protocol.framing import OversizedLine, identifier_of
 from gaia_bridge.protocol.revisions import BATCHING_REVISIONS, HANDSHAKE_REVISIONS
 from gaia_bridge.protocol.shapes import is_identifier
-from gaia_bridge.text.json_text import from_json
+from gaia_bridge.text.json_text import from_json, to_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-__all__ = [
-    "Refusal",
-    "batch_problem",
-    "batched_problem",
-    "decoded",
-    "era_problem",
-    "error_bytes",
-    "error_message",
-    "identifier",
-    "is_plain_request",
-    "is_request",
-    "message_problem",
-    "meta_of",
-    "oversized",
-    "says_revision",
-    "too_many_sessions",
-    "unexpected_batch",
-]
-
 
 _NO_MESSAGE: Final = "Not a JSON-RPC 2.0 request, notification or response"
 
@@ -113,7 +94,6 @@ def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refu
     """Why a batch is refused, or `None` if it is accepted.
 
     Args:
-        messages: The messages of the batch.
         revision: The revision that was negotiated; `None` before that.
         limit: The most messages of one batch.
     """
@@ -149,7 +129,6 @@ def era_problem(message: JSON, header: str | None) -> Refusal | None:
     """Why a message of 2026-07-28 or later contradicts the `MCP-Protocol-Version` header, or `None` (SEP-2243).
 
     Args:
-        message: A JSON-RPC message.
         header: The header, if it was sent. A body of the handshake era under a header of 2026-07-28 is found by
             `headers.envelope_problem`.
     """
@@ -213,3 +192,42 @@ def _number(digits: str) -> int | float:
 
 _DIGITS: Final = 20
 """Digits from which a number cannot be a real request id."""
+
+
+def encoded(value: Any) -> bytes:
+    """A value as JSON in UTF-8, repaired if need be: lone surrogates are replaced, NaN and infinities are null."""
+    try:
+        return to_json(value)
+    except ValueError:
+        return to_json(valid_json(value))
+
+
+def encoded_result(request_id: int | str, result: JSON) -> bytes:
+    """A response with a result."""
+    written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
+    return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + encoded(result) + b"}"
+
+
+def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
+    """A response with an error."""
+    fields: JSON = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        fields["data"] = error.data
+    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + encoded(fields) + b"}"
+
+
+def encoded_request(request_id: int, method: str, params: JSON | None) -> bytes:
+    """A request."""
+    message: JSON = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return encoded(message if params is None else {**message, "params": params})
+
+
+def encoded_notification(method: str, params: JSON | None) -> bytes:
+    """A notification."""
+    message: JSON = {"jsonrpc": "2.0", "method": method}
+    return encoded(message if params is None else {**message, "params": params})
+
+
+def _identifier(request_id: int | str | None) -> bytes:
+    # In ASCII: an id may contain lone surrogates, which UTF-8 cannot encode, and must come back unchanged.
+    return b"%d" % request_id if isinstance(request_id, int) else json.dumps(request_id).encode()

@@ -10,31 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 from unicodedata import category, normalize
 
 from msgspec import Struct
 
 from gaia_bridge.model import NamingPolicy, SourceKind
-
-__all__ = [
-    "MAX_NAME",
-    "MAX_QUALIFIED",
-    "MAX_SERVER_NAME",
-    "SERVER_NAME_RULE",
-    "SourceName",
-    "agent_name",
-    "assign_names",
-    "clean_name",
-    "file_name",
-    "fitting_names",
-    "is_server_name",
-    "is_source_name",
-    "may_be_of",
-    "qualified_name",
-    "source_prefix",
-    "source_prefixes",
-    "words_of",
-]
 
 MAX_NAME = 64
 """Characters of a name that every model provider accepts."""
@@ -66,6 +47,12 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_SOURCE_NAMES = re.compile(r"[^a-z0-9_.-]+")
 
+_EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
+"""What early editions of an editor have behind its name."""
+
+_VIA: Final = " (via "
+"""What mcp-remote appends to the name of the client that it speaks for, before its own."""
+
 
 def is_source_name(name: str) -> bool:
     """Whether `name` can name a published agent: it is a path segment and a qualifier as it is."""
@@ -87,9 +74,6 @@ def source_prefix(name: str) -> str:
 
     `[A-Za-z0-9_-]{1,64}`: a name of that form as it is, `@scope/my server` as `scope_my_server`. Other names may lead
     to the same; see `source_prefixes`.
-
-    Args:
-        name: The name of a source.
     """
     if _PREFIX.fullmatch(name):
         return name
@@ -116,11 +100,7 @@ def source_prefixes(names: Iterable[str]) -> dict[str, str]:
 
 
 def file_name(server: str) -> str:
-    """The name of a file or folder for a server: its own, or a safe one that no other has: no plain name has an `@`.
-
-    Args:
-        server: The name of a server.
-    """
+    """The name of a file or folder for a server: its own, or a safe one that no other has: no plain name has an `@`."""
     if is_source_name(server):
         return server
     return f"{source_prefix(server)}@{hashlib.sha256(server.encode()).hexdigest()[:16]}"
@@ -155,8 +135,6 @@ def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = 
     """The spelling that names the source, in the style of `policy`.
 
     Args:
-        item: The tool or prompt.
-        policy: How names are spelled.
         prefix: What stands for its source; `source_prefix` of its name if not given.
     """
     prefix = source_prefix(item.source) if prefix is None else prefix
@@ -195,7 +173,6 @@ def assign_names(
 
     Args:
         items: In the order in which sources were added; the first to claim a name keeps it.
-        policy: How names are spelled.
         prefixes: The prefixes of their sources, which may be more; made of the items' if not given.
 
     Returns:
@@ -251,3 +228,10 @@ def _hashed_prefix(source: str, prefix: str = "server") -> str:
 def _ending_in_hash(name: str, identity: str, most: int = MAX_NAME) -> str:
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: most - _HASH - 1]}_{digest}"
+
+
+def known_name(client: str) -> str:
+    """The name of a client as tables have it: in lower case, without the edition, and without who speaks for it."""
+    name = client.partition(_VIA)[0].strip().casefold()
+    edition = next((edition for edition in _EDITIONS if name.endswith(edition)), "")
+    return name.removesuffix(edition)

@@ -5,7 +5,7 @@ Fields that the specification does not define are not checked, and are passed on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gaia_bridge.errors import ProtocolError
@@ -31,15 +31,6 @@ from gaia_bridge.protocol.shapes import (
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, SKILLS_LIST
 from gaia_bridge.text.json_types import is_object, json_pointer
 
-__all__ = [
-    "EXTENSION_METHODS",
-    "HANDSHAKE_METHODS",
-    "METHODS",
-    "MODERN_METHODS",
-    "check_parameters",
-    "parameter_problem",
-]
-
 _SHOWN: Final = 3
 """The most invalid parameters that one error message describes."""
 
@@ -50,20 +41,13 @@ class _Reference(Shape):
     _NAMES: Final = {"ref/prompt": required("name", TEXT), "ref/resource": required("uri", TEXT)}
 
     def __init__(self) -> None:
-        super().__init__('a reference of type "ref/prompt" or "ref/resource"', self._fits)
+        super().__init__('a reference of type "ref/prompt" or "ref/resource"')
 
-    def _fits(self, value: Any) -> bool:
-        field = self._field(value)
-        return field is not None and field.fits(value)
-
-    def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value that does not fit."""
-        field = self._field(value)
-        yield from super().problems(value) if field is None else field.problems(value)
-
-    def _field(self, value: Any) -> Field | None:
+    def problems(self, value: Any) -> Iterable[Problem]:
+        """The problems of a value; none if it fits."""
         kind = value.get("type") if is_object(value) else None
-        return self._NAMES.get(kind) if isinstance(kind, str) else None
+        field = self._NAMES.get(kind) if isinstance(kind, str) else None
+        return super().problems(value) if field is None else field.problems(value)
 
 
 _CAPABILITIES: Final = Record(
@@ -156,7 +140,6 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
 
     Args:
         method: One of `HANDSHAKE_METHODS`, `MODERN_METHODS` or `EXTENSION_METHODS`; other methods are not checked.
-        params: The parameters.
         modern: Whether the client speaks 2026-07-28 or later.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gaia_bridge.model import LOG_LEVELS
@@ -29,8 +29,6 @@ from gaia_bridge.protocol.shapes import (
 )
 from gaia_bridge.text.json_types import is_object
 
-__all__ = ["ANSWERS", "CAPABILITIES", "NOTIFICATIONS", "QUESTIONS"]
-
 _META: Final = Field("_meta", OBJECT)
 
 
@@ -38,12 +36,12 @@ class _OneOrMore(Shape):
     """One value, or a list of such values."""
 
     def __init__(self, one: Shape) -> None:
+        super().__init__(one.expected)
         self._one, self._more = one, Items(one)
-        super().__init__(one.expected, lambda value: one.fits(value) or self._more.fits(value))
 
-    def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value that does not fit."""
-        yield from self._one.problems(value) if is_object(value) else self._more.problems(value)
+    def problems(self, value: Any) -> Iterable[Problem]:
+        """The problems of a value; none if it fits."""
+        return (self._one if is_object(value) else self._more).problems(value)
 
 
 _SAMPLED: Final = Tagged(
@@ -77,14 +75,11 @@ class _Elicitation(Shape):
     )
 
     def __init__(self) -> None:
-        super().__init__("a form or a link", lambda value: self._of(value).fits(value))
+        super().__init__("a form or a link")
 
-    def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value that does not fit."""
-        return self._of(value).problems(value)
-
-    def _of(self, value: Any) -> Record:
-        return self._LINK if is_object(value) and value.get("mode") == "url" else self._FORM
+    def problems(self, value: Any) -> Iterable[Problem]:
+        """The problems of a value; none if it fits."""
+        return (self._LINK if is_object(value) and value.get("mode") == "url" else self._FORM).problems(value)
 
 
 QUESTIONS: Final[Mapping[str, Shape]] = {

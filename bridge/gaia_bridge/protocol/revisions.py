@@ -13,22 +13,6 @@ from typing import Any, Final
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = [
-    "BATCHING_REVISIONS",
-    "DRAFTS",
-    "HANDSHAKE_REVISIONS",
-    "LATEST_HANDSHAKE",
-    "PUBLISHED",
-    "RESUMABLE_REVISIONS",
-    "UNDATED_REVISION",
-    "UNSTATED_REVISION",
-    "Revision",
-    "Revisions",
-    "is_dated",
-    "is_modern",
-    "negotiated",
-]
-
 HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The revisions of the handshake era, oldest first. The list is complete: 2026-07-28 removed the handshake."""
 
@@ -73,7 +57,6 @@ class Revision:
         """Translate a received message of this revision to 2026-07-28.
 
         Args:
-            message: A request, a notification or a response.
             method: Its method; for a response, the method of its request in 2026-07-28.
         """
         del method
@@ -83,7 +66,6 @@ class Revision:
         """Translate a message of 2026-07-28 to this revision, to be sent.
 
         Args:
-            message: A request, a notification or a response.
             method: Its method in 2026-07-28; for a response, the method of its request.
         """
         del method

@@ -22,8 +22,6 @@ from gaia_bridge.protocol.codes import INVALID_PARAMS
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["STATEFUL_METHODS", "StateSeal"]
-
 logger = logging.getLogger(__name__)
 
 STATEFUL_METHODS: Final = frozenset({"prompts/get", "resources/read", "tools/call"})
@@ -56,9 +54,7 @@ class StateSeal:
         """The `requestState` that a client is given.
 
         Args:
-            state: The state to encrypt.
             method: The method of the request whose result asks for input.
-            params: The parameters of that request.
         """
         nonce = os.urandom(_NONCE)
         content = json.dumps({"until": self._clock() + self._lifetime, "state": state}).encode()
@@ -70,8 +66,6 @@ class StateSeal:
 
         Args:
             sealed: The `requestState`.
-            method: The method of the client's request.
-            params: The parameters of that request.
 
         Raises:
             ProtocolError: Created elsewhere, or for another request, or has expired; the error does not say which.

@@ -5,7 +5,7 @@ Fields that a shape does not name are not checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeGuard
 
@@ -14,30 +14,6 @@ import msgspec
 from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object
-
-__all__ = [
-    "ANYTHING",
-    "FLAG",
-    "FRACTION",
-    "LIST",
-    "NUMBER",
-    "OBJECT",
-    "TEXT",
-    "TEXTS",
-    "TOKEN",
-    "WHOLE",
-    "Field",
-    "Items",
-    "Problem",
-    "Record",
-    "Shape",
-    "Tagged",
-    "first_problem",
-    "is_identifier",
-    "one_of",
-    "optional",
-    "required",
-]
 
 
 def is_identifier(value: object) -> TypeGuard[int | str]:
@@ -70,13 +46,13 @@ class Shape:
 
     Args:
         expected: What is expected, in words, for error messages.
-        fits: Whether a value meets the condition.
+        check: Whether a value meets the condition; shapes that override `problems` have none.
         plain: A type of msgspec's: decoded JSON that can be converted to it meets the condition.
     """
 
-    def __init__(self, expected: str, fits: Callable[[Any], bool], plain: Any = _NOTHING) -> None:
+    def __init__(self, expected: str, check: Callable[[Any], bool] | None = None, plain: Any = _NOTHING) -> None:
         self.expected = expected
-        self.fits = fits
+        self._check = check
         self._plain = plain
 
     @cached_property
@@ -89,7 +65,7 @@ class Shape:
 
     def accepts(self, value: Any) -> bool:
         """Whether decoded JSON fits. Nearly all of it does, which costs one call then, whatever the shape."""
-        return self.is_plain(value) or bool(self.fits(value))
+        return self.is_plain(value) or self.fits(value)
 
     def is_plain(self, value: Any) -> bool:
         """Whether decoded JSON fits, and has no `null` in place of an optional field. A "no" may be wrong."""
@@ -99,9 +75,17 @@ class Shape:
             return False
         return True
 
-    def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value that does not fit."""
-        yield Problem((), self.expected, value)
+    def passes(self, value: Any) -> bool:
+        """Whether a value is seen to fit without looking into it."""
+        return self._check is not None and self._check(value)
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value has no problem."""
+        return next(iter(self.problems(value)), None) is None
+
+    def problems(self, value: Any) -> Iterable[Problem]:
+        """The problems of a value; none if it fits."""
+        return () if self.passes(value) else (Problem((), self.expected, value),)
 
 
 class Field(NamedTuple):
@@ -111,68 +95,46 @@ class Field(NamedTuple):
     shape: Shape
     is_required: bool = False
 
-    def fits(self, holder: Mapping[str, Any]) -> bool:
-        """Whether the field of an object is valid."""
-        value = holder.get(self.name)
-        if value is None:
-            return not self.is_required or (self.shape is ANYTHING and self.name in holder)
-        return self.shape.fits(value)
-
-    def problems(self, holder: Mapping[str, Any]) -> Iterator[Problem]:
+    def problems(self, holder: Mapping[str, Any]) -> Iterable[Problem]:
         """The problems of this field in an object."""
-        if self.fits(holder):
-            return
         value = holder.get(self.name)
-        if value is None:
-            yield Problem((self.name,), self.shape.expected, None, self.name not in holder)
-            return
-        for problem in self.shape.problems(value):
-            yield problem._replace(place=(self.name, *problem.place))
+        if value is not None:
+            return _below(self.name, self.shape.problems(value))
+        if not self.is_required or (self.shape is ANYTHING and self.name in holder):
+            return ()
+        return (Problem((self.name,), self.shape.expected, None, self.name not in holder),)
 
 
 class Record(Shape):
     """An object.
 
     Args:
-        fields: The fields that are checked.
         values: The shape of the values of all fields, if it is checked.
     """
 
     def __init__(self, *fields: Field, values: Shape | None = None) -> None:
-        super().__init__("an object", self._fits)
+        super().__init__("an object")
         self.fields = fields
         self._values = values
-        # Prepared once, since every message is checked.
-        self._present = [(field.name, field.shape.fits) for field in fields]
-        self._required = [field for field in fields if field.is_required]
 
     def _as_plain(self) -> Any:
         if self._values is None:
             return _struct(self.fields) if self.fields else dict
         return _NOTHING if self.fields else dict[str, self._values.plain]  # type: ignore[name-defined]
 
-    def _fits(self, value: Any) -> bool:
-        if not is_object(value):
-            return False
-        for name, fits in self._present:
-            if (item := value.get(name)) is not None and not fits(item):
-                return False
-        for field in self._required:
-            if value.get(field.name) is None and not field.fits(value):
-                return False
-        return self._values is None or all(map(self._values.fits, value.values()))
-
     def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value that does not fit."""
+        """The problems of a value; none if it fits."""
         if not is_object(value):
             yield Problem((), self.expected, value)
             return
         for field in self.fields:
-            yield from field.problems(value)
-        if (shape := self._values) is not None:
+            item = value.get(field.name)
+            is_sound = not field.is_required if item is None else field.shape.passes(item)
+            if not is_sound:  # most fields are absent or simple, and cost no generator
+                yield from field.problems(value)
+        if self._values is not None:
             for key, item in value.items():
-                for problem in () if shape.fits(item) else shape.problems(item):
-                    yield problem._replace(place=(key, *problem.place))
+                yield from _below(key, self._values.problems(item))
 
 
 class Items(Shape):
@@ -180,46 +142,37 @@ class Items(Shape):
 
     Args:
         item: What each may be.
-        expected: How the whole is said.
         most: How many there may be.
     """
 
     def __init__(self, item: Shape, expected: str = "a list", most: int | None = None) -> None:
-        super().__init__(expected, self._fits)
+        super().__init__(expected)
         self._item = item
         self._most = most
 
     def _as_plain(self) -> Any:
         return Annotated[list[self._item.plain], msgspec.Meta(max_length=self._most)]  # type: ignore[name-defined]
 
-    def _fits(self, value: Any) -> bool:
-        if not is_array(value) or (self._most is not None and len(value) > self._most):
-            return False
-        return all(map(self._item.fits, value))
-
     def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value that does not fit."""
+        """The problems of a value; none if it fits."""
         if not is_array(value):
             yield Problem((), self.expected, value)
             return
         if self._most is not None and len(value) > self._most:
             yield Problem((), f"at most {self._most} items", value)
         for number, item in enumerate(value):
-            for problem in () if self._item.fits(item) else self._item.problems(item):
-                yield problem._replace(place=(number, *problem.place))
+            yield from _below(number, self._item.problems(item))
 
 
 class Tagged(Shape):
     """An object whose shape depends on one of its fields: a tagged union.
 
     Args:
-        key: The name of that field.
-        kinds: The shapes by the value of that field.
         others: The shape of objects with any other value; they are refused if `None`.
     """
 
     def __init__(self, key: str, kinds: Mapping[str, Record], others: Record | None = None) -> None:
-        super().__init__(f"an object whose {key} is one of {', '.join(kinds)}", self._fits)
+        super().__init__(f"an object whose {key} is one of {', '.join(kinds)}")
         self._key = key
         self._kinds = kinds
         self._others = others
@@ -231,18 +184,17 @@ class Tagged(Shape):
             plain |= _struct(shape.fields, self._key, kind)
         return plain
 
-    def _of(self, value: Any) -> Record | None:
+    def problems(self, value: Any) -> Iterable[Problem]:
+        """The problems of a value; none if it fits."""
         kind = value.get(self._key) if is_object(value) else None
-        return self._kinds.get(kind, self._others) if isinstance(kind, str) else None
+        shape = self._kinds.get(kind, self._others) if isinstance(kind, str) else None
+        return super().problems(value) if shape is None else shape.problems(value)
 
-    def _fits(self, value: Any) -> bool:
-        shape = self._of(value)
-        return shape is not None and shape.fits(value)
 
-    def problems(self, value: Any) -> Iterator[Problem]:
-        """The problems of a value that does not fit."""
-        shape = self._of(value)
-        yield from super().problems(value) if shape is None else shape.problems(value)
+def _below(step: str | int, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The problems of a part of a value, with their places in the whole."""
+    for problem in problems:
+        yield problem._replace(place=(step, *problem.place))
 
 
 def required(name: str, shape: Shape) -> Field:
@@ -268,9 +220,7 @@ def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = 
     """The type of objects whose fields have these shapes.
 
     Args:
-        fields: The fields.
         key: The one that says what kind of object it is, if one does.
-        kind: What that says.
     """
     checked = [field for field in fields if field.name != key]
     members = [

@@ -13,29 +13,6 @@ from urllib.parse import unquote
 
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "DIRECTORY_READ",
-    "DIRECTORY_TYPE",
-    "DYNAMIC",
-    "SKILLS_EXTENSION",
-    "SKILLS_GET",
-    "SKILLS_LIST",
-    "SKILL_FILE",
-    "SKILL_KEY",
-    "SOURCE_KEY",
-    "changed_files",
-    "children",
-    "declares_skills",
-    "files_of",
-    "frontmatter_problem",
-    "is_child",
-    "name_problem",
-    "reads_directories",
-    "root_of",
-    "skill_labels",
-    "skill_problem",
-]
-
 SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
 SKILLS_LIST: Final = "skills/list"
 SKILLS_GET: Final = "skills/get"
@@ -118,8 +95,6 @@ def children(
     """What is in a directory, as `resources/directory/read` lists it.
 
     Args:
-        uri: The directory.
-        entries: All skills, whose files are known.
         resources: All resources that are listed: how those are described that are among them.
         kind_of: The MIME type that a file has by its name, if that says something.
 
@@ -167,11 +142,7 @@ def name_problem(name: object) -> str | None:
 
 
 def frontmatter_problem(frontmatter: Mapping[str, Any]) -> str | None:
-    """Why the frontmatter of a skill is not what the Agent Skills specification wants, or `None` if it is.
-
-    Args:
-        frontmatter: The frontmatter, as JSON.
-    """
+    """Why the frontmatter of a skill is not what the Agent Skills specification wants, or `None` if it is."""
     if (problem := name_problem(frontmatter.get("name"))) is not None:
         return problem
     for field, most in (("description", _DESCRIPTION_LENGTH), ("compatibility", _COMPATIBILITY_LENGTH)):

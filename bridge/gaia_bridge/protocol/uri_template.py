@@ -6,8 +6,6 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-__all__ = ["UriTemplate", "UriTemplateError"]
-
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _VARIABLE: Final = re.compile(
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:[A-Za-z0-9_.]|%[0-9A-Fa-f]{2})*(?:\*|:[1-9]\d{0,3})?"
@@ -40,9 +38,6 @@ class _Step(NamedTuple):
 
 class UriTemplate:
     """A parsed URI template.
-
-    Args:
-        text: The template.
 
     Raises:
         UriTemplateError: The text is not a URI template, or has too many expressions.
@@ -94,9 +89,6 @@ class UriTemplate:
 
     def variables(self, uri: str) -> dict[str, str | list[str]] | None:
         """What the variables are in a URI, decoded; `None` if it does not match.
-
-        Args:
-            uri: The URI.
 
         Returns:
             The variables that it has; a list for one that is exploded (`{names*}`).

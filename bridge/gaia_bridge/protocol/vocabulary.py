@@ -19,32 +19,6 @@ from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, opt
 from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_problem
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = [
-    "CAPABILITY_OF",
-    "CONTENT_TYPES",
-    "ELICITATION_COMPLETE",
-    "LIST_FIELDS",
-    "LOG_LEVEL_KEY",
-    "LOG_MESSAGE",
-    "answer_problem",
-    "as_declared",
-    "capability_problem",
-    "declares",
-    "definition_problem",
-    "for_legacy",
-    "for_legacy_question",
-    "for_modern",
-    "for_modern_questions",
-    "info_problem",
-    "is_complete",
-    "is_loud_enough",
-    "missing_capability",
-    "notification_problem",
-    "question_problem",
-    "result_problem",
-    "server_info",
-]
-
 LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "tool": ("tools/list", "tools"),
     "prompt": ("prompts/list", "prompts"),
@@ -79,7 +53,6 @@ def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
     """Whether a server says that it has definitions of a kind.
 
     Args:
-        capabilities: What it declares.
         kind: A key of `LIST_FIELDS`.
     """
     return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
@@ -99,12 +72,7 @@ def server_info(info: ServerInfo) -> JSON:
 
 
 def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:
-    """Why the `Implementation` object of a server is invalid, or `None` if it is valid.
-
-    Args:
-        info: The fields that are known here.
-        more: Other fields that the server sent.
-    """
+    """Why the `Implementation` object of a server is invalid, or `None` if it is valid."""
     return first_problem(IMPLEMENTATION, {**(more or {}), **server_info(info)})
 
 

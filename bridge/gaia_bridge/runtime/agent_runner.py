@@ -28,8 +28,6 @@ from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime.event_loops import wait_across
 from gaia_bridge.runtime.watchdog import watching
 
-__all__ = ["AgentLoop", "AgentRunner", "Job", "LoopHandle", "Outcome", "RunsCoroutines", "resting"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -107,7 +105,6 @@ class _Place:
     """What a piece of agent code takes of its runner. Its runner's lock guards it; it outlives neither code nor runner.
 
     Args:
-        runner: Whose place it is.
         outer: That of the code on whose behalf it runs, which waits when this does.
     """
 
@@ -211,7 +208,6 @@ class AgentRunner:
     """Runs one agent's code in at most `threads` threads, with at most `queue` calls waiting.
 
     Args:
-        name: The agent, for thread names and error texts.
         threads: Blocking calls at once.
         queue: Calls that may wait.
         loop: The agent's event loop, where it has one already.
@@ -246,7 +242,6 @@ class AgentRunner:
 
         Args:
             call: The code. If it returns an awaitable, that runs on the agent's own event loop.
-            context: The context variables it sees.
             on_done: Called exactly once, in a thread of this runner.
             convert: Applied to what the code returned, in the same place: to read a value can run the agent's code too.
 

@@ -32,8 +32,6 @@ from gaia_bridge.constants import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio, wait_across
 from gaia_bridge.runtime.watchdog import watching
 
-__all__ = ["BACKGROUND", "BackgroundLoop", "Lease", "RunsTasks"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -309,3 +307,56 @@ async def _cancel_others() -> None:
 
 BACKGROUND: Final = BackgroundLoop()
 """The loop that all synchronous faces of this process share."""
+
+
+class LentLoop:
+    """The running event loop, for code in other threads. Implements `background_loop.RunsTasks`.
+
+    Unlike the background loop, it does not live as long as its leases: whoever lends it closes this, and what was to be
+    waited for is cancelled then. Nobody waits for a loop that has ended. Made and closed on the loop.
+    """
+
+    gone = "the bridge whose server this was has ended; connect again"
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._process = os.getpid()
+        self._lock = threading.RLock()  # a connection may be forgotten while something is started
+        self._waited_for: set[Future[Any]] = set()
+        self._is_open = True
+
+    def lease(self) -> Lease:
+        """The right to run coroutines on it."""
+        return Lease(self, lambda loop: None)
+
+    def is_alive(self) -> bool:
+        """Whether it is still lent, in this process: a fork has no such loop."""
+        return self._is_open and self._process == os.getpid()
+
+    def is_current(self) -> bool:
+        """Whether the calling thread is the one that runs it."""
+        return threading.get_ident() == self._thread
+
+    def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Run a coroutine on it, without waiting.
+
+        Raises:
+            RuntimeError: It is not lent any more.
+        """
+        if not self.is_alive():  # in a fork, nobody gives the lock back
+            raise RuntimeError(self.gone)
+        with self._lock:
+            if not self._is_open:
+                raise RuntimeError(self.gone)
+            future = asyncio.run_coroutine_threadsafe(function(), self._loop)
+            self._waited_for.add(future)
+        future.add_done_callback(self._waited_for.discard)
+        return future
+
+    def close(self) -> None:
+        """Lend it no more, and cancel what is waited for."""
+        with self._lock:
+            self._is_open = False
+        for future in tuple(self._waited_for):
+            future.cancel()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["reserve_descriptors", "reserve_streams"]
-
 
 def reserve_descriptors() -> None:
     """Open what whoever started us left closed of descriptors 0 to 2, on nothing, before anything else is opened.

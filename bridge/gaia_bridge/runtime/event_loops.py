@@ -10,8 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["mark_thread_as_asyncio", "wait_across"]
-
 T = TypeVar("T")
 
 

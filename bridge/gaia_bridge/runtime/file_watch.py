@@ -18,8 +18,6 @@ from typing import Final
 
 import anyio
 
-__all__ = ["FileWatch"]
-
 _STEP: Final = 0.05
 """Seconds without a change after which a file is taken as saved: saving is several of them."""
 

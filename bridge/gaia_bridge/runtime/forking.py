@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["FORKS", "Forks"]
-
 
 class Forks:
     """What happens in a forked child, before any other code runs there."""
@@ -29,11 +27,7 @@ class Forks:
             os.register_at_fork(before=self._begin, after_in_parent=self._end, after_in_child=self._forked)
 
     def conceal(self, descriptor: int) -> None:
-        """Keep a descriptor from forked children. There is no need to say when it is closed.
-
-        Args:
-            descriptor: Of a socket or pipe.
-        """
+        """Keep a descriptor from forked children. There is no need to say when it is closed."""
         self._descriptors[descriptor] = _identity(descriptor)
 
     def in_child(self, callback: Callable[[], object]) -> Callable[[], None]:

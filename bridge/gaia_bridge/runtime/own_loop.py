@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from gaia_bridge.runtime.agent_runner import AgentLoop, Outcome, RunsCoroutines
 
-__all__ = ["FactoryTimeout", "OwnLoop", "own_loop_of"]
-
 _ATTRIBUTE: Final = "_mcp_own_loop"
 
 
@@ -47,7 +45,6 @@ class OwnLoop:
         """Await something on the loop, and wait for it in the calling thread.
 
         Args:
-            awaitable: What.
             seconds: How long; then it is cancelled.
             farewell: Seconds that it is given to end then.
 

@@ -7,8 +7,6 @@ import socket
 import struct
 from typing import Protocol
 
-__all__ = ["Socket", "is_of_this_user", "peer_process"]
-
 _CREDENTIALS = struct.Struct("3i")
 """`struct ucred` of Linux: process, user, group."""
 

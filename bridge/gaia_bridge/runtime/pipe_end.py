@@ -11,8 +11,6 @@ import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-__all__ = ["PipeEnd"]
-
 _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 
 _STANDARD: Final = 2

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-__all__ = ["Forgets", "on_unload", "unload"]
-
 Forgets = Callable[[Collection[str]], Callable[[Collection[str]], None]]
 """Forgets what the named modules had defined; returns what remembers that again, for the modules that stay."""
 
@@ -19,9 +17,6 @@ def on_unload(forget: Forgets) -> None:
 
 def unload(modules: Collection[str]) -> Callable[[Collection[str]], None]:
     """Have everybody forget what these modules had defined.
-
-    Args:
-        modules: Their names.
 
     Returns:
         What undoes it for the modules that it is called with, which could not be imported anew.

@@ -15,8 +15,6 @@ from typing import Final
 
 from gaia_bridge.constants import LOOP_PATIENCE, LOOP_SILENCE
 
-__all__ = ["watching"]
-
 logger = logging.getLogger(__name__)
 
 _FRAMES: Final = 12

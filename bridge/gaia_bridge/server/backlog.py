@@ -16,10 +16,7 @@ from collections.abc import Callable, Hashable
 import anyio
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
-from gaia_bridge.runtime.free_memory import return_free_memory
 from gaia_bridge.settings import BacklogLimits
-
-__all__ = ["Backlog", "Turn"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +25,6 @@ class Turn:
     """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
 
     Args:
-        backlog: What it belongs to.
-        client: Who asked.
         target: What was called.
         expected: Bytes that the answer is expected to have, if it is one of those of which only so many are made at
             once; else `None`.
@@ -111,11 +106,7 @@ class _Client:
 
 
 class Backlog:
-    """What is on its way to all clients. Only on the event loop.
-
-    Args:
-        limits: How much.
-    """
+    """What is on its way to all clients. Only on the event loop."""
 
     def __init__(self, limits: BacklogLimits) -> None:
         self.limits = limits
@@ -131,7 +122,6 @@ class Backlog:
         """Wait until a call may be made.
 
         Args:
-            client: Who calls.
             target: What is called.
             cut: Ends the way to the client, where all its answers have one and it can be ended.
 
@@ -232,3 +222,16 @@ class Backlog:
                 logger.warning("a client was cut off: it left %d bytes of its answers unread", slowest.held)
                 slowest.cut()
                 return
+
+
+def return_free_memory() -> None:
+    """Return what the allocator keeps for later. Takes milliseconds: call it in a thread, and seldom.
+
+    After many large blocks, glibc keeps blocks of that size on its heap, where one that is in use keeps all below it
+    (`mallopt(3)`, M_MMAP_THRESHOLD). Does nothing with other C libraries.
+    """
+    import ctypes  # takes long to load, and most processes never need it
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

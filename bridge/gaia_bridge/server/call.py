@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Self
 from uuid import uuid4
 
 from msgspec.structs import replace
 
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.cancellation import Cancellation
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
-from gaia_bridge.calls.progress import progress_params
-from gaia_bridge.calls.question_progress import Reports, reports
+from gaia_bridge.calls.progress import Reports, progress_params, reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import declares_context, question_for
-from gaia_bridge.protocol.encoding import encoded_notification
+from gaia_bridge.protocol.messages import encoded, encoded_notification
+from gaia_bridge.protocol.meta import with_own_task, with_public_task
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revision
-from gaia_bridge.protocol.task_ids import with_own_task, with_public_task
 from gaia_bridge.protocol.vocabulary import (
     LOG_MESSAGE,
     answer_problem,
@@ -32,10 +32,7 @@ from gaia_bridge.protocol.vocabulary import (
 )
 from gaia_bridge.server.backlog import Turn
 from gaia_bridge.server.connection import Channel, Connection
-from gaia_bridge.server.translating_channel import TranslatingChannel, written
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["Call"]
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -44,9 +41,7 @@ class Call:
     """One request, from the moment that it was read to its answer.
 
     Args:
-        connection: The client.
         channel: Carries what is said before the answer.
-        message: The request.
         size: Bytes that it has.
         host: The client's address, where each of its requests stands alone, on a connection that ends with it.
         translating: The revision of the request, if that says things in another way than 2026-07-28.
@@ -88,7 +83,7 @@ class Call:
         self.translating = translating
         if translating is not None:
             message = translating.read(dict(message), message["method"])
-            channel = TranslatingChannel(channel, translating)
+            channel = _TranslatingChannel(channel, translating)
         self.size = size
         self.served_by = ""
         """The name of the source that works on it, once that is known."""
@@ -129,6 +124,11 @@ class Call:
     def principal(self) -> Hashable:
         """Whom limits and caches count the request for: the session, or the address of a request that stands alone."""
         return self.connection if self._host is None else self._host
+
+    @property
+    def address(self) -> str | None:
+        """Where the client of a request is that stands alone."""
+        return self._host
 
     @property
     def is_relayed(self) -> bool:
@@ -280,3 +280,37 @@ class Call:
     async def close_stream(self) -> None:
         """End the event stream that carries the answer, where the client can resume it."""
         self.channel.end()
+
+
+def written(revision: Revision, body: bytes, method: str | None = None) -> bytes:
+    """A message as a revision says it.
+
+    Args:
+        body: The message in the terms of 2026-07-28.
+    """
+    message = json.loads(body)
+    return encoded(revision.written(message, method or message["method"]))
+
+
+class _TranslatingChannel:
+    """Implements `gaia_bridge.server.connection.Channel` for notifications about one request.
+
+    Args:
+        revision: What they are said in.
+    """
+
+    def __init__(self, channel: Channel, revision: Revision) -> None:
+        self._channel, self._revision = channel, revision
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client's answers to what it is asked on it come back."""
+        return self._channel.can_ask
+
+    async def send(self, message: bytes) -> None:
+        """Send one message."""
+        await self._channel.send(written(self._revision, message))
+
+    def end(self) -> None:
+        """Close the stream where the client can resume it."""
+        self._channel.end()

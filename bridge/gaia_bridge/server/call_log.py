@@ -1,9 +1,11 @@
-"""What the log tells of each call of an endpoint: see `gaia_bridge.calls.call_log`."""
+"""What is recorded of a call: a line in the log, and a span where the program traces (OpenTelemetry)."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.cancellation import was_too_late
@@ -11,9 +13,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.text.json_types import JSON
-
-__all__ = ["CallLog", "outcome_of", "outcome_of_error"]
+from gaia_bridge.text.json_types import JSON, is_object
 
 
 class CallLog:
@@ -34,9 +34,7 @@ class CallLog:
         """Tell of a call.
 
         Args:
-            call: The call.
             began: What `began` returned.
-            outcome: How it ended.
             size: Bytes of the answer.
         """
         seconds = time.monotonic() - began
@@ -74,3 +72,63 @@ def outcome_of(result: JSON) -> str:
 def outcome_of_error(code: int) -> str:
     """How a call ended that failed with an error."""
     return "timed out" if was_too_late() else f"error {code}"
+
+
+class _Span(Protocol):
+    """What is told of one request."""
+
+    def ended(self, result: object) -> None:
+        """It was answered with this."""
+        ...
+
+
+@contextmanager
+def request_span(call: Call) -> Generator[_Span]:
+    """The span of one request, below that of the client where it says which (SEP-414)."""
+    from opentelemetry.propagate import extract
+    from opentelemetry.trace import SpanKind, StatusCode, get_current_span, get_tracer
+
+    name = call.params.get("name")
+    target = name if isinstance(name, str) else ""
+    parent = extract(dict(call.meta))
+    with get_tracer("gaia-mcp-bridge").start_as_current_span(
+        f"{call.method} {target}".rstrip(),
+        kind=SpanKind.SERVER,
+        attributes=_attributes(call, target),
+        context=parent if get_current_span(parent).get_span_context().is_valid else None,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+
+        class _Told:
+            def ended(self, result: object) -> None:
+                if call.method == "tools/call" and is_object(result) and result.get("isError") is True:
+                    span.set_attribute("error.type", "tool_error")
+                    span.set_status(StatusCode.ERROR)
+
+        try:
+            yield _Told()
+        except ProtocolError as error:
+            span.set_attributes({"error.type": str(error.code), "rpc.response.status_code": str(error.code)})
+            span.set_status(StatusCode.ERROR, error.message)
+            raise
+        except Exception as error:
+            span.set_attribute("error.type", type(error).__qualname__)
+            span.record_exception(error)
+            span.set_status(StatusCode.ERROR, str(error))
+            raise
+
+
+def _attributes(call: Call, target: str) -> dict[str, Any]:
+    attributes: dict[str, Any] = {
+        "mcp.method.name": call.method,
+        "mcp.protocol.version": call.connection.revision,
+        "jsonrpc.request.id": str(call.id),
+    }
+    if call.method == "tools/call":
+        attributes["gen_ai.operation.name"] = "execute_tool"
+        if target:
+            attributes["gen_ai.tool.name"] = target
+    elif call.method == "prompts/get" and target:
+        attributes["gen_ai.prompt.name"] = target
+    return attributes

@@ -17,11 +17,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.loop_guard.bridge_hops import unmarked
-from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
+from gaia_bridge.calls.bridge_hops import unmarked
+from gaia_bridge.contract import ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
+from gaia_bridge.protocol.meta import with_public_task
 from gaia_bridge.protocol.names import (
     MAX_NAME,
     SERVER_NAME_RULE,
@@ -33,15 +34,12 @@ from gaia_bridge.protocol.names import (
     source_prefix,
     source_prefixes,
 )
-from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
-from gaia_bridge.server.skill_prompts import skill_prompts
-from gaia_bridge.server.skill_uris import UnlistedRoots
+from gaia_bridge.server.skill_uris import UnlistedRoots, skill_prompts
+from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.likeness import did_you_mean
-
-__all__ = ["Catalog"]
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +93,6 @@ class _View:
 
     Args:
         sources: What there is, in its order.
-        policy: How names are spelled.
         known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
             change is not made again.
         warn: Told, of each part, what could not be published under its own name.
@@ -369,7 +366,6 @@ class Catalog:
         """What `find` finds; if it finds nothing, what it finds when every source has looked again.
 
         Args:
-            find: Looks for it.
             name: Its public name, if it is known by one: a source that it begins with is waited for until it has
                 started, however long that may take it.
 

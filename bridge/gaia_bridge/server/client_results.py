@@ -2,6 +2,9 @@
 
 What is too much is kept for that client, and can be read in pieces: as a resource, or with a tool of ours where the
 client gives its model no way to read resources.
+
+Clients of early revisions refuse a whole result for one block of content of a kind that they do not know: it becomes
+one that they know.
 """
 
 from __future__ import annotations
@@ -14,21 +17,18 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.results.client_shortening import ClientCut, Shortened, shortened_for_client
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME, KeptResults
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.protocol.client_names import known_name
-from gaia_bridge.protocol.names import SourceName, assign_names
+from gaia_bridge.protocol.names import SourceName, assign_names, known_name
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
-from gaia_bridge.text.json_types import JSON
-
-__all__ = ["ClientResults", "lost_result"]
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _ANY: Final = KnownClient()
 
@@ -38,12 +38,17 @@ _OURS: Final = "gaia-bridge"
 _THREADS: Final = 1
 """Large results of one endpoint that are made smaller in threads at once: more would take the loop's time from it."""
 
+_UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "2024-11-05": frozenset({"audio", "resource_link"}),
+    "2025-03-26": frozenset({"resource_link"}),
+}
+"""The kinds of content that came later, by revision."""
+
 
 class ClientResults:
     """The results that clients of one endpoint are given.
 
     Args:
-        catalog: What the endpoint publishes.
         settings: What is set, beside what is known; and what is large.
     """
 
@@ -75,7 +80,6 @@ class ClientResults:
 
         Args:
             call: A `tools/call`.
-            result: Its result.
             size: Bytes that it has.
         """
         limit, facts = self._limit(call)
@@ -205,3 +209,46 @@ def _definition(name: str) -> JSON:
         "inputSchema": {"type": "object", "properties": {"uri": uri, "piece": piece}, "required": ["uri"]},
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     }
+
+
+def content_for(revision: str, method: str, result: JSON) -> JSON:
+    """A result with content and definitions of tools that clients of a revision know.
+
+    Args:
+        revision: What the client speaks, earlier than 2025-11-25.
+        result: The result; not changed.
+    """
+    if method == "tools/list" and is_array(tools := result.get("tools")):
+        return {**result, "tools": [_without_execution(tool) for tool in tools]}
+    unknown = _UNKNOWN.get(revision)
+    if unknown is None:
+        return result
+    if method == "tools/call" and is_array(blocks := result.get("content")):
+        return {**result, "content": [_block(block, number, unknown) for number, block in enumerate(blocks)]}
+    if method == "prompts/get" and is_array(messages := result.get("messages")):
+        return {**result, "messages": [_message(message, number, unknown) for number, message in enumerate(messages)]}
+    return result
+
+
+def _without_execution(tool: JSON) -> JSON:
+    """A tool without its way of running as a task, which only 2025-11-25 has."""
+    return tool if "execution" not in tool else {key: value for key, value in tool.items() if key != "execution"}
+
+
+def _message(message: Any, number: int, unknown: frozenset[str]) -> Any:
+    return {**message, "content": _block(message.get("content"), number, unknown)} if is_object(message) else message
+
+
+def _block(block: Any, number: int, unknown: frozenset[str]) -> Any:
+    """A block of a known kind: sound as a resource, a link as a sentence about it."""
+    kind = block.get("type") if is_object(block) else None
+    if kind not in unknown:
+        return block
+    about = {key: block[key] for key in ("annotations", "_meta") if key in block}
+    if kind == "audio":
+        # The address of a part of the same message (RFC 2392): a resource has to have one.
+        sound = {"uri": f"cid:{number}@content", "mimeType": block.get("mimeType"), "blob": block.get("data")}
+        return {"type": "resource", "resource": sound, **about}
+    from gaia_bridge.calls.results.rendering import ContentStyle, render_block  # few need it
+
+    return {"type": "text", "text": render_block(block, ContentStyle()), **about}

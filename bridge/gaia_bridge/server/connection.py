@@ -9,19 +9,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from typing import Any, Final, Protocol
 
-from gaia_bridge.calls.progress import ProgressReceivers
-from gaia_bridge.calls.question_progress import Reports
-from gaia_bridge.calls.received import ReceivedRequests
-from gaia_bridge.calls.sent import SentRequests
+from gaia_bridge.calls.in_flight import ReceivedRequests, SentRequests
+from gaia_bridge.calls.progress import ProgressReceivers, Reports
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
-from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
+from gaia_bridge.protocol.messages import encoded_notification, encoded_request
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["NOWHERE", "Channel", "Connection"]
 
 logger = logging.getLogger(__name__)
 
@@ -139,8 +135,6 @@ class Connection:
 
         Args:
             channel: The stream that it is asked on.
-            method: The method of the request.
-            params: Its parameters.
             told: Hears how far the client is, where anybody wants to know.
 
         Raises:

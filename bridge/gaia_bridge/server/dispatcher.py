@@ -2,6 +2,9 @@
 
 A transport makes a `Call` of each request and has it answered here. Whatever goes wrong on the way becomes a JSON-RPC
 error in one place; nothing unforeseen reaches a client as text.
+
+What goes beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) is carried as it
+is, to the server that an endpoint is for, or that made the task; clients are told which of it their servers declare.
 """
 
 from __future__ import annotations
@@ -17,32 +20,31 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
-from gaia_bridge.calls.loop_guard.bridge_hops import check_hops, new_id
+from gaia_bridge.calls.bridge_hops import check_hops, new_id
+from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
-from gaia_bridge.calls.results.earlier_content import content_for
-from gaia_bridge.contract import JSON
-from gaia_bridge.errors import ProtocolError, RequestError
+from gaia_bridge.contract import Source
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError
 from gaia_bridge.middleware.base import Middleware
-from gaia_bridge.model import Change
+from gaia_bridge.model import Change, SourceKind
 from gaia_bridge.protocol import codes, meta
-from gaia_bridge.protocol.encoding import encoded_error, encoded_result
 from gaia_bridge.protocol.headers import NAMED
+from gaia_bridge.protocol.messages import encoded_error, encoded_result
+from gaia_bridge.protocol.meta import TASK_ID, with_public_task
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
-from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, SKILLS_LIST, declares_skills
-from gaia_bridge.protocol.task_ids import TASK_ID, with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
-from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
+from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.client_results import ClientResults
+from gaia_bridge.server.client_results import ClientResults, content_for
 from gaia_bridge.server.connection import Connection
-from gaia_bridge.server.forwarding import TASKS, no_such_task, target_of
 from gaia_bridge.server.introduction import (
+    TASKS_EXTENSION,
     capabilities_of,
     discover_result,
     initialize_result,
@@ -52,14 +54,11 @@ from gaia_bridge.server.introduction import (
 from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
-from gaia_bridge.server.subscriptions.fanout import Subscriptions
-from gaia_bridge.server.tool_search.published_search import PublishedSearch
-from gaia_bridge.server.tracing import request_span
+from gaia_bridge.server.published_search import PublishedSearch
+from gaia_bridge.server.subscriptions import Subscriptions
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import is_array, is_object
-
-__all__ = ["Answer", "Dispatcher"]
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +94,12 @@ _BY_STATE: Final = {"resultType": "complete"}
 _ID_IN_USE: Final = "This id belongs to a request that is not answered yet; expected one of its own for each request"
 _KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
+TASKS: Final = "tasks/"
+"""How the methods of tasks begin."""
+
+_OF_EXTENSION: Final = frozenset({"tasks/cancel", "tasks/get", "tasks/update"})
+"""The methods of tasks in 2026-07-28, where they are an extension. There is no list, as there is no session."""
+
 
 class Answer(Struct, frozen=True):
     """The answer to one request."""
@@ -112,10 +117,7 @@ class Dispatcher:
     """A catalog, published.
 
     Args:
-        catalog: What is published.
-        settings: Limits.
         path: The path of the endpoint; its last part is the name that middleware is given.
-        own: The id of the bridge.
         backlog: What is on its way to clients, of all endpoints of the process; of this one alone if `None`.
         middleware: What is done around requests, the outermost first.
     """
@@ -180,7 +182,6 @@ class Dispatcher:
         """Work on a request in a task of its own.
 
         Args:
-            call: The request.
             answered: Takes the answer, unless the program ends before.
         """
         task = asyncio.get_running_loop().create_task(self._run(call, answered))
@@ -437,3 +438,40 @@ def _with_uri(data: Any, uri: Any) -> Any:
     if not isinstance(uri, str) or not (data is None or is_object(data)):
         return data
     return {"uri": uri, **(data or {})}
+
+
+def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], revision: str) -> tuple[Source, JSON] | None:
+    """Who a request of a method is for that the endpoint itself does not know, and its parameters there.
+
+    Returns:
+        `None` if it is for nobody here.
+
+    Raises:
+        ProtocolError: It is about a task that there is not.
+    """
+    if method.startswith(TASKS) and not _has_tasks(catalog, method, revision):
+        return None
+    servers = [source for source in catalog.sources if source.kind is SourceKind.SERVER]
+    own = {key: value for key, value in params.items() if key != "_meta"}
+    if len(catalog.sources) == 1:
+        return (servers[0], own) if servers else None
+    if not method.startswith(TASKS) or TASK_ID not in params:
+        return None
+    identifier = str(params[TASK_ID])
+    source = next((source for source in servers if identifier.startswith(catalog.task_prefix(source))), None)
+    if source is None:
+        raise no_such_task()
+    return source, {**own, TASK_ID: identifier.removeprefix(catalog.task_prefix(source))}
+
+
+def no_such_task() -> ProtocolError:
+    """Return the error for a task that does not exist, or that another client made."""
+    return ProtocolError(INVALID_PARAMS, "There is no such task")
+
+
+def _has_tasks(catalog: Catalog, method: str, revision: str) -> bool:
+    """Whether a client of a revision was told that there are tasks, and its revision has the method."""
+    if revision in HANDSHAKE_REVISIONS:
+        return revision == LATEST_HANDSHAKE and "tasks" in capabilities_of(catalog, modern=False)
+    extensions = capabilities_of(catalog, modern=True).get("extensions", {})
+    return method in _OF_EXTENSION and TASKS_EXTENSION in extensions

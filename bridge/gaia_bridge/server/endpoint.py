@@ -14,16 +14,12 @@ from gaia_bridge.settings import HttpLimits
 if TYPE_CHECKING:
     from gaia_bridge.server.http.app import HttpBinding
 
-__all__ = ["Endpoint"]
-
 
 class Endpoint:
     """What lives at one address.
 
     Args:
-        dispatcher: What is served.
         prefix: The path it lives under over HTTP, without a slash at its end: `` or `/agents/code`.
-        limits: Limits of the HTTP side.
     """
 
     def __init__(self, dispatcher: Dispatcher, prefix: str, limits: HttpLimits) -> None:

@@ -11,8 +11,6 @@ from urllib.parse import quote
 
 from gaia_bridge.text.borders import border_before
 
-__all__ = ["INSTRUCTIONS_SCHEME", "fitted", "fitted_alone", "instructions_uri", "whole"]
-
 INSTRUCTIONS_SCHEME: Final = "gaia-instructions://"
 
 _NOTE: Final = (
@@ -40,7 +38,6 @@ def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
 
     Args:
         parts: Name and instructions of each source.
-        limit: Units.
     """
     text = whole(parts)
     if _units(text) <= limit:
@@ -64,8 +61,6 @@ def fitted_alone(source: str, text: str, limit: int) -> str:
     """Instructions of a single source, which are told as they are.
 
     Args:
-        source: Its name.
-        text: What it wants models to know.
         limit: UTF-16 units.
     """
     return _cut(text, limit, f"[… all of it: resource {instructions_uri(source)}]")
@@ -89,7 +84,6 @@ def _level(sizes: Sequence[int], room: int) -> int:
 
     Args:
         sizes: How long the texts are, the shortest first.
-        room: For all of them.
     """
     for place, size in enumerate(sizes):
         share = room // (len(sizes) - place)

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
-from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.protocol.names import known_name
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
 from gaia_bridge.server.call import Call
@@ -25,17 +25,6 @@ from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import ClientLimits, Settings
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = [
-    "TASKS_EXTENSION",
-    "capabilities_of",
-    "discover_result",
-    "initialize_result",
-    "instructions_room",
-    "met",
-    "settled",
-    "tells_of",
-]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +47,6 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     """What clients of one era are told that an endpoint can do.
 
     Args:
-        catalog: What it publishes.
         modern: Whether the clients speak 2026-07-28 or later.
     """
     server = catalog.server
@@ -95,8 +83,6 @@ async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
     """Wait for what is starting: longer for a client that may not list again.
 
     Args:
-        catalog: What is published.
-        call: A request of the client.
         limits: How long one request is held back.
     """
     if catalog.settled:
@@ -118,8 +104,6 @@ async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
     """Find out what is said to the client of a request, which is told it only once.
 
     Args:
-        catalog: What is published.
-        call: Its request.
         limits: How long it is held back.
     """
     began = anyio.current_time()
@@ -192,8 +176,6 @@ def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | N
     """The answer to `initialize`.
 
     Args:
-        catalog: What is published.
-        params: What the client said.
         room: Characters of instructions that the client takes; `None` if it takes all.
     """
     return {
@@ -208,8 +190,6 @@ def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = N
     """The answer to `server/discover`.
 
     Args:
-        catalog: What is published.
-        revisions: What is served.
         room: Characters of instructions that the client takes; `None` if it takes all.
     """
     return {

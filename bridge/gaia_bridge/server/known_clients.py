@@ -11,9 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.protocol.client_names import known_name
-
-__all__ = ["KnownClient", "known_client", "result_limits", "tool_limit"]
+from gaia_bridge.protocol.names import known_name
 
 
 class KnownClient(Struct, frozen=True):
@@ -99,20 +97,12 @@ _ANY: Final = KnownClient()
 
 
 def known_client(client: str) -> KnownClient:
-    """What a client takes, as far as that is known.
-
-    Args:
-        client: Its name, as it introduces itself.
-    """
+    """What a client takes, as far as that is known."""
     return _CLIENTS.get(known_name(client), _ANY)
 
 
 def tool_limit(client: str) -> int | None:
-    """How many tools a client takes, as far as that is known.
-
-    Args:
-        client: Its name, as it introduces itself.
-    """
+    """How many tools a client takes, as far as that is known."""
     return known_client(client).tools
 
 

@@ -8,19 +8,13 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY, marked
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.calls.results.conversion import error_result, with_told_content
-from gaia_bridge.contract import JSON, FollowsRoots, Source
-from gaia_bridge.errors import (
-    INVALID_PARAMS,
-    AnswerError,
-    ClientCapabilityError,
-    ProtocolError,
-    ResourceNotFoundError,
-)
+from gaia_bridge.contract import FollowsRoots, Source
+from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, ResourceNotFoundError
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
+from gaia_bridge.protocol.meta import made_task, with_public_task
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_skills
-from gaia_bridge.protocol.task_ids import made_task, with_public_task
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
@@ -29,15 +23,13 @@ from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_ur
 from gaia_bridge.server.introduction import settled
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
 from gaia_bridge.server.pagination import Pager, page_of_server
+from gaia_bridge.server.published_search import PublishedSearch
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
-from gaia_bridge.server.subscriptions.fanout import Subscriptions
-from gaia_bridge.server.tool_search.published_search import PublishedSearch
-from gaia_bridge.server.tool_search.search import SearchError
+from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.tool_search import SearchError
 from gaia_bridge.settings import Settings
-from gaia_bridge.text.json_types import is_object
-
-__all__ = ["Methods"]
+from gaia_bridge.text.json_types import JSON, is_object
 
 _KINDS: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
 """What each method that lists something lists, and the field that holds it."""
@@ -47,13 +39,8 @@ class Methods:
     """What each method does. Parameters were looked at before.
 
     Args:
-        catalog: What is published.
-        settings: Limits.
         tool_search: What clients are shown that take fewer tools than there are.
         results: What clients are given that pass on only so much of a result.
-        subscriptions: Who wants to hear of changes.
-        own: The id of the bridge.
-        chain: What a program wants done around requests.
     """
 
     def __init__(

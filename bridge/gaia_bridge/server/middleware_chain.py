@@ -20,8 +20,6 @@ from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Handler", "MiddlewareChain"]
-
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Call], Awaitable[JSON]]
@@ -43,8 +41,6 @@ class MiddlewareChain:
     Args:
         middleware: The outermost first.
         endpoint: The name of the source whose endpoint it is; empty for that of everything.
-        catalog: What is published there.
-        limits: Of questions that hooks put to clients.
     """
 
     def __init__(self, middleware: Sequence[Middleware], endpoint: str, catalog: Catalog, limits: AgentLimits) -> None:

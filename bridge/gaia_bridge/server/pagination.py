@@ -13,8 +13,6 @@ from gaia_bridge.settings import PageLimits
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Pager", "page_of_server"]
-
 _KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
 """What tells two definitions of a kind apart."""
 
@@ -38,7 +36,6 @@ class Pager:
         """One page, and the cursor of the next, if there is one.
 
         Args:
-            items: The whole list.
             cursor: Where the page begins, as an earlier page said; at the start if `None`. It stays valid when the
                 list changes; clients are told of that and list again.
 
@@ -72,11 +69,9 @@ async def page_of_server(
     """A page of a server's list as the server cuts it, with what the server says of it. What was not read is asked for.
 
     Args:
-        server: The server.
         kind: A key of `LIST_FIELDS`.
         cursor: Where the page begins; at the start if `None`.
         definitions: The whole list, as the client is shown it.
-        request: The client's request.
 
     Raises:
         ProtocolError: The server has no such list, or no such page.

@@ -15,14 +15,12 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME
-from gaia_bridge.contract import JSON, Source
+from gaia_bridge.contract import Source
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.protocol.skills import SKILL_KEY
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.server.skill_uris import SkillRoots, UnlistedRoots
-from gaia_bridge.text.json_types import is_array, is_object
-
-__all__ = ["ResourceUris"]
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _UI: Final = "ui://"
 """Hosts of MCP Apps know their resources by the scheme, so it stays."""

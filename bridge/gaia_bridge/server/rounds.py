@@ -14,8 +14,6 @@ from gaia_bridge.errors import INTERNAL_ERROR, AnswerError, ProtocolError
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["RoundRequest", "brought_to_an_end"]
-
 
 class RoundRequest(ClientRequest, Protocol):
     """A request that can be made again."""
@@ -32,8 +30,6 @@ async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _R
     """Ask until there is a result that asks for nothing; clients of 2026-07-28 play rounds by themselves.
 
     Args:
-        ask: Asks the source.
-        call: The client's request.
         limits: How many rounds there may be, of how many questions, and how long one may stay open.
 
     Raises:

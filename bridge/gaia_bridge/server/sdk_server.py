@@ -31,8 +31,6 @@ from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["sdk_server"]
-
 logger = logging.getLogger(__name__)
 
 _INITIALIZED: Final = "notifications/initialized"
@@ -56,11 +54,7 @@ def sdk_server(dispatcher: Dispatcher) -> Server[Any]:
 
 
 class _PublishedServer(Server[Any]):
-    """Introduces itself as a catalog does.
-
-    Args:
-        catalog: What is published.
-    """
+    """Introduces itself as a catalog does."""
 
     def __init__(self, catalog: Catalog) -> None:
         who = catalog.implementation(modern=True)
@@ -98,11 +92,7 @@ class _PublishedServer(Server[Any]):
 
 
 class _Handlers:
-    """Has requests answered by a dispatcher.
-
-    Args:
-        dispatcher: The dispatcher.
-    """
+    """Has requests answered by a dispatcher."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -180,7 +170,6 @@ class _Channel:
     """What is said before an answer, or belongs to none: implements `server.connection.Channel`.
 
     Args:
-        session: The SDK's.
         request_id: The request that it is said on behalf of, if any.
         can_ask: Whether clients are sent requests.
     """

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.contract import JSON, Source
+from gaia_bridge.contract import Source
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND, METHOD_NOT_FOUND
@@ -32,9 +32,7 @@ from gaia_bridge.server.pagination import Pager
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
-from gaia_bridge.text.json_types import is_array, is_object
-
-__all__ = ["SkillMethods", "without_skill_prompts"]
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _NAMED_FILES: Final = 50
 """Of a skill, in the prompt that stands for it."""
@@ -44,12 +42,7 @@ _UNKNOWN: Final = frozenset({INVALID_PARAMS, LEGACY_RESOURCE_NOT_FOUND})
 
 
 class SkillMethods:
-    """Skills of a catalog. Parameters were looked at before.
-
-    Args:
-        catalog: What is published.
-        settings: Limits.
-    """
+    """Skills of a catalog. Parameters were looked at before."""
 
     def __init__(self, catalog: Catalog, settings: Settings) -> None:
         self._catalog = catalog
@@ -108,10 +101,6 @@ class SkillMethods:
     async def reader(self, uri: str, call: Call) -> tuple[Source, str]:
         """The source that can read a URI, and what it calls it; also of the `SKILL.md` of a skill that no list has.
 
-        Args:
-            uri: What the client calls it.
-            call: The request.
-
         Raises:
             ResourceNotFoundError: None can.
         """
@@ -126,9 +115,7 @@ class SkillMethods:
         """What the prompt of a skill says: its `SKILL.md`, and where its other files are.
 
         Args:
-            source: Whose skill it is.
             uri: What the source calls its `SKILL.md`.
-            call: The request.
         """
         reading = call.with_params({"uri": uri}, "resources/read")
         result = await brought_to_an_end(partial(source.read_resource, uri), reading, self._settings.agent)

@@ -2,19 +2,21 @@
 
 Two servers may have a skill at `skill://refunds/SKILL.md`. The first keeps it; the other's is at
 `skill://NAME/refunds/SKILL.md`, with all of its files: the last part of the directory is the skill's name as before.
+
+Clients that know prompts and no skills are given a prompt for each.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
-from gaia_bridge.contract import JSON, Source
-from gaia_bridge.protocol.skills import SOURCE_KEY, root_of
-from gaia_bridge.text.json_types import is_array
-
-__all__ = ["SkillRoots", "UnlistedRoots"]
+from gaia_bridge.contract import Source
+from gaia_bridge.protocol.names import SourceName
+from gaia_bridge.protocol.skills import SKILL_KEY, SOURCE_KEY, root_of
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _SCHEME: Final = "skill://"
 
@@ -25,6 +27,9 @@ _MOST_UNLISTED: Final = 10_000
 
 Ways = Callable[[Source, str], Iterator[str]]
 """How a URI can be written with the name of its source, the best first."""
+
+_Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+_OTHERWISE: Final = "skill"
 
 
 class UnlistedRoots:
@@ -57,7 +62,6 @@ class SkillRoots:
 
     Args:
         sources: In the order in which they were added, by their names as parts of URIs; the first keeps its URIs.
-        ways: How a URI can be written otherwise.
         unlisted: Skills that no list has.
     """
 
@@ -117,8 +121,6 @@ class SkillRoots:
         """A skill under the URIs that clients know, with the name of its source; its digests are as they were.
 
         Args:
-            source: Whose it is.
-            entry: As the source has it.
             public: What the client called it.
         """
         if not self._merges:
@@ -171,3 +173,41 @@ def _outermost(roots: Iterable[str]) -> list[str]:
         if kept.isdisjoint(_ancestors(root)):
             kept.add(root)
     return sorted(kept)
+
+
+def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, _Listed]]:
+    """The prompts that stand for the skills of a source, in both eras, each with the URI of its skill.
+
+    What the source has a prompt for itself has no second one. The name is that of the skill; of two skills of one name,
+    and where a prompt has it, that of its path.
+    """
+    taken: set[str] = set()
+    covered: set[object] = set()
+    for new, old in source.features.listed("prompts", "name"):
+        for prompt in (new, old):
+            if prompt is not None:
+                taken.add(prompt["name"])
+                meta = prompt.get("_meta")
+                covered.add(meta.get(SKILL_KEY) if is_object(meta) else None)
+    for new, old in source.features.listed("skills", "uri"):
+        entry = new or old or {}
+        if entry["uri"] in covered:
+            continue
+        name = _free(entry, taken)
+        taken.add(name)
+        modern = None if new is None else _prompt(name, new)
+        legacy = modern if old is new else None if old is None else _prompt(name, old)
+        yield SourceName(source.name, source.kind, name), entry["uri"], (modern, legacy)
+
+
+def _free(entry: Mapping[str, Any], taken: Collection[str]) -> str:
+    name: str = entry["frontmatter"]["name"]
+    path = "-".join(map(unquote, root_of(entry["uri"]).partition("://")[2].split("/")))
+    ways = (name, path, f"{_OTHERWISE}-{name}", f"{_OTHERWISE}-{path}")
+    numbered = (f"{_OTHERWISE}-{path}-{number}" for number in range(2, len(taken) + 3))
+    return next(way for way in (*ways, *numbered) if way not in taken)
+
+
+def _prompt(name: str, entry: Mapping[str, Any]) -> JSON:
+    description = entry["frontmatter"]["description"]
+    return {"name": name, "description": description, "_meta": {SKILL_KEY: entry["uri"]}}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gaia_bridge.settings.agents import AgentLimits
-from gaia_bridge.settings.bridge import Settings
+from gaia_bridge.settings.bridge import AcpLimits, AgentLimits, BackgroundLimits, DoctorLimits, Settings
 from gaia_bridge.settings.clients import (
     BacklogLimits,
     ChatEndpointLimits,
@@ -13,7 +12,6 @@ from gaia_bridge.settings.clients import (
     SubscriptionLimits,
 )
 from gaia_bridge.settings.limits import Limits
-from gaia_bridge.settings.programs import AcpLimits, BackgroundLimits, DoctorLimits
 from gaia_bridge.settings.upstream import OpenApiLimits, RegistryLimits, UpstreamLimits
 
 __all__ = [

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from gaia_bridge.constants import KIB, LEAST_RESULT, MIB
-from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.protocol.names import known_name
 from gaia_bridge.settings.limits import Limits
-
-__all__ = ["BacklogLimits", "ChatEndpointLimits", "ClientLimits", "HttpLimits", "PageLimits", "SubscriptionLimits"]
 
 
 class HttpLimits(Limits, frozen=True):

@@ -7,8 +7,6 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["Limits"]
-
 
 class Limits(Struct, frozen=True):
     """Numbers that bound what is used, each with a default and its reason.

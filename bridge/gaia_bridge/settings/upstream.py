@@ -6,8 +6,6 @@ from gaia_bridge.constants import KIB, MIB
 from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 from gaia_bridge.settings.limits import Limits
 
-__all__ = ["OpenApiLimits", "RegistryLimits", "UpstreamLimits"]
-
 
 class OpenApiLimits(Limits, frozen=True):
     """What the document of an HTTP API may cost. Its requests have the bounds of all servers (`UpstreamLimits`)."""

@@ -9,8 +9,6 @@ import anyio
 
 from gaia_bridge.model import Change
 
-__all__ = ["ChangeQueue"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_WAITING: Final = 1_000

@@ -13,11 +13,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, references
+from gaia_bridge.json_schema.parts import SchemaError, references
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ToolTransform, repr_without
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-__all__ = ["ToolCall", "left_out_tool", "tools_transformed"]
 
 _SPEAKS_OF_NAMES: Final = (
     "$ref",

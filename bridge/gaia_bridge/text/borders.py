@@ -5,8 +5,6 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-__all__ = ["border_after", "border_before"]
-
 _JOINER: Final = "\u200d"
 _MODIFIERS: Final = ("Mn", "Me", "Sk")
 """Unicode categories of what changes the character before it: marks, variation selectors, tones of skin."""
@@ -16,12 +14,7 @@ _LONGEST: Final = 16
 
 
 def border_before(text: str, place: int) -> int:
-    """The last place, not behind the one that is wanted, where the text can be cut.
-
-    Args:
-        text: The text.
-        place: Where it is to be cut.
-    """
+    """The last place, not behind the one that is wanted, where the text can be cut."""
     for _ in range(_LONGEST):
         if not _parts(text, place):
             break
@@ -30,12 +23,7 @@ def border_before(text: str, place: int) -> int:
 
 
 def border_after(text: str, place: int) -> int:
-    """The first place, not before the one that is wanted, where the text can be cut.
-
-    Args:
-        text: The text.
-        place: Where it is to be cut.
-    """
+    """The first place, not before the one that is wanted, where the text can be cut."""
     for _ in range(_LONGEST):
         if not _parts(text, place):
             break

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_text", "without_hidden"]
-
 MAX_SHOWN = 1_000
 """Characters of one text that a log needs."""
 
@@ -22,7 +20,6 @@ def printable(text: str, limit: int | None = MAX_SHOWN) -> str:
     """Escape what is no printable character, so that every character which came can be told.
 
     Args:
-        text: Text of any origin.
         limit: How many of its characters are shown; `None` for all of them.
     """
     shown = text if limit is None or len(text) <= limit else text[:limit] + "..."
@@ -35,7 +32,6 @@ def one_line(text: str, limit: int = 500) -> str:
     """Make text fit for one line that people read: what is no printable character becomes a space.
 
     Args:
-        text: Text of any origin.
         limit: How many characters the line may have.
     """
     plain = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

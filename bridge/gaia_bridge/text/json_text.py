@@ -15,8 +15,6 @@ import msgspec
 from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_types import MAX_NESTING, is_array, is_object, is_too_deep
 
-__all__ = ["from_json", "json_size", "to_json", "valid_json", "valid_json_of_size"]
-
 _ENCODER: Final = msgspec.json.Encoder()
 
 

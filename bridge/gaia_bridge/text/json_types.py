@@ -7,22 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeGuard, cast
 from urllib.parse import unquote
 
-__all__ = [
-    "JSON",
-    "MAX_NESTING",
-    "SMALL_BYTES",
-    "RepeatedKeyError",
-    "at_pointer",
-    "copied",
-    "is_array",
-    "is_larger",
-    "is_object",
-    "is_small",
-    "is_too_deep",
-    "json_pointer",
-    "unique_keys",
-]
-
 JSON = dict[str, Any]
 """A decoded JSON object."""
 
@@ -85,7 +69,6 @@ def is_small(value: Any, levels: int = _LEVELS) -> bool:
     """Whether a value is plain JSON, and so little that nothing about it needs to be bounded; "no" may be wrong.
 
     Args:
-        value: Anything.
         levels: Of objects and arrays that may be in one another.
     """
     item: object = value

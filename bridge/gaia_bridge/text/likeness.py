@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["closest", "did_you_mean"]
-
 _TELLING = 3
 """Letters that a name has to have, that longer ones which begin with it are meant by it."""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name that is most like another one, whatever the case of letters; `None` if none is.
-
-    Args:
-        name: What somebody wrote.
-        known: The names that there are.
-    """
+    """The name that is most like another one, whatever the case of letters; `None` if none is."""
     import difflib
 
     by_lower = {item.lower(): item for item in known}

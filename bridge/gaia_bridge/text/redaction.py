@@ -16,8 +16,6 @@ from urllib.parse import quote, quote_plus
 
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["MASK", "LineRedactor", "Redactor", "redacted"]
-
 MASK: Final = "***"
 
 _MIN_LENGTH: Final = 6
@@ -148,7 +146,6 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without secrets; see `Redactor`, which is cheaper where there is more than one text.
 
     Args:
-        text: Text of any origin.
         secrets: Values that must not show.
     """
     return Redactor(secrets)(text)

@@ -10,13 +10,10 @@ import click
 
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-from gaia_bridge_cli.servers.arguments import ArgumentsError, tool_arguments
+from gaia_bridge_cli.servers.arguments import ArgumentsError, resolved, tool_arguments
 from gaia_bridge_cli.servers.common import Activity
 from gaia_bridge_cli.servers.form_fields import Field, FieldError
-from gaia_bridge_cli.servers.parameters import resolved
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
-
-__all__ = ["arguments_for", "is_secret", "prompt_schema", "refuse_no_arguments"]
 
 _SIMPLE: Final = frozenset(("string", "boolean", "number", "integer"))
 

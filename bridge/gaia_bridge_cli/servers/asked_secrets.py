@@ -9,10 +9,8 @@ import click
 
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.kept_secrets import KEEPERS, Secret, replaced, secrets_in
-
-__all__ = ["IN_CLEAR", "USUAL", "asked_keeper", "keeper_for", "sealed", "secrets_option", "with_asked"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

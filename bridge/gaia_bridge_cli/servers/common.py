@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.text.json_types import JSON
 
-__all__ = [
-    "Activity",
-    "activity",
-    "complete_server",
-    "config_option",
-    "configured",
-    "entry_of_server",
-    "era_note",
-    "json_option",
-    "print_json",
-    "print_rows",
-    "unknown_hint",
-    "usable_spec",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ASKED_FIRST = "server/discover"

@@ -17,19 +17,16 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.names import is_source_name
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.asked_secrets import keeper_for, secrets_option, with_asked
 from gaia_bridge_cli.servers.common import complete_server, config_option, configured, entry_of_server, json_option
-from gaia_bridge_cli.servers.container_variables import with_container_variables
 from gaia_bridge_cli.servers.keeping import KeptIn, done, keep, note_secrets
-from gaia_bridge_cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
-from gaia_bridge_cli.servers.registry_options import RegistryOptions, reference_in, registry_options
-from gaia_bridge_cli.servers.typed_entries import Typed, typed_entry
+from gaia_bridge_cli.servers.outside_variables import with_container_variables
+from gaia_bridge_cli.servers.registry.options import RegistryOptions, reference_in, registry_options
+from gaia_bridge_cli.servers.typed_entries import PasteError, Typed, is_pasted, pasted_entries, typed_entry
 
 if TYPE_CHECKING:
     from gaia_bridge_desk.editors.reading import Found
-
-__all__ = ["add", "disable", "enable", "remove"]
 
 _NAME_AND_PROGRAM = 2
 _OURS_ALONE = frozenset({"--inherit-env", "--no-connect", "--secrets", "--startup-timeout"})
@@ -208,7 +205,7 @@ def _add_listed(
     if typed.openapi or typed.sse:
         raise click.UsageError("--openapi and --sse do not go with registry:, which says itself what it is")
     with imported_for_good():
-        from gaia_bridge_cli.servers.registry_adding import Beside, add_from_registry
+        from gaia_bridge_cli.servers.registry.adding import Beside, add_from_registry
 
     also = typed.further({"cwd": typed.cwd} if typed.cwd else {})
     beside = Beside(typed.variables(), typed.headers(), also, secrets)
@@ -218,7 +215,7 @@ def _add_listed(
 def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
     """What was pasted, with the variables of the files that it names."""
     from gaia_bridge.config.paths import current_folder, home_folder
-    from gaia_bridge_cli.servers.variable_files import with_variable_file
+    from gaia_bridge_cli.servers.outside_variables import with_variable_file
     from gaia_bridge_desk.editors.reading import Surroundings
 
     text, folder = command or name, current_folder()

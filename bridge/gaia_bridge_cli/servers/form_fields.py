@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import is_array, is_object
-
-__all__ = ["Field", "FieldError"]
 
 _BOOLEANS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 

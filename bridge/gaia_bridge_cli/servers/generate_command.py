@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from gaia_bridge_cli.servers.targets import Target
     from gaia_bridge_desk.client_code import Offer
 
-__all__ = ["generate"]
-
 _MARK = "`gaia-bridge generate client`"
 """What every generated file says in its first lines."""
 

@@ -19,8 +19,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
 
-__all__ = ["KEEPERS", "Secret", "kept_files", "left_behind", "replaced", "secrets_in"]
-
 _SERVICE: Final = "gaia-bridge"
 _FOLDER: Final = "~/.gaia/secrets"
 _MOST_OF_A_NAME: Final = 100

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from gaia_bridge.config import Layer, TrustStore
     from gaia_bridge.text.json_types import JSON
 
-__all__ = ["address_of", "list_servers", "logs"]
-
 _FOLLOW_INTERVAL = 0.5
 """Seconds between two looks for new lines."""
 

@@ -1,4 +1,4 @@
-"""`gaia-bridge read`, `prompt`: what a server offers beside its tools."""
+"""`gaia-bridge read`, `prompt`, `skills`: what a server or agent offers beside its tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.questions import can_ask
+from gaia_bridge_cli.output import can_ask
 from gaia_bridge_cli.servers.common import Activity, json_option, print_json, unknown_hint
 from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_options
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.settings import UpstreamLimits
     from gaia_bridge.text.json_types import JSON
-
-__all__ = ["prompt", "read"]
 
 
 @click.command(cls=TargetCommand, short_help="Read a resource of a server or agent.")
@@ -39,11 +37,11 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
     """
     with imported_for_good():
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
-        from gaia_bridge_cli.servers.server_probe import UnknownNameError, read_resource
+        from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError, read_resource
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> JSON:
         delegate = CallerDelegate(reached.name, activity, asks=can_ask() and not as_json)
-        return await read_resource(transport, limits, uri, activity, reached.spec.options, delegate)
+        return await read_resource(AskedServer(transport, limits, activity, reached.spec.options, delegate), uri)
 
     reached = target_of(target, config, **bridge)
     try:
@@ -78,7 +76,7 @@ def prompt(
         from gaia_bridge_cli.servers.arguments import ArgumentsError
         from gaia_bridge_cli.servers.asked_arguments import arguments_for, prompt_schema, refuse_no_arguments
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
-        from gaia_bridge_cli.servers.server_probe import UnknownNameError, get_prompt
+        from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError, get_prompt
 
     asks = can_ask() and not as_json
 
@@ -88,7 +86,8 @@ def prompt(
             return _texts(await arguments_for(arguments, schema, activity=activity, asks=asks))
 
         delegate = CallerDelegate(reached.name, activity, asks=asks)
-        return await get_prompt(transport, limits, name, given, activity, reached.spec.options, delegate)
+        server = AskedServer(transport, limits, activity, reached.spec.options, delegate)
+        return await get_prompt(server, name, given)
 
     refuse_no_arguments(arguments)
     reached = target_of(target, config, **bridge)
@@ -160,3 +159,35 @@ def _print_messages(result: JSON) -> None:
         click.echo(text.encode(errors="backslashreplace"))
     if not messages:
         click.echo("the prompt is empty", err=True)
+
+
+@click.command(cls=TargetCommand, short_help="Show the skills of a server or agent.")
+@target_options
+@json_option
+def skills(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
+    """Show the skills of a server or agent: where each is, what it is for, and how many files it has.
+
+    TARGET is what `tools` takes. `gaia-bridge read TARGET URI` shows a file of one.
+    """
+    with imported_for_good():
+        from gaia_bridge.protocol.skills import DYNAMIC, files_of
+        from gaia_bridge.protocol.vocabulary import definition_problem
+        from gaia_bridge_cli.servers.server_probe import probe
+
+    reached = target_of(target, config, **bridge)
+    found = reached.reach(partial(probe, options=reached.spec.options)).definitions.get("skill", [])
+    if as_json:
+        print_json({"skills": found})
+        return ExitCode.OK
+    for skill in found:
+        if (problem := definition_problem("skill", skill)) is not None:
+            click.echo(f"{one_line(str(skill.get('uri')))} is left out: {one_line(problem)}", err=True)
+            continue
+        frontmatter = skill["frontmatter"] if is_object(skill["frontmatter"]) else {}
+        number = len(files_of(skill))
+        files = "made anew with each read" if skill["resources"] == DYNAMIC else f"{number} file{'s'[: number != 1]}"
+        click.echo(f"{click.style(one_line(frontmatter['name']), bold=True)}  {one_line(skill['uri'])} ({files})")
+        click.echo(f"  {one_line(frontmatter['description'])}")
+    if not found:
+        click.echo(f"{reached.name} has no skills", err=True)
+    return ExitCode.OK

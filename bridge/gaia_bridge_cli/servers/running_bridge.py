@@ -22,12 +22,10 @@ from urllib.parse import urlsplit
 
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ServerUnavailableError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.server.http.token import MAX_LENGTH, token_proof
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-__all__ = ["bridge_status", "published_at"]
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 _PATIENCE: Final = 5.0
 """Seconds for the bridge to answer, all in all: it answers from memory."""

@@ -22,18 +22,6 @@ from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, trans
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
 
-__all__ = [
-    "PINGS",
-    "Answer",
-    "Probe",
-    "UnknownNameError",
-    "call",
-    "get_prompt",
-    "probe",
-    "read_resource",
-    "shown_tools",
-]
-
 PINGS = 3
 """How often the server is asked whether it is there; the best of them tells most about the server."""
 
@@ -53,6 +41,30 @@ class UnknownNameError(Exception):
         super().__init__("unknown name")
         self.known = known
         self.said = said
+
+
+class AskedServer(Struct, frozen=True):
+    """A server, and who asks it.
+
+    Args:
+        transport: How to reach it.
+        limits: Deadlines.
+        activity: Where to say what is being done, and how far it is.
+        options: What its entry says of it, and of its tools.
+        delegate: Who we are to it; by default nobody who can be asked.
+    """
+
+    transport: Transport
+    limits: UpstreamLimits
+    activity: Activity
+    options: ServerOptions = field(default_factory=ServerOptions)
+    delegate: ClientDelegate = field(default_factory=ClientDelegate)
+
+    def connected(self) -> AbstractAsyncContextManager[Connection]:
+        """Connect to it."""
+        # Servers of both eras may ask by requests, which only the handshake era has.
+        era = Era.LEGACY if self.delegate.capabilities else None
+        return connect(self.transport, self.delegate, self.limits, era=era, only=only_era(self.options))
 
 
 class Probe(Struct, frozen=True):
@@ -114,25 +126,13 @@ async def probe(
         return Probe(connection.handshake, connected, listed, ping, definitions, problems)
 
 
-async def call(
-    transport: Transport,
-    limits: UpstreamLimits,
-    tool: str,
-    arguments: Callable[[JSON], Awaitable[JSON]],
-    activity: Activity,
-    options: ServerOptions | None = None,
-    delegate: ClientDelegate | None = None,
-) -> Answer:
+async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Awaitable[JSON]]) -> Answer:
     """Connect and call one tool.
 
     Args:
-        transport: How to reach the server.
-        limits: Deadlines.
+        server: The server.
         tool: The tool's name, as it is shown.
         arguments: Makes its arguments, given its `inputSchema`.
-        activity: Where to say what is being done, and how far it is.
-        options: What its entry says of it; of its tools, too.
-        delegate: Who we are to the server; nobody who can be asked, if `None`.
 
     Raises:
         UnknownNameError: The server has no such tool.
@@ -143,11 +143,11 @@ async def call(
 
     async def on_progress(report: Progress) -> None:
         reached = f"{report.progress:g}" + ("" if report.total is None else f"/{report.total:g}")
-        activity.progress(f"{reached} {report.message or ''}")
+        server.activity.progress(f"{reached} {report.message or ''}")
 
-    async with _connected(transport, limits, options, delegate) as connection:
-        activity.connected("reading its tools")
-        shown = shown_tools(await connection.list_all("tool"), options.tools if options else {})
+    async with server.connected() as connection:
+        server.activity.connected("reading its tools")
+        shown = shown_tools(await connection.list_all("tool"), server.options.tools)
         tools = {item["name"]: item for item in shown.features.tools}
         if tool not in tools:
             raise UnknownNameError(sorted(tools))
@@ -156,74 +156,51 @@ async def call(
         params: JSON = {"name": own, "arguments": given}
         if connection.handshake.modern:
             params["_meta"] = {LOG_LEVEL_KEY: _LOG_LEVEL}
-        activity.doing(f"calling {tool}")
+        server.activity.doing(f"calling {tool}")
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)
         return Answer(result, anyio.current_time() - started)
 
 
-async def get_prompt(
-    transport: Transport,
-    limits: UpstreamLimits,
-    prompt: str,
-    arguments: Callable[[JSON], Awaitable[JSON]],
-    activity: Activity,
-    options: ServerOptions | None = None,
-    delegate: ClientDelegate | None = None,
-) -> JSON:
+async def get_prompt(server: AskedServer, prompt: str, arguments: Callable[[JSON], Awaitable[JSON]]) -> JSON:
     """Connect and get one prompt.
 
     Args:
-        transport: How to reach the server.
-        limits: Deadlines.
+        server: The server.
         prompt: Its name.
         arguments: Makes its arguments, given its definition.
-        activity: Where to say what is being done.
-        options: What its entry says of it.
-        delegate: Who we are to the server.
 
     Raises:
         UnknownNameError: The server has no such prompt.
         ProtocolError: The server answered with a JSON-RPC error.
         UpstreamError: It did not answer as it should.
     """
-    async with _connected(transport, limits, options, delegate) as connection:
-        activity.connected("reading its prompts")
+    async with server.connected() as connection:
+        server.activity.connected("reading its prompts")
         declared = declares(connection.handshake.capabilities, "prompt")
         found = await connection.list_all("prompt") if declared else []
         prompts: dict[str, JSON] = {item["name"]: item for item in found if _named(item)}
         if prompt not in prompts:
             raise UnknownNameError(sorted(prompts))
         given = await arguments(prompts[prompt])
-        activity.doing(f"getting {prompt}")
+        server.activity.doing(f"getting {prompt}")
         return await connection.request("prompts/get", {"name": prompt, "arguments": given})
 
 
-async def read_resource(
-    transport: Transport,
-    limits: UpstreamLimits,
-    uri: str,
-    activity: Activity,
-    options: ServerOptions | None = None,
-    delegate: ClientDelegate | None = None,
-) -> JSON:
+async def read_resource(server: AskedServer, uri: str) -> JSON:
     """Connect and read one resource.
 
     Args:
-        transport: How to reach the server.
-        limits: Deadlines.
+        server: The server.
         uri: Its URI, which need not be listed.
-        activity: Where to say what is being done.
-        options: What its entry says of it.
-        delegate: Who we are to the server.
 
     Raises:
         UnknownNameError: The server refuses, and lists no such resource.
         ProtocolError: The server answered with a JSON-RPC error.
         UpstreamError: It did not answer as it should.
     """
-    async with _connected(transport, limits, options, delegate) as connection:
-        activity.connected(f"reading {uri}")
+    async with server.connected() as connection:
+        server.activity.connected(f"reading {uri}")
         if not declares(connection.handshake.capabilities, "resource"):
             raise UnknownNameError([])
         try:
@@ -234,15 +211,6 @@ async def read_resource(
             if uri in known:
                 raise
             raise UnknownNameError(known, f"{error.message} ({error.code})") from None
-
-
-def _connected(
-    transport: Transport, limits: UpstreamLimits, options: ServerOptions | None, delegate: ClientDelegate | None
-) -> AbstractAsyncContextManager[Connection]:
-    options, delegate = options or ServerOptions(), delegate or ClientDelegate()
-    # Servers of both eras may ask by requests, which only the handshake era has.
-    era = Era.LEGACY if delegate.capabilities else None
-    return connect(transport, delegate, limits, era=era, only=only_era(options))
 
 
 def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -> TransformedTools:

@@ -9,8 +9,6 @@ from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.options import bridge_options, bridge_url
 from gaia_bridge_cli.servers.common import json_option, print_json, print_rows
 
-__all__ = ["completion", "status"]
-
 _WHY = 1_000
 """Characters of a reason that are shown: what to do stands at its end."""
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.protocol.names import is_server_name
 from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.options import bridge_options, bridge_url
 from gaia_bridge_cli.servers.common import complete_server, config_option, configured, usable_spec
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.text.json_types import JSON
     from gaia_bridge_cli.servers.server_connection import Ask
-
-__all__ = ["Target", "TargetCommand", "command_of", "target_of", "target_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -210,7 +208,7 @@ def _agent(reference: str) -> Target:
         from gaia_bridge.sources.agent.parts import parts_of
         from gaia_bridge_cli.logs import keep_log
         from gaia_bridge_cli.output import stdout_to_stderr
-        from gaia_bridge_cli.slow_imports import told_of_slow_imports
+        from gaia_bridge_cli.serving.agent_choice import told_of_slow_imports
 
     with stdout_to_stderr(), keep_log(), told_of_slow_imports(), only_shown():
         chosen, others = _loaded(reference)

@@ -14,8 +14,6 @@ from typing import Final
 import anyio
 import click
 
-__all__ = ["NoLineError", "TerminalLines", "say"]
-
 _INPUT: Final = 0
 """The descriptor of standard input."""
 

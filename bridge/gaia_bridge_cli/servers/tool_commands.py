@@ -17,7 +17,7 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import is_array
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.questions import can_ask
+from gaia_bridge_cli.output import can_ask
 from gaia_bridge_cli.servers.common import Activity, json_option, print_json
 from gaia_bridge_cli.servers.targets import Target, TargetCommand, target_of, target_options
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from gaia_bridge.settings import UpstreamLimits
     from gaia_bridge.text.json_types import JSON
     from gaia_bridge_cli.servers.server_probe import Answer, Probe
-
-__all__ = ["call", "test_client", "tools"]
 
 _NOBODY_TO_ASK = "the tool asks a question, and nobody can answer here: run the command in a terminal, without --json"
 
@@ -44,7 +42,7 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
     """
     with imported_for_good():
         from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
-        from gaia_bridge_cli.servers.parameters import parameter_lines, signature
+        from gaia_bridge_cli.servers.arguments import parameter_lines, signature
         from gaia_bridge_cli.servers.server_probe import shown_tools
 
     reached = target_of(target, config, **bridge)
@@ -93,20 +91,13 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
         from gaia_bridge_cli.servers.asked_arguments import arguments_for, refuse_no_arguments
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
         from gaia_bridge_cli.servers.common import unknown_hint
-        from gaia_bridge_cli.servers.server_probe import UnknownNameError
+        from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError
         from gaia_bridge_cli.servers.server_probe import call as call_tool
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         delegate = CallerDelegate(name, activity, asks=asks)
-        return await call_tool(
-            transport,
-            limits,
-            tool,
-            partial(arguments_for, arguments, activity=activity, asks=asks),
-            activity,
-            spec.options,
-            delegate,
-        )
+        server = AskedServer(transport, limits, activity, spec.options, delegate)
+        return await call_tool(server, tool, partial(arguments_for, arguments, activity=activity, asks=asks))
 
     asks = can_ask() and not as_json
     refuse_no_arguments(arguments)

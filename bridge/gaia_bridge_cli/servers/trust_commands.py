@@ -13,7 +13,7 @@ import click
 from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.questions import NobodyToAskError, can_ask
+from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.common import (
     Activity,
     complete_server,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from gaia_bridge.config import Layer, TrustStore
     from gaia_bridge.config.launching.programs import Programs
     from gaia_bridge.text.json_types import JSON
-
-__all__ = ["login", "trust"]
 
 
 @click.command(short_help="Approve the servers of a project.")

@@ -12,14 +12,12 @@ from gaia_bridge.client.transport_factory import limits_for, secrets_of, transpo
 from gaia_bridge.config import ServersConfig
 from gaia_bridge.errors import ConfigError, ProtocolError
 from gaia_bridge.model import AgentServerSpec, ServerSpec
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import DoctorLimits, UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.servers.common import Activity, activity, usable_spec
 from gaia_bridge_cli.servers.server_probe import Probe, probe
-
-__all__ = ["introduced", "tried"]
 
 
 def introduced(found: Probe) -> str:

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE
+from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.errors import PublishError
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
@@ -42,8 +42,6 @@ from gaia_bridge_daemon.front.greeting import (
 )
 from gaia_bridge_daemon.front.launching import FOR_EVER
 from gaia_bridge_daemon.front.place import Scope
-
-__all__ = ["Fronts"]
 
 logger = logging.getLogger(__name__)
 

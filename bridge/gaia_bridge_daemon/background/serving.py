@@ -1,10 +1,14 @@
-"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until nobody uses it."""
+"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until nobody uses it.
+
+Its log is its standard error, whoever writes there, and is kept at a bounded size.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import anyio
 from msgspec import Struct
@@ -13,14 +17,50 @@ from msgspec.structs import replace
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer
+from gaia_bridge.settings import BackgroundLimits
 from gaia_bridge_daemon.background.fronts import Fronts
-from gaia_bridge_daemon.background.leftovers import remove_old
-from gaia_bridge_daemon.background.log_file import keep_bounded
-from gaia_bridge_daemon.background.sockets import Listening
+from gaia_bridge_daemon.background.sockets import Listening, remove_old
 from gaia_bridge_daemon.background.usage import Usage
 from gaia_bridge_daemon.front.place import Place, Scope
 
-__all__ = ["Background", "serve_background"]
+_STDERR: Final = 2
+
+
+async def keep_bounded(path: str, limits: BackgroundLimits) -> None:
+    """Begin a new file whenever the log is too long, until cancelled.
+
+    Args:
+        path: Where it is.
+        limits: How long it may be, and how often to look.
+    """
+    while True:
+        await anyio.sleep(limits.log_look)
+        begin_anew(path, limits.log_bytes)
+
+
+def begin_anew(path: str, longest: int, descriptor: int = _STDERR) -> bool:
+    """Put a log aside that is too long, beside it, and go on in a new file; whether that was done.
+
+    Args:
+        path: Where it is.
+        longest: Bytes that it may have.
+        descriptor: Where it is written.
+    """
+    try:
+        about = os.fstat(descriptor)
+        if about.st_size <= longest or not os.path.samestat(about, os.stat(path)):  # or it is written elsewhere
+            return False
+        os.replace(path, f"{path}.1")
+        fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        logger.debug("the log cannot be put aside: %r", error)
+        return False
+    try:
+        os.dup2(fresh, descriptor)  # inherited by agents' children, as it was before
+    finally:
+        os.close(fresh)
+    return True
+
 
 logger = logging.getLogger(__name__)
 

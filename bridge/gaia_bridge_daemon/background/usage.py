@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Usage"]
-
 
 class Usage:
     """Counts users. Make it on the event loop.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypeGuard
 
-__all__ = ["LOST", "Conversation"]
-
 LOST = -32000
 """The code of the error for a request that was lost with its bridge: what the SDKs use for a connection that closed."""
 

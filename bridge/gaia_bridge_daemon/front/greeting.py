@@ -10,23 +10,6 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = [
-    "DRAIN",
-    "GREETING",
-    "KEEP",
-    "LINE_BYTES",
-    "MOVE",
-    "REST",
-    "SERVE",
-    "STATUS",
-    "STATUS_BYTES",
-    "STOP",
-    "GreetingError",
-    "is_newer",
-    "read_greeting",
-    "written",
-]
-
 _KEY = "gaia-bridge"
 """The only key of a greeting, so that nothing else is taken for one."""
 

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
 
     from gaia_bridge_daemon.front.place import Place, Scope
 
-__all__ = [
-    "FOR_EVER",
-    "START_PATIENCE",
-    "BridgeDownError",
-    "NoAnswerError",
-    "alone",
-    "ask",
-    "command",
-    "connect",
-    "connected",
-    "launch",
-    "restart",
-    "start",
-]
-
 START_PATIENCE = 60.0
 """Seconds for a bridge to start, or for whoever is starting it: a cold machine needs some, and agents import models."""
 

@@ -13,18 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-__all__ = [
-    "Place",
-    "PlaceError",
-    "Scope",
-    "current_folder",
-    "is_private",
-    "places",
-    "remedy",
-    "runtime_folder",
-    "runtime_path",
-]
-
 _FOLDER = "gaia-bridge"
 
 _SOCKET_PATH = 100

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-__all__ = ["FrontOptions", "Reaching", "is_agent", "options_of", "run"]
-
 _UNAVAILABLE = 69
 """As `gaia_bridge_cli.exit_codes` has it, which takes longer to import."""
 
 _LINEAGE = "GAIA_BRIDGE_LINEAGE"
-"""As `gaia_bridge.calls.loop_guard.process_ancestry` has it, which takes longer to import."""
+"""As `gaia_bridge.calls.process_ancestry` has it, which takes longer to import."""
 
 
 class FrontOptions:

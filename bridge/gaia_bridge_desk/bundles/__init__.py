@@ -7,10 +7,9 @@ files and a configuration from inside the bundle: no path of this machine, and n
 
 from __future__ import annotations
 
-from gaia_bridge_desk.bundles.agent_plugin import PluginForm, plugin_files
-from gaia_bridge_desk.bundles.contents import Contents, Variable, gathered, of_package
+from gaia_bridge_desk.bundles.contents import Contents, gathered, of_package
+from gaia_bridge_desk.bundles.forms import PluginForm, mcpb_bytes, mcpb_files, plugin_files
 from gaia_bridge_desk.bundles.links import EDITORS_WITH_LINKS, install_links
-from gaia_bridge_desk.bundles.mcpb import mcpb_bytes, mcpb_files
 from gaia_bridge_desk.bundles.metadata import Metadata, Project, described, read_project
 from gaia_bridge_desk.bundles.placeholders import in_plugin
 from gaia_bridge_desk.bundles.server_json import (
@@ -21,6 +20,7 @@ from gaia_bridge_desk.bundles.server_json import (
     registry_name,
     server_document,
 )
+from gaia_bridge_desk.bundles.travelling import Variable
 from gaia_bridge_desk.bundles.writing import differences, written
 
 __all__ = [

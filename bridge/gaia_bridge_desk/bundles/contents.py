@@ -1,21 +1,297 @@
-"""What is in a bundle, whatever its form: agents, their skills, servers, and what has to be said for them."""
+"""What is in a bundle, whatever its form: agents, their skills, servers, and what has to be said for them.
+
+An agent consists of its own file, the modules beside it that it imports, and its skills.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import ast
+import os
+import re
+import symtable
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
 from gaia_bridge.config.documents import SERVERS_KEY, to_text
+from gaia_bridge.config.file_reader import read_bytes
+from gaia_bridge.config.paths import expanded
+from gaia_bridge.constants import MIB, OWN_PACKAGES
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.text.json_types import JSON
-from gaia_bridge_desk.bundles.agent_files import AgentFiles, agent_files, skill_files
+from gaia_bridge.protocol.skills import SKILL_FILE
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.skills.frontmatter import FrontmatterError, read_frontmatter
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON, is_array
+from gaia_bridge.text.likeness import did_you_mean
 from gaia_bridge_desk.bundles.start import DISTRIBUTION, all_requirements, plain_name
 from gaia_bridge_desk.bundles.travelling import Variable, travelling, variables_in
 
-__all__ = ["CONFIG_FILE", "Contents", "Variable", "gathered", "of_package"]
+_SKILLS: Final = "skills"
+_DESCRIPTION: Final = 300
+"""Characters of a description: editors show it in one line."""
+_MAX_FILES: Final = 1_000
+_MAX_BYTES: Final = 16 * MIB
+"""Of one file. What is larger is data, and belongs where it is downloaded from."""
+
+_MAX_FOLDER: Final = 64 * MIB
+"""Of all files of one folder."""
+_NOT_TAKEN: Final = frozenset({"__pycache__", "node_modules"})
+_ENVIRONMENT: Final = "pyvenv.cfg"
+"""What lies in each virtual environment, whatever it is called."""
+_KEY_FILE: Final = re.compile(
+    r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|.*\.(?:env|jks|kdbx|key|keystore|p12|pfx|ppk)|credentials(?:\.json)?"
+)
+"""What keys and passwords are kept in."""
+_KEY: Final = re.compile(rb"^-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", re.MULTILINE)
+
+
+_SCRIPT: Final = re.compile(r"(?m)^# /// script$\s(?P<content>(?:^#(?:| .*)$\s)+)^# ///$")
+"""What a script says that it needs (PEP 723)."""
+
+_OUR_MODULES: Final = frozenset({"gaia_agents", *OWN_PACKAGES})
+
+
+class AgentFiles(Struct, frozen=True):
+    """What an agent consists of.
+
+    Args:
+        reference: How it is named beside its files: `weather.py`, `weather.py:Weather`.
+        files: Path to content.
+        skills: The same of its skills, below `skills`.
+        requirements: What its file says that it needs.
+        imports: Other modules that it imports.
+        description: The first sentence of what its docstring says.
+    """
+
+    reference: str
+    files: dict[str, bytes]
+    skills: dict[str, bytes]
+    requirements: tuple[str, ...]
+    imports: frozenset[str]
+    description: str = ""
+
+
+def agent_files(reference: str, folder: Path) -> AgentFiles:
+    """Collect the files of an agent.
+
+    Args:
+        reference: `FILE.py` or `FILE.py:NAME`.
+        folder: Where relative paths begin.
+
+    Raises:
+        ConfigError: There is no such file, or one of them cannot be taken.
+    """
+    name, colon, attribute = reference.partition(":")
+    path = folder / expanded(Path(name))
+    place = f"--agent {one_line(reference, 200)}"
+    if path.suffix != ".py":
+        raise ConfigError(place, "is no Python file; a bundle holds the files of its agents", "name the file: agent.py")
+    if not path.is_file():
+        raise ConfigError(place, "there is no such file", "name the file of an agent")
+    root = _root(path)
+    found = _Modules(root)
+    found.follow(path)
+    if colon:
+        _expect_name(attribute, found.files[path.relative_to(root).as_posix()], place)
+    if root != path.parent:  # whatever of its package it imports, and however
+        for each in _below(root / path.relative_to(root).parts[0]):
+            found.follow(each)
+    name = path.relative_to(root).as_posix()
+    return AgentFiles(
+        f"{name}{colon}{attribute}",
+        dict(sorted(found.files.items())),
+        skill_files(path.parent),
+        tuple(_script_requirements(found.files[name].decode("utf-8", "replace"), place)),
+        frozenset(found.others),
+        _description(ast.parse(found.files[name]), attribute),
+    )
+
+
+def skill_files(folder: Path) -> dict[str, bytes]:
+    """The files of the skills that lie beside an agent: path below `skills` to content.
+
+    Args:
+        folder: Where the agent is.
+
+    Raises:
+        ConfigError: One of them cannot be taken.
+    """
+    return dict(sorted(_skills(folder / _SKILLS)))
+
+
+def _expect_name(dotted: str, source: bytes, place: str) -> None:
+    """Refuse the name of an agent that its file does not have, as far as that can be told without running it.
+
+    Raises:
+        ConfigError: There is no such name; says which there are.
+    """
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes):
+        return
+    table = symtable.symtable(source.decode("utf-8-sig", "replace"), place, "exec")
+    names = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    names.update(name for node in nodes if isinstance(node, ast.Global) for name in node.names)
+    wanted = dotted.partition(".")[0]
+    if wanted in names or "__getattr__" in names:
+        return
+    defined = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    public = [name for name in defined if not name.startswith("_")]
+    hint = did_you_mean(wanted, public) or (f"it defines {', '.join(public[:20])}" if public else "")
+    raise ConfigError(place, f"there is no {one_line(wanted, 80)!r} in the file", hint)
+
+
+def _description(tree: ast.Module, attribute: str) -> str:
+    """The first paragraph of a docstring: of the class that is named, else of the first public one, or of the file."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    named = [node for node in classes if node.name == attribute] if attribute else classes
+    nodes: list[ast.ClassDef | ast.Module] = [*named[:1], tree]
+    texts = [ast.get_docstring(node) or "" for node in nodes]
+    return next((one_line(text.partition("\n\n")[0], _DESCRIPTION) for text in texts if text.strip()), "")
+
+
+def _root(path: Path) -> Path:
+    """Where the modules of an agent begin: the folder of its file, or the one around its package."""
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    return root
+
+
+class _Modules:
+    """The modules of one folder, from one on.
+
+    Args:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.files: dict[str, bytes] = {}
+        self.others: set[str] = set()
+
+    def follow(self, path: Path) -> None:
+        """Take a file, and what it imports that lies in the folder."""
+        name = path.relative_to(self._folder).as_posix()
+        if name in self.files:
+            return
+        content = self.files[name] = _content(path, self._folder)
+        if path.suffix != ".py":
+            return
+        try:
+            tree = ast.parse(content, str(path))
+        except (SyntaxError, ValueError) as error:
+            raise ConfigError(str(path), f"is not valid Python: {error}", "mend it") from None
+        for module in _imported(tree):
+            self._take(module)
+
+    def _take(self, module: str) -> None:
+        file, package = self._folder / f"{module}.py", self._folder / module
+        if file.is_file():
+            self.follow(file)
+        elif (package / "__init__.py").is_file():
+            for each in _below(package):
+                self.follow(each)
+        elif module not in sys.stdlib_module_names and module not in _OUR_MODULES:
+            below = _below(package)
+            if any(each.suffix == ".py" for each in below):  # a package without an __init__.py
+                for each in below:
+                    self.follow(each)
+            else:
+                self.others.add(module)
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """The first words of the modules that are imported, wherever in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _skills(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of the skills in a folder: those of each folder in it that has a `SKILL.md`."""
+    for skill in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if (skill / SKILL_FILE).is_file():
+            _check_skill(skill)
+            yield from ((f.relative_to(folder).as_posix(), _content(f, folder)) for f in _below(skill))
+
+
+def _check_skill(folder: Path) -> None:
+    """Refuse a skill that clients would leave out.
+
+    Raises:
+        ConfigError: Its frontmatter is not valid, or has another name than its folder.
+    """
+    path = folder / SKILL_FILE
+    try:
+        name = read_frontmatter(_content(path, folder), AgentLimits().skill_frontmatter_bytes)["name"]
+    except FrontmatterError as error:
+        raise ConfigError(str(path), f"{error}, so that clients leave the skill out") from None
+    if name != folder.name:
+        problem = f"says the name {name!r} in the folder {folder.name!r}"
+        raise ConfigError(str(path), problem, "give both the same name")
+
+
+def _below(folder: Path) -> list[Path]:
+    """The files below a folder, without what is hidden, and what is installed or made there by programs."""
+    found: list[Path] = []
+    size = 0
+    for root, folders, names in os.walk(folder):
+        if _ENVIRONMENT in names and root != str(folder):
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_TAKEN)
+        here = [Path(root, name) for name in sorted(names) if not name.startswith(".") and not name.endswith(".pyc")]
+        found += here
+        size += sum(path.stat().st_size for path in here if path.is_file())
+        if len(found) > _MAX_FILES or size > _MAX_FOLDER:
+            problem = f"has more than {_MAX_FILES} files, or {_MAX_FOLDER // MIB} MiB"
+            raise ConfigError(str(folder), problem, "keep data elsewhere")
+    return found
+
+
+def _content(path: Path, folder: Path) -> bytes:
+    """What a file holds, unless it is a link to what is not taken, or a key.
+
+    Raises:
+        ConfigError: It cannot be taken.
+    """
+    within, own = path.resolve(), folder.resolve()
+    if not within.is_relative_to(own):
+        raise ConfigError(str(path), f"leads out of {folder}", "put the file itself there")
+    if path.is_symlink() and any(part.startswith(".") for part in within.relative_to(own).parts):
+        raise ConfigError(str(path), "leads to a hidden file, which is not taken", "put the file itself there")
+    content = read_bytes(path, _MAX_BYTES)[0]
+    if _KEY_FILE.fullmatch(path.name) or (path.suffix != ".py" and _KEY.search(content)):
+        hint = "keep it elsewhere, and name a variable for it with --env"
+        raise ConfigError(str(path), "looks like a key or a file of passwords, which nobody else is to have", hint)
+    return content
+
+
+def _script_requirements(text: str, place: str) -> list[str]:
+    """What a file says that it needs, in its own header.
+
+    Raises:
+        ConfigError: The header cannot be understood.
+    """
+    found = _SCRIPT.search(text)
+    if found is None:
+        return []
+    import tomllib
+
+    try:
+        table = tomllib.loads("".join(line[2:] + "\n" for line in found["content"].splitlines()))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(place, f"its header '# /// script' is not valid TOML: {error}", "mend it") from None
+    needed = table.get("dependencies", [])
+    return [each for each in needed if isinstance(each, str)] if is_array(needed) else []
+
 
 CONFIG_FILE: Final = "servers.json"
 """The configuration of the servers in a bundle."""

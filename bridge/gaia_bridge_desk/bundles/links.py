@@ -14,8 +14,6 @@ from urllib.parse import quote, urlencode
 
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["EDITORS_WITH_LINKS", "install_links"]
-
 _VSCODE: Final = {"vscode": "vscode", "vscode-insiders": "vscode-insiders"}
 _CURSOR: Final = "cursor"
 

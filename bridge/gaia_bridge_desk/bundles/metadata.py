@@ -17,8 +17,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import is_web_address
 
-__all__ = ["Metadata", "Project", "described", "read_project"]
-
 _FILE: Final = "pyproject.toml"
 _NAME: Final = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
 """What an Agent Plugin may be called; every other form takes these names, too."""

@@ -13,8 +13,6 @@ from typing import Final
 
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["in_plugin"]
-
 _MARKS: Final = {
     "${PLUGIN_ROOT}": ("PLUGIN_ROOT", "plugin.json"),
     "${CLAUDE_PLUGIN_ROOT}": ("CLAUDE_PLUGIN_ROOT", ".claude-plugin/plugin.json"),

@@ -19,8 +19,6 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.bundles.metadata import Metadata, Project
 from gaia_bridge_desk.bundles.start import DISTRIBUTION, serve_arguments
 
-__all__ = ["claim_of", "expect_program", "project_arguments", "readme_claims", "registry_name", "server_document"]
-
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?/[a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?")
 _LONGEST_NAME: Final = 200

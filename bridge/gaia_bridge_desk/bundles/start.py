@@ -10,8 +10,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.version import __version__
 
-__all__ = ["DISTRIBUTION", "all_requirements", "own_requirement", "plain_name", "serve_arguments", "uvx_arguments"]
-
 DISTRIBUTION: Final = "gaia-mcp-bridge"
 _PROGRAM: Final = "gaia-bridge"
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)")
@@ -20,19 +18,18 @@ _REQUIREMENT: Final = re.compile(
 )
 
 
-def own_requirement(extras: Sequence[str] = (), version: str = __version__) -> str:
+def own_requirement(extras: Sequence[str] = ()) -> str:
     """The bridge, in this version or a later one that promises to be like it.
 
     Args:
         extras: What else of it is needed.
-        version: This version.
     """
-    found = _RELEASE.match(version)
+    found = _RELEASE.match(__version__)
     assert found is not None  # ours always is
     major, minor = map(int, found.groups())
     end = f"{major + 1}" if major else f"0.{minor + 1}"
     named = f"[{','.join(sorted(extras))}]" if extras else ""
-    return f"{DISTRIBUTION}{named}>={version},<{end}"
+    return f"{DISTRIBUTION}{named}>={__version__},<{end}"
 
 
 def all_requirements(wanted: Iterable[str]) -> tuple[str, ...]:

@@ -26,8 +26,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
 
-__all__ = ["Variable", "travelling", "variables_in"]
-
 _LAUNCHERS: Final = frozenset(
     {"bun", "bunx", "deno", "dnx", "docker", "node", "npx", "pipx", "pnpm", "podman", "uv", "uvx"}
 )

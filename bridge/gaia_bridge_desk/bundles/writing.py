@@ -9,8 +9,6 @@ from pathlib import Path
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import printable
 
-__all__ = ["differences", "written"]
-
 
 def differences(folder: Path, files: Mapping[str, bytes]) -> Iterator[str]:
     """What is otherwise in a folder than it would be written, a line for each file.

@@ -1,4 +1,9 @@
-"""Names, literals and docstrings of Python, made of texts that may be any."""
+"""Names, literals, docstrings and types of Python, made of texts and schemas that may be any.
+
+Types are not made with datamodel-code-generator: it brings a formatter, a template engine and six further packages,
+fetches references from files and the network, and makes one module of one schema, while a server has many, from
+anybody.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,10 @@ import keyword
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-__all__ = ["Names", "docstring", "literal", "parameter_name", "pascal_case", "snake_case"]
+from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 
 _WIDTH = 110
 """Characters of a line of a docstring, without what it is indented by."""
@@ -116,3 +122,211 @@ def _escaped(text: str) -> str:
         "\\\\" if c == "\\" else c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
         for c in text
     )
+
+
+_PLAIN: Final = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+_ANY: Final = "Any"
+
+_DEEPEST: Final = 30
+"""Levels of a schema; what is below may be anything."""
+
+_LONGEST: Final = 1_000
+"""Characters of one type; a longer one may be anything."""
+
+_INLINE: Final = 60
+"""Characters of an enumeration that stands where it is used; a longer one has a name."""
+
+_MOST_VALUES: Final = 300
+
+ObjectParts = tuple[dict[str, Any], list[str]]
+"""Properties and which of them are required."""
+
+
+class Types:
+    """The types of one module, named as they are needed.
+
+    Args:
+        names: The names of the module.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.declared: list[str] = []
+        """Their declarations."""
+        self._names = names
+        self._known: dict[tuple[int, str], str] = {}
+        self._open: set[tuple[int, str]] = set()
+        self._roots: list[JSON] = []
+
+    def of(self, schema: Any, root: JSON, name: str, depth: int = 0) -> str:
+        """The type of what a schema allows.
+
+        Args:
+            schema: The schema, or a part of it.
+            root: The whole schema, in which references lead.
+            name: What it is called if it needs a name.
+            depth: How deep the part is.
+        """
+        found = self._of(schema, root, name, depth) if depth < _DEEPEST else _ANY
+        return found if len(found) <= _LONGEST else _ANY
+
+    def _of(self, schema: Any, root: JSON, name: str, depth: int) -> str:
+        if not is_object(schema):
+            return _ANY
+        if isinstance(reference := schema.get("$ref"), str):
+            return self._referred(reference, root, name, depth)
+        if "const" in schema:
+            return self._one_of([schema["const"]], name)
+        if is_array(values := schema.get("enum")) and values:
+            return self._one_of(values, name)
+        properties, _ = object_parts(schema, root)
+        if properties:
+            own = self._typed_dict(schema, root, name, depth)
+            return self._or_other_kinds(own, schema, root, name, depth)
+        for key in ("anyOf", "oneOf"):
+            if is_array(choices := schema.get(key)) and choices:
+                numbered = enumerate(choices, 1)
+                return _union(self.of(part, root, f"{name}{number}", depth + 1) for number, part in numbered)
+        if is_array(parts := schema.get("allOf")):
+            found = [self.of(part, root, name, depth + 1) for part in parts]
+            return next((part for part in found if part != _ANY), _ANY)
+        kind = schema.get("type")
+        if is_array(kind):
+            return _union(self._plain(str(each), schema, root, name, depth) for each in kind)
+        return self._plain(str(kind), schema, root, name, depth)
+
+    def _or_other_kinds(self, own: str, schema: JSON, root: JSON, name: str, depth: int) -> str:
+        """The type of an object, or of what else a schema with properties allows: often nothing at all."""
+        kinds = schema.get("type")
+        if not is_array(kinds):
+            return own
+        return _union([own, *(self._plain(str(kind), schema, root, name, depth) for kind in kinds if kind != "object")])
+
+    def _plain(self, kind: str, schema: JSON, root: JSON, name: str, depth: int) -> str:
+        if kind == "array":
+            return f"list[{self.of(schema.get('items'), root, f'{name}Item', depth + 1)}]"
+        if kind == "object":
+            return f"dict[str, {self.of(schema.get('additionalProperties'), root, f'{name}Value', depth + 1)}]"
+        return _PLAIN.get(kind, _ANY)
+
+    def _referred(self, reference: str, root: JSON, name: str, depth: int) -> str:
+        """What a reference leads to, which may be around it."""
+        if not any(root is each for each in self._roots):
+            self._roots.append(root)  # so that no other is ever at the same place
+        key = (id(root), reference)
+        if key in self._known:
+            return self._known[key]
+        found = _target(reference, root)
+        if found is None or key in self._open:
+            return _ANY
+        last = reference.rpartition("/")[2]
+        called = pascal_case(last, name) if reference != "#" else name
+        self._open.add(key)
+        try:
+            if "$ref" not in found and "enum" not in found and "const" not in found and object_parts(found, root)[0]:
+                own = self._typed_dict(found, root, called, depth, key)
+                self._known[key] = made = self._or_other_kinds(own, found, root, called, depth)
+                return made
+            self._known[key] = made = self.of(found, root, called, depth + 1)
+        finally:
+            self._open.discard(key)
+        return made
+
+    def _typed_dict(self, schema: JSON, root: JSON, name: str, depth: int, key: tuple[int, str] | None = None) -> str:
+        properties, required = object_parts(schema, root)
+        own = self._names.new(name)
+        if key is not None:
+            self._known[key] = own  # before its fields, which may refer to it
+        fields = {
+            field: self.of(part, root, f"{own}{pascal_case(field, 'Field')}"[:80], depth + 1)
+            for field, part in properties.items()
+        }
+        typed = {field: kind if field in required else f"NotRequired[{kind}]" for field, kind in fields.items()}
+        in_types = set(re.findall(r"\w+", " ".join(typed.values())))  # which a field of that name would hide
+        if all(map(_can_be_attribute, fields)) and in_types.isdisjoint(fields):
+            lines = [f"class {own}(TypedDict):", *(f"    {field}: {kind}" for field, kind in typed.items())]
+        else:
+            # Quoted, because what they name may stand below.
+            quoted = {
+                field: literal(kind) if field in required else f"NotRequired[{literal(kind)}]"
+                for field, kind in fields.items()
+            }
+            inner = [f"        {literal(field)}: {kind}," for field, kind in quoted.items()]
+            lines = [f"{own} = TypedDict(", f"    {literal(own)},", "    {", *inner, "    },", ")"]
+        self.declared.append("\n".join(lines))
+        return own
+
+    def _one_of(self, values: list[Any], name: str) -> str:
+        if len(values) > _MOST_VALUES or not all(_is_literal(value) for value in values):
+            return _union(_type_of(value) for value in values)
+        shown = list(dict.fromkeys(literal(value) if isinstance(value, str) else repr(value) for value in values))
+        short = f"Literal[{', '.join(shown)}]"
+        if len(short) <= _INLINE:
+            return short
+        own = self._names.new(name)
+        self.declared.append("\n".join([f"{own} = Literal[", *(f"    {value}," for value in shown), "]"]))
+        return own
+
+
+def object_parts(schema: Any, root: JSON, depth: int = 0) -> ObjectParts:
+    """The properties of an object, with those that references and `allOf` add.
+
+    Args:
+        schema: The schema.
+        root: The whole schema.
+        depth: How many references it is away.
+    """
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    if not is_object(schema) or depth > _DEEPEST // 3:
+        return properties, required
+    inner: list[Any] = []
+    if isinstance(reference := schema.get("$ref"), str):
+        inner.append(_target(reference, root))
+    if is_array(parts := schema.get("allOf")):
+        inner += parts[:_DEEPEST]
+    for part in inner:
+        further, needed = object_parts(part, root, depth + 1)
+        properties |= further
+        required += needed
+    if is_object(own := schema.get("properties")):
+        properties |= own
+    if is_array(names := schema.get("required")):
+        required += [name for name in names if isinstance(name, str)]
+    return properties, required
+
+
+def _target(reference: str, root: JSON) -> JSON | None:
+    """What a reference within the schema leads to; others are not followed."""
+    found = at_pointer(root, reference) if reference == "#" or reference.startswith("#/") else None
+    return found if is_object(found) else None
+
+
+def _union(kinds: Iterable[str]) -> str:
+    """One type of several, each once; `None` last."""
+    parts = list(dict.fromkeys(kinds))
+    if _ANY in parts or not parts:
+        return _ANY
+    return " | ".join(sorted(parts, key=lambda part: part == "None"))
+
+
+def _can_be_attribute(name: str) -> bool:
+    return re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", name) is not None and not keyword.iskeyword(name)
+
+
+def _is_literal(value: Any) -> bool:
+    return value is None or isinstance(value, (str, bool, int))
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "None"
+        case str() | bool() | int() | float():
+            return type(value).__name__
+        case Mapping():
+            return "dict[str, Any]"
+        case list():
+            return "list[Any]"
+        case _:
+            return _ANY

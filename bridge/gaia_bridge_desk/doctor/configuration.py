@@ -11,12 +11,9 @@ from gaia_bridge.config import Layer, LayerKind, LayerState
 from gaia_bridge.config.launching.workplaces import folder_warning
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.likeness import did_you_mean
-from gaia_bridge_desk.doctor.checks import Subject
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, Repair
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Repair, Subject
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
-
-__all__ = ["CONFIGURATION", "TRUST"]
 
 _FINE = Kind("config.fine", Level.OK, "the configuration can be read", "its servers are published")
 _NONE = Kind(

@@ -16,13 +16,10 @@ from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge.version import __version__
 from gaia_bridge_daemon.front.greeting import STATUS, STATUS_BYTES, GreetingError, is_newer, read_greeting, written
 from gaia_bridge_daemon.front.place import Place, Scope, is_private, places, runtime_path
-from gaia_bridge_desk.doctor.checks import Subject, in_thread
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
-from gaia_bridge_desk.doctor.login_files import GONE_AT_LOGIN, gone_at_login
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread
+from gaia_bridge_desk.doctor.files import GONE_AT_LOGIN, gone_at_login
 from gaia_bridge_desk.doctor.sockets import is_listened_at
 from gaia_bridge_desk.doctor.surroundings import Surroundings
-
-__all__ = ["DAEMONS"]
 
 _NONE = Kind(
     "daemon.none",

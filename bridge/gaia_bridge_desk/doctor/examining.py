@@ -12,29 +12,22 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.version import __version__
-from gaia_bridge_desk.doctor.certificates import CERTIFICATES
-from gaia_bridge_desk.doctor.checks import Subject, in_thread
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread
 from gaia_bridge_desk.doctor.configuration import CONFIGURATION, TRUST
-from gaia_bridge_desk.doctor.crossing import crossing
 from gaia_bridge_desk.doctor.daemons import DAEMONS
 from gaia_bridge_desk.doctor.editors import EDITOR_FILES
-from gaia_bridge_desk.doctor.files import FILES
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
+from gaia_bridge_desk.doctor.files import FILES, RESOURCES
+from gaia_bridge_desk.doctor.network import CERTIFICATES, PROXIES
 from gaia_bridge_desk.doctor.ports import PORTS
-from gaia_bridge_desk.doctor.programs import PROGRAMS
-from gaia_bridge_desk.doctor.proxies import PROXIES
-from gaia_bridge_desk.doctor.python import PYTHON
-from gaia_bridge_desk.doctor.resources import RESOURCES
-from gaia_bridge_desk.doctor.servers import SERVERS, clients_here
+from gaia_bridge_desk.doctor.programs import PROGRAMS, PYTHON
+from gaia_bridge_desk.doctor.servers import SERVERS, clients_here, crossing
 from gaia_bridge_desk.doctor.sockets import SOCKETS
 from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
-from gaia_bridge_desk.editors.formats import Editor
-
-__all__ = ["OF_THE_DOCTOR", "SUBJECTS", "Examined", "examine", "examine_again"]
+from gaia_bridge_desk.editors.table import Editor
 
 FORMAT: Final = 1
 """Of what programs are told: it counts up when something in it changes its meaning, or is gone."""
@@ -151,7 +144,7 @@ async def examine(
             tasks.start_soon(check, subject)
     editors: list[Editor] = await _bounded(clients_here, limits.check_timeout) or []
     offers = {report["name"]: report["features"] for report in around.reports if report["state"] == "works"}
-    rows = crossing(offers, [editor.name for editor in editors])
+    rows = crossing(offers, editors)
     return Examined(found, around.reports, {editor.name: editor.title for editor in editors}, rows)
 
 

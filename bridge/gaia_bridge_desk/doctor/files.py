@@ -1,8 +1,14 @@
-"""The user's own files in `~/.gaia`: that they can be written, and that nobody else can read or change them."""
+"""The user's own files in `~/.gaia`: that they can be written, and that nobody else can read or change them.
+
+Also the files of `gaia-bridge up --at-login`, whose program has to be there, and what the system gives to the bridge:
+room on the disks of its folders, and files that may be open at once.
+"""
 
 from __future__ import annotations
 
 import os
+import plistlib
+import resource
 import shlex
 import stat
 from collections.abc import Iterator
@@ -12,13 +18,66 @@ from typing import Final
 
 from gaia_bridge.config.file_reader import writable_by_others
 from gaia_bridge.config.paths import default_servers_path, default_trust_path, expanded
+from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ConfigError
-from gaia_bridge_desk.doctor.checks import Subject
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, Repair
+from gaia_bridge.text.json_types import is_array, is_object
+from gaia_bridge_daemon.front.place import runtime_path
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Repair, Subject
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge_desk.doctor.surroundings import Surroundings
 
-__all__ = ["FILES"]
+GONE_AT_LOGIN: Final = Kind(
+    "daemon.at-login-gone",
+    Level.WARNING,
+    "what starts the bridge at login names a program that is not there",
+    "nothing is started at login: the installation that wrote it was moved or removed",
+    "gaia-bridge up --at-login writes it anew; with --remove, it is removed",
+)
+
+_STARTS: Final = "ExecStart="
+_UP: Final = "up"
+_LONGEST: Final = 65_536
+"""Characters of such a file; those that we write have some hundreds."""
+
+
+def gone_at_login(at: Surroundings) -> Iterator[Finding]:
+    """The files whose program is gone.
+
+    Args:
+        at: Where.
+    """
+    for path in _files(at):
+        words = _command_line(path)
+        if words and os.path.isabs(words[0]) and not os.access(words[0], os.X_OK):
+            options = words[words.index(_UP) + 1 :] if _UP in words else []
+            remedy = shlex.join(["gaia-bridge", _UP, "--at-login", *options])
+            yield GONE_AT_LOGIN.found(f"{path} starts {words[0]}, which is not there", str(path), remedy)
+
+
+def _files(at: Surroundings) -> list[Path]:
+    """The files that are ours, by their names."""
+    if at.platform == "darwin":
+        return sorted(expanded(Path("~/Library/LaunchAgents")).glob("gaia-bridge*.plist"))
+    told = at.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(told) if os.path.isabs(told) else expanded(Path("~/.config"))
+    return sorted((folder / "systemd" / "user").glob("gaia-bridge*.service"))
+
+
+def _command_line(path: Path) -> list[str]:
+    """The command line of a file; nothing if it has none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_LONGEST)
+        if path.suffix == ".plist":
+            document: object = plistlib.loads(content)
+            found: object = document.get("ProgramArguments") if is_object(document) else None
+            return [str(word) for word in found] if is_array(found) else []
+        lines = content.decode("utf-8").splitlines()
+        line = next((line for line in lines if line.startswith(_STARTS)), "")
+        return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line.removeprefix(_STARTS))]
+    except (OSError, ValueError, plistlib.InvalidFileException):
+        return []
+
 
 _FINE = Kind("file.fine", Level.OK, "the user's own files are as they should be", "nobody else can read or change them")
 _NO_HOME = Kind(
@@ -149,3 +208,64 @@ def _own(path: Path) -> str:
 
 
 FILES = Subject("Files", (_FINE, _NO_HOME, _UNWRITABLE, _SECRET_OPEN, _CHANGEABLE, _NOT_YOURS), _check)
+
+
+_ENOUGH = Kind(
+    "resource.fine", Level.OK, "there is enough room and there are enough open files", "bridge and servers need both"
+)
+_DISK_FULL = Kind(
+    "resource.disk-full",
+    Level.ERROR,
+    "the disk of a folder of the bridge is full",
+    "no bridge may be able to start, and configuration, logins and logs cannot be written",
+    "remove what is not needed from that disk",
+)
+_FEW_FILES = Kind(
+    "resource.few-files",
+    Level.WARNING,
+    "few files may be open at once",
+    "each server and each client takes some: with many, the bridge can start no more, or does not start at all",
+    "raise the limit where editors are started: ulimit -n 1024",
+)
+
+
+def _check_resources(at: Surroundings) -> list[Finding]:
+    found = [*_of_disks(at), *_of_open_files(at)]
+    return found or [_ENOUGH.found("the disks of the bridge's folders have room, and enough files may be open")]
+
+
+def _of_disks(at: Surroundings) -> Iterator[Finding]:
+    folders = [runtime_path(at.environ)]
+    try:
+        folders.append(str(expanded(_FOLDER)))
+    except ConfigError:  # there is no home, which is told of the files
+        pass
+    seen: set[int] = set()
+    for folder in folders:
+        there = _existing(folder)
+        try:
+            device, disk = os.stat(there).st_dev, os.statvfs(there)
+        except OSError:  # it is not ours to look at, which is told of the folder itself
+            continue
+        free = disk.f_bavail * disk.f_frsize
+        has_no_names = bool(disk.f_files) and not disk.f_favail
+        if device not in seen and (free < at.limits.free_bytes or has_no_names):
+            what = "can hold no more files" if has_no_names else f"has {free / MIB:.1f} MiB left"
+            yield _DISK_FULL.found(f"the disk of {folder} {what}", folder)
+        seen.add(device)
+
+
+def _existing(folder: str) -> str:
+    """A folder, or the nearest one above it that is there."""
+    while not os.path.exists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _of_open_files(at: Surroundings) -> Iterator[Finding]:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed != resource.RLIM_INFINITY and allowed < at.limits.open_files:
+        yield _FEW_FILES.found(f"{allowed} files may be open at once; expected {at.limits.open_files} at least")
+
+
+RESOURCES = Subject("Resources", (_ENOUGH, _DISK_FULL, _FEW_FILES), _check_resources)

@@ -14,12 +14,9 @@ import anyio
 from gaia_bridge.bridge.report import INFO
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.text.json_types import is_object
-from gaia_bridge_desk.doctor.checks import Subject, in_thread
-from gaia_bridge_desk.doctor.editor_entries import editor_entries
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread
+from gaia_bridge_desk.doctor.editors import editor_entries
 from gaia_bridge_desk.doctor.surroundings import Surroundings
-
-__all__ = ["PORTS"]
 
 _FREE = Kind("port.free", Level.OK, "the port is free", "`gaia-bridge serve` can listen there")
 _OURS = Kind("port.ours", Level.OK, "a bridge listens on the port", "editors that are given the address reach it")

@@ -12,9 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_desk.doctor.findings import Finding, NothingDoneError
-
-__all__ = ["OF_OTHERS", "Outcome", "narrow", "repair_all"]
+from gaia_bridge_desk.doctor.checks import Finding, NothingDoneError
 
 OF_OTHERS: Final = 0o077
 """The rights of everybody but the owner."""

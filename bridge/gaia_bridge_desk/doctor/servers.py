@@ -1,17 +1,21 @@
-"""Each server of the configuration: whether it starts, what it speaks and offers, and what of it an editor loses."""
+"""Each server of the configuration: whether it starts, what it speaks and offers, and what of it an editor loses.
+
+What an editor has is in `gaia_bridge_desk.editors.table`; what becomes of a feature that it does not have, is here.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Final
 
 import anyio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.bridge.discovery import ENTRY_POINT_GROUP
@@ -24,7 +28,7 @@ from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, ServerSpec
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
 from gaia_bridge.text.escaping import one_line
@@ -33,14 +37,76 @@ from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_daemon.front.greeting import STATUS
 from gaia_bridge_daemon.front.launching import BridgeDownError, ask
 from gaia_bridge_daemon.front.place import is_private, places, runtime_path
-from gaia_bridge_desk.doctor.checks import Subject, in_thread, is_missing, looked_up
-from gaia_bridge_desk.doctor.crossing import CLIENTS, FEATURES, features_of
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread, is_missing, looked_up
 from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
 from gaia_bridge_desk.editors.finding import is_here
-from gaia_bridge_desk.editors.formats import EDITORS, Editor
+from gaia_bridge_desk.editors.table import EDITORS, Editor
 
-__all__ = ["SERVERS", "clients_here"]
+
+class Feature(Struct, frozen=True):
+    """Something that servers offer, or ask for.
+
+    Args:
+        name: What it is called here.
+        asked: Whether servers ask clients for it in the middle of a call, without declaring it before.
+        otherwise: What the bridge does for a client without it; empty if it is not there for that client.
+    """
+
+    name: str
+    asked: bool = False
+    otherwise: str = ""
+
+
+FEATURES: Final = (
+    Feature("tools"),
+    Feature("prompts"),
+    Feature("resources"),
+    Feature("resource updates"),
+    Feature("list changes", otherwise="the client sees them when it lists again"),
+    Feature("tasks", otherwise="the bridge waits for the result"),
+    Feature("elicitation", asked=True),
+    Feature("sampling", asked=True),
+    Feature("roots", asked=True),
+)
+"""In the order in which they are shown."""
+
+
+def features_of(capabilities: JSON) -> list[str]:
+    """What a server offers, by what it declares.
+
+    Args:
+        capabilities: As on the wire.
+    """
+    found = list[str](name for name in ("tools", "prompts", "resources") if name in capabilities)
+    resources = capabilities.get("resources")
+    if is_object(resources) and resources.get("subscribe"):
+        found.append("resource updates")
+    if any(is_object(told) and told.get("listChanged") for told in capabilities.values()):
+        found.append("list changes")
+    return [*found, "tasks"] if "tasks" in capabilities else found
+
+
+def crossing(offers: Mapping[str, Sequence[str]], editors: Sequence[Editor]) -> list[JSON]:
+    """What reaches whom: a row for each feature that a server offers or may ask for.
+
+    Args:
+        offers: The features of each server.
+        editors: The editors.
+    """
+    rows: list[JSON] = []
+    for feature in FEATURES:
+        servers = [server for server, names in offers.items() if feature.asked or feature.name in names]
+        if servers:
+            cells = {editor.name: _cell(feature, editor) for editor in editors}
+            rows.append({"feature": feature.name, "asked": feature.asked, "servers": servers, "clients": cells})
+    return rows
+
+
+def _cell(feature: Feature, editor: Editor) -> str:
+    if editor.has_feature(feature.name):
+        return "yes"
+    return "bridged" if feature.otherwise else "unknown"
+
 
 _WORKS = Kind("server.works", Level.OK, "a server starts and says what it offers", "editors can use it")
 _FAILS = Kind(
@@ -110,7 +176,7 @@ _USUAL: Final = ("vscode", "cursor", "claude-code")
 
 def clients_here() -> list[Editor]:
     """The editors of this machine of which it is known what they have; some usual ones if there are none."""
-    known = [editor for editor in EDITORS if editor.name in CLIENTS]
+    known = [editor for editor in EDITORS if editor.features]
     here = [editor for editor in known if is_here(editor)]
     return here or [editor for editor in known if editor.name in _USUAL]
 
@@ -266,7 +332,7 @@ def _introduced(report: JSON) -> str:
 def _of_number(tools: dict[str, list[JSON]], editors: Sequence[Editor]) -> Iterator[Finding]:
     number = sum(map(len, tools.values()))
     for editor in editors:
-        most = CLIENTS[editor.name].most_tools
+        most = editor.most_tools
         if most is not None and number > most:
             yield _MANY.found(f"{editor.title} takes {most} tools, and the servers have {number}", editor.name)
 
@@ -277,7 +343,7 @@ def _of_features(at: Surroundings, editors: Sequence[Editor]) -> Iterator[Findin
         lost: list[str] = []
         for feature in FEATURES:
             servers = [report["name"] for report in at.reports if feature.name in report.get("features", ())]
-            if servers and not feature.otherwise and feature.name not in CLIENTS[editor.name].features:
+            if servers and not feature.otherwise and not editor.has_feature(feature.name):
                 lost.append(f"{feature.name} (of {', '.join(servers)})")
         if lost:
             yield _LOST.found(f"{editor.title} is not known to use {', '.join(lost)}", editor.name)

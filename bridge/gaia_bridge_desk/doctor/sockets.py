@@ -13,15 +13,12 @@ from functools import partial
 from typing import Final
 
 from gaia_bridge.settings import BackgroundLimits
-from gaia_bridge_daemon.background.leftovers import files_of, is_old, places_left, remove_left
+from gaia_bridge_daemon.background.sockets import files_of, is_old, places_left, remove_left
 from gaia_bridge_daemon.front.launching import BridgeDownError, alone
 from gaia_bridge_daemon.front.place import Place, is_private, runtime_path
-from gaia_bridge_desk.doctor.checks import Subject
-from gaia_bridge_desk.doctor.findings import Finding, Kind, Level, NothingDoneError, Repair
+from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, NothingDoneError, Repair, Subject
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
 from gaia_bridge_desk.doctor.surroundings import Surroundings
-
-__all__ = ["SOCKETS", "is_listened_at"]
 
 _FINE = Kind(
     "socket.fine", Level.OK, "the folder of the sockets is as it should be", "editors reach the bridge by these sockets"

@@ -25,8 +25,6 @@ from gaia_bridge.model import ServerSpec
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["Entry", "State", "Surroundings", "look_around"]
-
 
 class State(Enum):
     """What is to be thought of a server of the configuration."""

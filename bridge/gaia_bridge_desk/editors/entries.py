@@ -8,11 +8,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gaia_bridge.constants import DEFAULT_PORT
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-from gaia_bridge_desk.editors.shapes import Shape
-
-__all__ = ["address_entry", "is_ours", "merged", "program_entry", "token_input"]
+from gaia_bridge.text.web_addresses import is_loopback_host
+from gaia_bridge_desk.editors.table import Shape
 
 _OUR_NAMES: Final = frozenset({"gaia-bridge", "gaia-mcp-bridge", "gaia_bridge"})
 """The program, the package, and the module."""

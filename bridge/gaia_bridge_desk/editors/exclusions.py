@@ -17,8 +17,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors.jsonc import inside
 from gaia_bridge_desk.editors.reading import Found
 
-__all__ = ["Exclusion", "exclusions_in", "with_approval_noted", "without_excluded"]
-
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 """What Claude Code and opencode write as `_` in the names of tools."""
 

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from gaia_bridge.config.paths import current_folder, expanded, home_folder
 from gaia_bridge.errors import ConfigError
-from gaia_bridge_desk.editors.formats import EDITORS, Editor, Place, Scope
-
-__all__ = ["editor_called", "file_of", "is_here", "own_program", "place_of", "usual_place"]
+from gaia_bridge_desk.editors.table import EDITORS, Editor, Place, Scope
 
 _MAC = "darwin"
 _USUAL_NAMES = frozenset({"config.toml", "mcp.json", "settings.json"})

@@ -17,8 +17,6 @@ from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Installed", "InstalledFiles"]
-
 _FOLDER: Final = Path("~/.gaia/backups")
 _INDEX: Final = "installed.json"
 _KEPT: Final = 20
@@ -30,13 +28,12 @@ class Installed(Struct, frozen=True, omit_defaults=True):
 
     Args:
         after: What the file held then, as a digest.
-        backup: The name of the file with what it held before.
+        backup: The name of the file with what it held before; `None` where others have changed it in between.
         new_file: Whether it was made.
         new_root: Whether the key of the servers was.
         new_inputs: Whether the list of inputs was.
         asked: The input that was added.
         folders: Those that were made, the innermost first.
-        exact: Whether to undo it is to put back what was there before; not where others have changed it in between.
     """
 
     after: str
@@ -46,7 +43,6 @@ class Installed(Struct, frozen=True, omit_defaults=True):
     new_inputs: bool = False
     asked: str | None = None
     folders: tuple[str, ...] = ()
-    exact: bool = True
 
 
 class InstalledFiles:

@@ -23,10 +23,8 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors import jsonc, toml_tables
 from gaia_bridge_desk.editors.entries import is_ours, merged
-from gaia_bridge_desk.editors.formats import Editor, FileKind
 from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
-
-__all__ = ["MAX_BYTES", "Change", "Wanted", "document_of", "plan_install", "plan_remove", "snippet", "text_of", "write"]
+from gaia_bridge_desk.editors.table import Editor, FileKind
 
 MAX_BYTES: Final = 32 * MIB
 """Bytes of an editor's file. Claude Code keeps histories in its own, which have a few MiB."""
@@ -148,9 +146,9 @@ def plan_remove(editor: Editor, path: Path, name: str) -> Change:
         return Change(path, before, before, name)
     if not is_ours(servers[name]) and record is None:
         raise ConfigError(str(path), f"its server {name!r} is not the bridge", "remove it by hand, if you want to")
-    if record is not None and record.exact and record.after == _digest(before):
+    if record is not None and record.after == _digest(before):
         found = files.backup(record)
-        if found is not None or (record.new_file and record.backup is None):
+        if found is not None:
             return Change(path, before, found, name, record)
     try:
         text = _without(editor, text, document, name, record)
@@ -324,9 +322,7 @@ def _continued(
     if old is None:
         return record
     asked = record.asked or (old.asked if asks else None)
-    if old.after == _digest(before):
-        return replace(record, backup=old.backup, exact=old.exact, asked=asked)
-    return replace(record, exact=False, asked=asked)
+    return replace(record, backup=old.backup if old.after == _digest(before) else None, asked=asked)
 
 
 def _replace(change: Change, files: InstalledFiles, shared: bool) -> None:

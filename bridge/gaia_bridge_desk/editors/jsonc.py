@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from gaia_bridge.text.json_types import JSON, RepeatedKeyError, is_array, is_object, unique_keys
 
-__all__ = ["EditError", "append", "compact", "holds", "inside", "put", "read", "strict", "take"]
-
 _STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
 _COMMENTS: Final = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMAS: Final = re.compile(rf"{_STRING}|[\[{{]\s*,|,(?=\s*[\]}}])", re.DOTALL)

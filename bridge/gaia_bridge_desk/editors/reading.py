@@ -18,19 +18,8 @@ from gaia_bridge.config.oauth_options import OAUTH_KEYS
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors import jsonc, toml_tables
 from gaia_bridge_desk.editors.entries import is_ours
-from gaia_bridge_desk.editors.formats import EDITORS
 from gaia_bridge_desk.editors.references import ANY, Translator, variable_of_input
-from gaia_bridge_desk.editors.shapes import VSCODE, Shape
-
-__all__ = [
-    "Found",
-    "Surroundings",
-    "document_of",
-    "entry_of_ours",
-    "found_in",
-    "servers_in",
-    "servers_of",
-]
+from gaia_bridge_desk.editors.table import EDITORS, VSCODE, Shape
 
 _SHAPES: Final = {editor.name: editor.shape for editor in EDITORS}
 _PLACES: Final[tuple[tuple[tuple[str, ...], Shape | None], ...]] = (

@@ -17,24 +17,6 @@ from msgspec import Struct
 from gaia_bridge.config.expansion import as_text
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "ANY",
-    "CLAUDE",
-    "CLINE",
-    "COPILOT",
-    "CURSOR",
-    "FILLED_IN",
-    "GEMINI",
-    "NONE",
-    "OPENCODE",
-    "ROO",
-    "VSCODE",
-    "WINDSURF",
-    "Language",
-    "Translator",
-    "variable_of_input",
-]
-
 FILLED_IN: Final = frozenset({"command", "args", "cwd", "url", "openapi", "proxy", "env", "headers", "oauth", "tools"})
 """The keys of an entry of ours in whose texts references are filled in."""
 

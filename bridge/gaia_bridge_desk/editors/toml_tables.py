@@ -17,8 +17,6 @@ from typing import Any, Final
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors.jsonc import EditError
 
-__all__ = ["put", "read", "take", "written"]
-
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD: Final = re.compile(r"[ \t]*\[")
 _OF_NO_TABLE: Final = re.compile(r"[ \t]*(?:#.*)?\r?\n?")

@@ -10,24 +10,13 @@ Format: https://code.visualstudio.com/docs/agents/reference/mcp-configuration
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.editors.entries import address_entry, program_entry
-from gaia_bridge_desk.editors.shapes import VSCODE
-
-__all__ = [
-    "SERVER_NAME",
-    "TOKEN_VARIABLE",
-    "document",
-    "examples",
-    "http_server",
-    "stdio_server",
-    "to_text",
-    "write_examples",
-]
+from gaia_bridge_desk.editors.table import VSCODE
 
 SERVER_NAME = "gaia-bridge"
 """What the bridge is called in VS Code's list of servers."""
@@ -36,22 +25,14 @@ TOKEN_VARIABLE = "GAIA_BRIDGE_TOKEN"
 """The environment variable from which VS Code takes the token of `gaia-bridge serve --auth`."""
 
 
-def stdio_server(
-    agents: Sequence[str] = (),
-    *,
-    command: str = "gaia-bridge",
-    cwd: str | None = "${workspaceFolder}",
-    env: Mapping[str, str] | None = None,
-) -> JSON:
-    """A server that VS Code starts itself and talks to over stdio.
+def stdio_server(agents: Sequence[str] = (), *, command: str = "gaia-bridge") -> JSON:
+    """A server that VS Code starts itself and talks to over stdio, in the folder that is open in it.
 
     Args:
         agents: Agent references, as on the command line; none at all means the shipped agents.
         command: The program: a name that is on VS Code's `PATH`, or a whole path.
-        cwd: The folder that it is started in, and that the shipped agents work on; `None` leaves it to VS Code.
-        env: Environment variables for it.
     """
-    return program_entry(VSCODE, command, ["serve", "--stdio", *agents], cwd=cwd, env=env)
+    return program_entry(VSCODE, command, ["serve", "--stdio", *agents], cwd="${workspaceFolder}")
 
 
 def http_server(url: str, *, token_variable: str | None = None) -> JSON:

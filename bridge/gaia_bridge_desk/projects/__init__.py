@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from gaia_bridge_desk.projects.files import agent_files, project_files
-from gaia_bridge_desk.projects.names import AgentNames, names_of, names_of_file
-from gaia_bridge_desk.projects.writing import write_files, write_folder
+from gaia_bridge_desk.projects.writing import (
+    AgentNames,
+    agent_files,
+    names_of,
+    names_of_file,
+    project_files,
+    write_files,
+    write_folder,
+)
 
 __all__ = [
     "AgentNames",

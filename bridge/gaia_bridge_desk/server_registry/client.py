@@ -13,12 +13,10 @@ from gaia_bridge.client.transport import UnreachableError, UpstreamError
 from gaia_bridge.client.transports.http_client import HttpClient, Reply
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.settings import RegistryLimits, UpstreamLimits
 from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_desk.server_registry.documents import Listed, Page, RegistryFormatError, listed_of, page_of
-
-__all__ = ["LATEST", "NotListedError", "RegistryClient", "RegistryError", "base_of"]
 
 LATEST: Final = "latest"
 """Stands for the newest version of a server."""

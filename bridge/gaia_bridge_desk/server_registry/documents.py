@@ -14,25 +14,6 @@ from msgspec import Struct, field
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = [
-    "NAME",
-    "Argument",
-    "Input",
-    "Listed",
-    "Official",
-    "Package",
-    "Page",
-    "RegistryFormatError",
-    "Remote",
-    "Repository",
-    "Scalar",
-    "Server",
-    "Transport",
-    "Variable",
-    "listed_of",
-    "page_of",
-]
-
 NAME: Final = re.compile(r"[A-Za-z0-9.-]{1,150}/[A-Za-z0-9._-]{1,150}")
 """The name of a server: reversed DNS, a slash, and a word."""
 

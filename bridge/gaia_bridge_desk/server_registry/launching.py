@@ -12,11 +12,15 @@ from msgspec import Struct
 from gaia_bridge.config.foreign_entries import refused_text, refused_variable
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.server_registry.documents import Argument, Input, Package, Remote
-from gaia_bridge_desk.server_registry.runners import Runner, container_warnings, package_word, runtime_problem
 from gaia_bridge_desk.server_registry.slots import Answers, AnswersError, Asked, Slot, asked_in, plain, slot_of
-from gaia_bridge_desk.server_registry.ways import Way, url_problem
-
-__all__ = ["Plan", "UnsafeError", "plan_for"]
+from gaia_bridge_desk.server_registry.ways import (
+    Runner,
+    Way,
+    container_warnings,
+    package_word,
+    runtime_problem,
+    url_problem,
+)
 
 _VARIABLE_OPTIONS: Final = ("-e", "--env")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)

@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from gaia_bridge_desk.server_registry.documents import Input, Scalar
 
-__all__ = ["Answers", "AnswersError", "Asked", "Slot", "asked_in", "plain", "slot_of"]
-
 _VARIABLE: Final = re.compile(r"\{([^{}]{1,200})\}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 

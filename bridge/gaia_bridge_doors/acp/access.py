@@ -13,14 +13,11 @@ import anyio
 from acp import CLIENT_METHODS
 from msgspec import Struct
 
-from gaia_bridge.calls.editor_access import CommandEnd
-from gaia_bridge.calls.running_tool import RunningTool
+from gaia_bridge.calls.editor_access import CommandEnd, RunningTool
 from gaia_bridge.errors import AnswerError
 from gaia_bridge.runtime.agent_runner import resting
 from gaia_bridge.settings import AcpLimits
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["Access", "Workplace"]
 
 _READ: Final = CLIENT_METHODS["fs_read_text_file"]
 _WRITE: Final = CLIENT_METHODS["fs_write_text_file"]

@@ -11,17 +11,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from gaia_bridge.calls.editor_access import EditorAccess
+from gaia_bridge.calls.editor_access import EditorAccess, RunningTool, running_tool
 from gaia_bridge.calls.own_request import OwnRequest
-from gaia_bridge.calls.running_tool import RunningTool, running_tool
 from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import question_problem
 from gaia_bridge.runtime.agent_runner import LoopHandle, resting
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
-
-__all__ = ["EditorRequest", "TurnChannel"]
 
 logger = logging.getLogger(__name__)
 

@@ -35,12 +35,9 @@ from gaia_bridge.errors import BridgeError
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.errors import RESOURCE_NOT_FOUND, busy, failed, invalid, of_validation
-from gaia_bridge_doors.acp.servers import server_specs
-from gaia_bridge_doors.acp.session import EditorSession, Served
+from gaia_bridge_doors.acp.session import EditorSession, Served, server_specs
 from gaia_bridge_doors.acp.updates import replayed
 from gaia_bridge_doors.conversation.models import Model
-
-__all__ = ["Editor"]
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,6 @@ from pydantic import ValidationError
 from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["RESOURCE_NOT_FOUND", "RequestError", "busy", "failed", "invalid", "of_validation"]
-
 RESOURCE_NOT_FOUND = -32002
 """ACP's code for a conversation that is not there."""
 

@@ -18,8 +18,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.errors import invalid
 
-__all__ = ["command_arguments", "command_of", "hint_of", "messages_of_prompt", "title_of", "user_message"]
-
 _TITLE: Final = 80
 """Characters of a conversation's title."""
 

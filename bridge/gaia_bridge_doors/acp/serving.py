@@ -1,10 +1,16 @@
-"""Serves one agent to the editor that has started this process, over the Agent Client Protocol."""
+"""Serves one agent to the editor that has started this process, over the Agent Client Protocol.
+
+Its lines come as JSON-RPC messages, and ours go as lines, by a `Transport` of the package for the protocol. What is no
+message is answered here, so that nothing else sees it: the package would end the connection.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from acp.core import Connection
@@ -12,16 +18,122 @@ from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.framing import LineFramer, OversizedLine
+from gaia_bridge.protocol.messages import Refusal, decoded, error_bytes, is_request, message_problem, oversized
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, stdio_streams
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.composition.composed import innermost
-from gaia_bridge.text.json_types import is_array, is_object
+from gaia_bridge.text.json_text import to_json, valid_json
+from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.editor import Editor
-from gaia_bridge_doors.acp.wire import Wire
 from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import ANSWER_METHODS, can_answer
 
-__all__ = ["check_agent", "serve_acp", "serve_editor"]
+logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 256 * 1024
+
+
+class Wire:
+    """Implements `acp.connection.Transport`.
+
+    Args:
+        reader: What the editor writes.
+        write: Writes to the editor, and returns whether it is there.
+        line_bytes: The longest line that is read.
+        grace: Seconds after the end of input in which what was asked is still answered.
+        answered: Told every result, once it is written.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        write: Callable[[bytes], Awaitable[bool]],
+        line_bytes: int,
+        grace: float,
+        answered: Callable[[JSON], None],
+    ) -> None:
+        self._reader = reader
+        self._write = write
+        self._grace = grace
+        self._answered = answered
+        self._framer = LineFramer(line_bytes)
+        self._lines = deque[bytes | OversizedLine]()
+        self._has_ended = False
+        self._owed: set[int | str] = set()
+        self._none_owed = anyio.Event()
+        self._order = anyio.Lock()
+        self.gone = anyio.Event()
+        """Set once nobody reads what we write."""
+
+    async def receive(self) -> JSON | None:
+        """The next message; `None` after the end of input, once what was asked is answered, or it takes too long."""
+        while True:
+            while self._lines:
+                if (message := await self._message(self._lines.popleft())) is not None:
+                    return message
+            if self._has_ended:
+                with anyio.move_on_after(self._grace):
+                    await self._all_answered()
+                return None
+            chunk = await self._reader.read(_CHUNK)
+            self._has_ended = not chunk
+            self._lines.extend(self._framer.feed(chunk) if chunk else self._framer.end())
+
+    async def send(self, message: JSON) -> None:
+        """Write a message; waits for an editor that reads slowly. To one that is gone, nothing is said."""
+        try:
+            line = to_json(message)
+        except ValueError:  # half a character
+            line = to_json(valid_json(message))
+        await self._put(line)
+        if "method" not in message:
+            self._owed.discard(message["id"])
+            self._none_owed.set()
+            if "result" in message:
+                self._answered(message["result"])
+
+    async def close(self) -> None:
+        """Nothing: the streams are closed by whoever opened them."""
+
+    async def _all_answered(self) -> None:
+        while self._owed:
+            self._none_owed = anyio.Event()
+            await self._none_owed.wait()
+
+    async def _message(self, line: bytes | OversizedLine) -> JSON | None:
+        """What a line says; `None` for what is no message, which is answered."""
+        content: Any = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
+        if is_object(content) and "method" not in content and content.get("result", "") is None:
+            content["result"] = {}  # an empty result, which is null in ACP, and an object in MCP
+        refusal = _problem(content)
+        if refusal is None:
+            if is_request(content):
+                self._owed.add(content["id"])
+            message: JSON = content
+            return message
+        logger.warning("the editor sent what is no message: %s", refusal.message)
+        if is_object(content) and "method" not in content and isinstance(content.get("id"), int):
+            # Whoever waits for this answer is told, instead of waiting for ever.
+            return {"id": content["id"], "error": {"code": refusal.code, "message": refusal.message}}
+        await self._put(error_bytes(refusal))
+        return None
+
+    async def _put(self, line: bytes) -> None:
+        async with self._order:
+            if not self.gone.is_set() and not await self._write(line + b"\n"):
+                self.gone.set()
+
+
+def _problem(content: Any) -> Refusal | None:
+    """Why a line is no message; `None` if it is one."""
+    if isinstance(content, Refusal):
+        return content
+    if is_array(content):
+        return Refusal(INVALID_REQUEST, "A batch came; expected one message in each line")
+    return message_problem(content)
+
 
 _MODALITIES: Final = "input_modalities"
 """What models take, in what an agent says of its model."""

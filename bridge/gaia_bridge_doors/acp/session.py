@@ -1,15 +1,17 @@
-"""One conversation of an editor with an agent: its folder, its servers, its commands, and its turns."""
+"""One conversation of an editor with an agent: its folder, its servers as entries of ours, its commands, its turns."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import anyio
+from acp.schema import HttpMcpServer, McpServerStdio, SseMcpServer
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
@@ -18,14 +20,14 @@ from gaia_bridge.calls.results.conversion import is_input_required, words
 from gaia_bridge.chat_types import AnswersChats, ChatRequest, LentTool
 from gaia_bridge.errors import RequestError
 from gaia_bridge.middleware.base import Middleware
-from gaia_bridge.model import ServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.acp import updates
 from gaia_bridge_doors.acp.access import Workplace
 from gaia_bridge_doors.acp.channel import EditorRequest, TurnChannel
-from gaia_bridge_doors.acp.errors import busy
+from gaia_bridge_doors.acp.errors import busy, invalid
 from gaia_bridge_doors.acp.prompts import (
     command_arguments,
     command_of,
@@ -39,13 +41,64 @@ from gaia_bridge_doors.acp.turn import EditorTurn
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
 from gaia_bridge_doors.conversation.models import Model
-from gaia_bridge_doors.conversation.requested_tools import EVERYTHING, Borrowing, RequestedTools
-from gaia_bridge_doors.conversation.tool_request import ChatClient
+from gaia_bridge_doors.conversation.tool_request import EVERYTHING, Borrowing, ChatClient, RequestedTools
 from gaia_bridge_doors.conversation.turn_log import TurnLog
 
-__all__ = ["EditorSession", "Served"]
+
+def server_specs(servers: Iterable[Any], cwd: str, limit: int) -> list[ServerSpec]:
+    """The entries.
+
+    Args:
+        servers: What the editor sent, read by the package's models.
+        cwd: The folder of the conversation, where servers are launched.
+        limit: How many there may be.
+
+    Raises:
+        RequestError: One of them cannot be used.
+    """
+    specs = [_spec(f"mcpServers[{number}]", server, cwd) for number, server in enumerate(servers)]
+    if len(specs) > limit:
+        raise invalid("mcpServers", f"{len(specs)} servers came", f"at most {limit}")
+    names = [spec.name for spec in specs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise invalid("mcpServers", f"two servers are called {twice!r}", "a name of its own for each")
+    return specs
+
+
+def _spec(at: str, server: Any, cwd: str) -> ServerSpec:
+    name: str = server.name
+    if not name.strip() or not name.isprintable():
+        raise invalid(f"{at}.name", f"{name!r} came", "a name that can be seen")
+    match server:
+        case McpServerStdio():
+            if not server.command:
+                raise invalid(f"{at}.command", "an empty text came", "a program")
+            environment = {variable.name: variable.value for variable in server.env}
+            return StdioServerSpec(name, server.command, tuple(server.args), environment, cwd, options=_SERVER_OPTIONS)
+        case HttpMcpServer() | SseMcpServer():
+            if not _is_http(server.url):
+                raise invalid(f"{at}.url", f"{server.url!r:.200} came", "a URL with http or https")
+            headers = {header.name: header.value for header in server.headers}
+            return HttpServerSpec(
+                name, server.url, headers, sse=isinstance(server, SseMcpServer), options=_SERVER_OPTIONS
+            )
+        case _:
+            kind = getattr(server, "type", type(server).__name__)
+            raise invalid(f"{at}.type", f"{kind!r} came", "stdio, http or sse, as mcpCapabilities says")
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # half an IPv6 address
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
 
 logger = logging.getLogger(__name__)
+
+_SERVER_OPTIONS: Final = ServerOptions(is_of_one_client=True)
+"""An agent that is configured for the same server uses another process: it works for other conversations, too."""
 
 _ALL_TOOLS = RequestedTools(borrowings=(Borrowing("mcpServers", EVERYTHING, None),))
 

@@ -9,8 +9,8 @@ import anyio
 from acp import RequestError
 from anyio.abc import TaskGroup
 
+from gaia_bridge.calls.editor_access import RunningTool
 from gaia_bridge.calls.request_context import RequestContext, request_scope
-from gaia_bridge.calls.running_tool import RunningTool
 from gaia_bridge.chat_types import ChatRequest, Piece, Plan, Reply, Thought, ToolBegun, ToolEnded
 from gaia_bridge.model import Progress
 from gaia_bridge.text.json_types import JSON
@@ -22,8 +22,6 @@ from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
 from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import Turn
 from gaia_bridge_doors.conversation.turn_log import TurnLog
-
-__all__ = ["EditorTurn"]
 
 _STOP_REASONS: Final = {"length": "max_tokens", "content_filter": "refusal"}
 """ACP's words for how a reply ended; all else is the end of the turn."""

@@ -23,23 +23,6 @@ from gaia_bridge.chat_types import ToolBegun, ToolEnded
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "agent_text",
-    "call_begun",
-    "call_cancelled",
-    "call_ended",
-    "call_running",
-    "commands",
-    "kind_of",
-    "plan",
-    "plan_in",
-    "question_over",
-    "replayed",
-    "terminal",
-    "text_content",
-    "thought",
-]
-
 _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("delete", "remove", "rm", "unlink"), "delete"),
     **dict.fromkeys(("move", "rename", "mv"), "move"),

@@ -28,8 +28,6 @@ from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, chat_error
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ChatError", "as_chat_error"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -17,16 +17,14 @@ from gaia_bridge.chat_types import LentTool
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import RequestError
 from gaia_bridge.model import SourceState
-from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.meta import is_model_visible
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.conversation.requested_tools import EVERYTHING, Borrowing, RequestedTools
+from gaia_bridge_doors.conversation.tool_request import EVERYTHING, Borrowing, RequestedTools
 from gaia_bridge_doors.conversation.turn_log import TurnLog
-
-__all__ = ["Loan", "offered_tools"]
 
 logger = logging.getLogger(__name__)
 

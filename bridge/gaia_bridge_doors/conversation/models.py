@@ -17,8 +17,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.turn import ANSWER_METHODS, Turn, can_answer
 
-__all__ = ["Model", "Models"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_ID: Final = 256

@@ -1,15 +1,46 @@
-"""The client of a lent tool's call: a chat, which gives arguments and takes a result, and cannot be asked anything."""
+"""The tools that an agent has in one turn beside its own, and the client of their calls.
+
+That client is a chat, which gives arguments and takes a result, and cannot be asked anything.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager
+from typing import Final
+
+from msgspec import Struct, field
 
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ChatClient", "ChatClients", "ToolRequest"]
+EVERYTHING: Final = "*"
+"""The label that stands for all agents and servers of the bridge."""
+
+
+class Borrowing(Struct, frozen=True):
+    """Tools of this bridge that a request wants the agent to have."""
+
+    param: str
+    """Where the request says so."""
+    label: str
+    """The name of an agent or server, or `EVERYTHING`."""
+    names: frozenset[str] | None
+    """Which of its tools; `None` for all."""
+
+
+class RequestedTools(Struct, frozen=True):
+    """The tools of a request."""
+
+    client: tuple[JSON, ...] = ()
+    """Run by the client, in OpenAI's shape."""
+    borrowings: tuple[Borrowing, ...] = ()
+    """Run by the bridge."""
+    names_at: tuple[str, ...] = ()
+    """Where the request has the names of those that the client runs."""
+    namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """For functions in a namespace, by the names that the agent knows: the namespace, and the name in it."""
 
 
 class ChatClient:
@@ -17,10 +48,12 @@ class ChatClient:
 
     Args:
         key: Who that is.
+        address: Where it is, if that is all by which its next turn can be known.
     """
 
-    def __init__(self, key: Hashable) -> None:
+    def __init__(self, key: Hashable, address: str | None = None) -> None:
         self.key = key
+        self.address = address
         self.turns = 0
         """How many use it right now."""
         self.call_off: Callable[[], None] | None = None
@@ -55,15 +88,16 @@ class ChatClients:
         self._sessions: dict[Hashable, ChatClient] = {}
 
     @contextmanager
-    def using(self, agent: str, session_id: str | None) -> Generator[ChatClient]:
+    def using(self, agent: str, session_id: str | None, address: str) -> Generator[ChatClient]:
         """The client of one turn.
 
         Args:
             agent: Whose turn it is.
             session_id: The session, if the turn belongs to one.
+            address: Where the client is.
         """
         key = ("chat", agent, object() if session_id is None else session_id)
-        client = self._sessions.get(key) or ChatClient(key)
+        client = self._sessions.get(key) or ChatClient(key, address if session_id is None else None)
         if session_id is not None:
             self._sessions[key] = client
         client.turns += 1
@@ -96,6 +130,7 @@ class ToolRequest(OwnRequest):
     def __init__(self, client: ChatClient, name: str, arguments: JSON) -> None:
         super().__init__(client.key)
         self._client = client
+        self.address = client.address
         self.params = {"name": name, "arguments": arguments}
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:

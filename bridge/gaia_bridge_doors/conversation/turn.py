@@ -39,8 +39,6 @@ from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
 
-__all__ = ["ANSWER_METHODS", "Turn", "can_answer", "joined"]
-
 ANSWER_METHODS: Final = ("answer_chat", "process_query")
 """How an agent answers: turn by turn, or in one piece."""
 

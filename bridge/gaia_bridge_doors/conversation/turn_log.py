@@ -15,8 +15,6 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.models import Model
 
-__all__ = ["LentToolCall", "TurnLog"]
-
 _LATE: Final = ("deadline_exceeded",)
 """Codes of errors that say that there was no time left."""
 

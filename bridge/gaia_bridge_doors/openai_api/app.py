@@ -8,32 +8,127 @@
     DELETE /v1/responses/{id}
 
 The guard stands in front of them, as it does in front of all others; the bridge's token is what clients of this API
-call the API key.
+call the API key. A completion is answered in one piece, or in the chunks of a stream.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from gaia_bridge.chat_types import Reply, ToolCall, Usage
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.models import Models
 from gaia_bridge_doors.conversation.tool_request import ChatClients
-from gaia_bridge_doors.openai_api.completion_request import read_request
-from gaia_bridge_doors.openai_api.responses.response_request import read_response_request
+from gaia_bridge_doors.openai_api.completion_request import CompletionRequest, read_request
+from gaia_bridge_doors.openai_api.responses.response_request import StoredResponses, read_response_request
 from gaia_bridge_doors.openai_api.responses.shapes import ResponseExchange
-from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses
-from gaia_bridge_doors.openai_api.shapes import Completion
-from gaia_bridge_doors.openai_api.turn_endpoint import TurnEndpoint, failed
+from gaia_bridge_doors.openai_api.turn_endpoint import Event, TurnEndpoint, failed
 
-__all__ = ["chat_routes"]
+DONE: Final = "[DONE]"
+"""The data of the event that ends a stream."""
+
+
+class Completion:
+    """One request for a completion. Implements `gaia_bridge_doors.openai_api.turn_endpoint.TurnExchange`.
+
+    Args:
+        asked: The request.
+    """
+
+    def __init__(self, asked: CompletionRequest) -> None:
+        self.asked = asked
+        self.id = f"chatcmpl-{secrets.token_hex(16)}"
+        self._model = asked.model
+        self._created = int(time.time())
+        self._include_usage = asked.include_usage
+
+    def whole(self, reply: Reply) -> bytes:
+        """The answer in one piece."""
+        message: JSON = {"role": "assistant", "content": reply.text, "refusal": None}
+        if reply.tool_calls:
+            message |= {"content": reply.text or None, "tool_calls": _calls(reply.tool_calls)}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(reply)}
+        answer = self._head("chat.completion") | {"choices": [choice], "usage": _usage(reply.usage)}
+        return to_json(answer)
+
+    def first(self) -> list[Event]:
+        """The chunk that begins a stream."""
+        return [self._chunk({"role": "assistant", "content": ""})]
+
+    def piece(self, text: str) -> list[Event]:
+        """A piece of text."""
+        return [self._chunk({"content": text})]
+
+    def last(self, reply: Reply, rest: str) -> list[Event]:
+        """What ends a stream.
+
+        Args:
+            reply: How the turn ended.
+            rest: What of its text was not sent yet.
+        """
+        chunks = self.piece(rest) if rest else []
+        calls = enumerate(_calls(reply.tool_calls))
+        chunks += [self._chunk({"tool_calls": [{"index": number, **call}]}) for number, call in calls]
+        chunks.append(self._chunk({}, _reason(reply)))
+        if self._include_usage:
+            tokens: JSON = {"choices": [], "usage": _usage(reply.usage)}
+            tokens = self._head("chat.completion.chunk") | tokens
+            chunks.append(Event(to_json(tokens).decode()))
+        return [*chunks, Event(DONE)]
+
+    def broken(self, error: ChatError) -> list[Event]:
+        """What ends a stream that failed."""
+        return [Event(to_json(error.payload()).decode())]
+
+    def refused(self, error: ChatError) -> ChatError:
+        """The error, whose words are those of this API."""
+        return error
+
+    def _chunk(self, delta: JSON, finish_reason: str | None = None) -> Event:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        chunk = self._head("chat.completion.chunk") | {"choices": [choice]}
+        if self._include_usage:
+            chunk["usage"] = None
+        return Event(to_json(chunk).decode())
+
+    def _head(self, kind: str) -> JSON:
+        return {"id": self.id, "object": kind, "created": self._created, "model": self._model}
+
+
+def _reason(reply: Reply) -> str:
+    return "tool_calls" if reply.tool_calls else reply.finish_reason
+
+
+def _calls(calls: Sequence[ToolCall]) -> list[JSON]:
+    return [
+        {
+            "id": valid_text(call.id),
+            "type": "function",
+            "function": {"name": valid_text(call.name), "arguments": valid_text(call.arguments)},
+        }
+        for call in calls
+    ]
+
+
+def _usage(usage: Usage) -> JSON:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+
 
 _MODELS: Final = "/v1/models"
 _COMPLETIONS: Final = "/v1/chat/completions"

@@ -12,13 +12,10 @@ from gaia_bridge.settings import ChatEndpointLimits
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.conversation.requested_tools import RequestedTools
-from gaia_bridge_doors.openai_api.checks import invalid, object_at, string_at
+from gaia_bridge_doors.conversation.tool_request import RequestedTools
 from gaia_bridge_doors.openai_api.messages import read_messages, since_last_answer
-from gaia_bridge_doors.openai_api.options import read_flag, read_options
+from gaia_bridge_doors.openai_api.options import invalid, object_at, read_flag, read_options, string_at
 from gaia_bridge_doors.openai_api.tools import read_tools
-
-__all__ = ["SESSION_HEADER", "CompletionRequest", "decoded_body", "read_request", "session_of"]
 
 SESSION_HEADER: Final = "X-Session-Id"
 """Names the session of the agent that a request continues; the response says the same."""

@@ -9,10 +9,8 @@ from typing import Any, Final
 
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.conversation.requested_tools import Borrowing, RequestedTools
-from gaia_bridge_doors.openai_api.checks import array_at, invalid, object_at, string_at
-
-__all__ = ["function_name", "read_tools"]
+from gaia_bridge_doors.conversation.tool_request import Borrowing, RequestedTools
+from gaia_bridge_doors.openai_api.options import array_at, invalid, object_at, string_at
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""One request that an agent answers, whichever API it came by: begun, cancelled and ended with its request.
+"""One request that an agent answers, whichever API it came by: begun, cancelled, logged and ended with its request.
 
 What differs between APIs is a `TurnExchange`: how the request is read, and the shape of its answer.
 """
@@ -14,9 +14,10 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import anyio
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gaia_bridge.chat_types import ChatRequest, Piece, Reply
 from gaia_bridge.server.dispatcher import Dispatcher
@@ -27,10 +28,28 @@ from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
 from gaia_bridge_doors.conversation.models import Model, Models
 from gaia_bridge_doors.conversation.tool_request import ChatClients, ToolRequest
 from gaia_bridge_doors.conversation.turn import Turn
+from gaia_bridge_doors.conversation.turn_log import TurnLog
 from gaia_bridge_doors.openai_api.completion_request import SESSION_HEADER, CompletionRequest, session_of
-from gaia_bridge_doors.openai_api.turn_line import TurnLine
 
-__all__ = ["Event", "TurnEndpoint", "TurnExchange", "failed"]
+
+class TurnLine(TurnLog):
+    """What is told of a turn that was asked for by one request over HTTP.
+
+    Args:
+        scope: The request.
+        send: Where its answer goes.
+    """
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        client = Headers(scope=scope).get("user-agent", "unknown")
+        super().__init__(scope["path"], client, ":".join(map(str, scope.get("client") or ())))
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the answer on."""
+        self.bytes_out += len(message.get("body", b""))
+        await self._send(message)
+
 
 T = TypeVar("T")
 
@@ -122,7 +141,9 @@ class TurnEndpoint:
                 line.asks(model)
                 name = model.id
                 turn = turn_ends.enter_context(model.turn())
-                response = await _unless_gone(receive, lambda: self._answer(begun, model, turn, turn_ends, line))
+                address = request.client.host if request.client else ""
+                answer = partial(self._answer, begun, model, turn, turn_ends, line, address)
+                response = await _unless_gone(receive, answer)
             except Exception as error:
                 problem = as_chat_error(error, name)
                 line.failed(problem)
@@ -132,12 +153,12 @@ class TurnEndpoint:
                 await response(scope, receive, line.send)
 
     async def _answer(
-        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine
+        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine, address: str
     ) -> Response:
         """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
         asked, source = exchange.asked, model.source
         tools = await offered_tools(self._endpoint.catalog, asked.tools, source.agent, self._limits.lent_tools)
-        client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id))
+        client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id, address))
         loan = Loan(self._endpoint, tools, partial(ToolRequest, client), line)
         turn_ends.callback(loan.end)
         chat = ChatRequest(asked.messages, asked.session_id, loan.tools, asked.tools.client, asked.options)

@@ -23,8 +23,6 @@ from gaia_bridge_doors.openapi.media_types import essence, is_json, is_text
 from gaia_bridge_doors.openapi.parameters import expanded, text_of_value
 from gaia_bridge_doors.openapi.schemas import SchemaReader
 
-__all__ = ["Body", "Encoding", "body_of", "encoded_body"]
-
 Kind = Literal["json", "form", "multipart", "text", "bytes"]
 
 _FORM: Final = "application/x-www-form-urlencoded"

@@ -20,8 +20,6 @@ from gaia_bridge.text.escaping import one_line, valid_text
 from gaia_bridge.text.json_text import from_json, to_json
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, at_pointer, is_array, is_object
 
-__all__ = ["Document", "OperationError", "document_from", "document_of"]
-
 _HOPS: Final = 16
 """References that lead to references, in a row."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["charset_of", "essence", "is_json", "is_text"]
-
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]+)", re.IGNORECASE)
 
 _TEXTS: Final = frozenset({"application/javascript", "application/xml", "application/x-ndjson", "application/yaml"})

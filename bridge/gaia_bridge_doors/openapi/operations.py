@@ -12,7 +12,8 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import LeftOut
 from gaia_bridge.settings import OpenApiLimits
 from gaia_bridge.text.escaping import one_line
@@ -22,8 +23,6 @@ from gaia_bridge_doors.openapi.bodies import Body, body_of
 from gaia_bridge_doors.openapi.document import Document, OperationError
 from gaia_bridge_doors.openapi.media_types import is_json
 from gaia_bridge_doors.openapi.schemas import SchemaReader
-
-__all__ = ["Operation", "Parameter", "arguments_of_body", "read_operations"]
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 

@@ -11,8 +11,6 @@ from urllib.parse import quote
 from gaia_bridge.errors import ToolError
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["cookie_pairs", "expanded", "header_value", "path_segment", "query_pairs", "text_of_value"]
-
 Quote = Callable[[str], str]
 
 _RESERVED: Final = "!$'()*,/:;?@[]"

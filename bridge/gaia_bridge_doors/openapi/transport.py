@@ -35,10 +35,7 @@ from gaia_bridge.text.json_types import JSON, SMALL_BYTES, is_array, is_object
 from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_doors.openapi.document import Document, document_from, document_of
 from gaia_bridge_doors.openapi.operations import Operation, read_operations
-from gaia_bridge_doors.openapi.requests import ApiRequest, request_for
-from gaia_bridge_doors.openapi.results import failure_result, head_result, success_result
-
-__all__ = ["OpenApiTransport"]
+from gaia_bridge_doors.openapi.requests import ApiRequest, failure_result, head_result, request_for, success_result
 
 logger = logging.getLogger(__name__)
 

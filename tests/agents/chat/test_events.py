@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gaia.agents.base import Agent
-from gaia_bridge.calls.running_tool import running_tool
+from gaia_bridge.calls.editor_access import running_tool
 from gaia_bridge.chat_types import ChatRequest, KeepsChats, Piece, Reply, Thought, ToolBegun, ToolEnded
 from tests.support.fake_model import FakeModel, call, calls, made, say
 

@@ -14,7 +14,7 @@ import pytest
 
 from gaia.agents.base import MCPAgent
 from gaia.mcp import MCPClientMixin
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from tests.interaction.connecting import AGENT_FILE, DEADLINE, ERAS, client_of, serving
 from tests.interaction.results import call, wire
 from tests.support.on_demand import mcp, mcp_stdio, mcp_types

@@ -453,7 +453,7 @@ def test_a_file_with_mcp_servers_in_it_is_these_servers(folder: Path) -> None:
 
 def test_a_file_of_decorated_functions_is_an_agent_of_its_name(folder: Path) -> None:
     write(
-        folder / "sums.py",
+        folder / "plain_sums.py",
         """
         from gaia_bridge import prompt, tool
 
@@ -466,11 +466,11 @@ def test_a_file_of_decorated_functions_is_an_agent_of_its_name(folder: Path) -> 
             return f"Explain {number}"
         """,
     )
-    [loaded] = load_agent("sums.py")
-    assert (loaded.name, loaded.reference) == ("sums", "sums.py")
+    [loaded] = load_agent("plain_sums.py")
+    assert (loaded.name, loaded.reference) == ("plain_sums", "plain_sums.py")
     assert isinstance(loaded.agent, AgentLike)
     assert [tool["name"] for tool in loaded.agent.get_mcp_tool_definitions()] == ["add"]
-    [one] = load_agent("sums.py:add")
+    [one] = load_agent("plain_sums.py:add")
     assert one.name == "add"
 
 

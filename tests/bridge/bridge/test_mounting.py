@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from gaia_bridge import AgentLoadError, Bridge, Client, ConfigError, HttpServerSpec, tool
 from gaia_bridge.server.http.listener import HttpServer, bind
-from gaia_bridge.server.http.mount import at_root
+from gaia_bridge.server.http.proxies import at_root
 from tests.support.on_demand import mcp_server
 
 HOSTS = ("testserver", "127.0.0.1:*")

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from gaia_bridge.calls.sent import SentRequests
+from gaia_bridge.calls.in_flight import SentRequests
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import cancellation

@@ -94,6 +94,14 @@ def test_the_path_of_a_file_begins_where_the_configuration_is(tmp_path: Path) ->
     assert expand("${file:token} ${file:~/token}", tmp_path) == "relative at home"
 
 
+@pytest.mark.parametrize(("home", "expected"), [("/srv/me", "/srv/me/x"), ("/srv/me/", "/srv/me/x"), ("/", "/x")])
+def test_a_path_in_the_home_folder_is_written_with_one_slash(
+    home: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    assert Expander({}, Path("/nowhere")).path("'args'", "~/x") == expected
+
+
 def test_a_variable_may_be_called_file(tmp_path: Path) -> None:
     assert expand("${file:-none} ${keyring:-none} ${file}", file="") == "none none "
 

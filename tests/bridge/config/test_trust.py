@@ -333,6 +333,27 @@ def test_an_approval_no_longer_holds_once_the_same_line_was_approved_with_anothe
     assert not trust.holds(file, "x", first)
 
 
+def test_an_approval_holds_for_its_own_file_and_server_alone(tmp_path: Path) -> None:
+    trust = TrustStore()
+    trust.approve(FILE, "x", ENTRY)
+    approval = trust.approval(FILE, "x", ENTRY)
+    assert approval is not None
+    assert trust.holds(FILE, "x", approval)
+    assert not trust.holds(FILE, "y", approval)
+    assert not trust.holds(tmp_path / FILE.name, "x", approval)
+
+
+def test_what_is_no_approval_in_the_store_approves_nothing() -> None:
+    trust = TrustStore()
+    trust.approve(FILE, "x", ENTRY)
+    approval = trust.approval(FILE, "x", ENTRY)
+    approved = json.loads(store().read_text("utf-8"))["approved"]
+    store().write_text(json.dumps({"approved": dict.fromkeys(approved, True)}), "utf-8")
+    assert approval is not None
+    assert not TrustStore().is_approved(FILE, "x", ENTRY)
+    assert not TrustStore().holds(FILE, "x", approval)
+
+
 def test_a_program_that_is_too_large_to_be_read_is_held_by_its_size_and_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.json_schema.output_schemas import OutputSchemas
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import OutputSchemas, SchemaValidator
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.bridge.server.sources import published
 from tests.support.agents import ScriptedAgent

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.json_schema import plain as plain_module
+from gaia_bridge.json_schema.parts import SchemaError
 from gaia_bridge.json_schema.plain import PlainSchema
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.validation import SchemaValidator
 
 NAMES = st.sampled_from(["a", "b", "é", "\ud800", ""])
 SCALARS: st.SearchStrategy[Any] = st.one_of(

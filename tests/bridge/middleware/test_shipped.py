@@ -24,8 +24,8 @@ from gaia_bridge.middleware import (
     ResultSize,
     RetryReads,
     TimingLog,
-    rate_limit,
     result_cache,
+    shipped,
 )
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.testing import RecordingClient, connected
@@ -53,7 +53,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (rate_limit, result_cache, kept_results):
+    for module in (shipped, result_cache, kept_results):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -84,7 +84,7 @@ async def test_each_request_has_a_line_with_how_it_ended(era: Era, caplog: pytes
     def fail(secret: str) -> str:
         raise ToolError("no")
 
-    caplog.set_level(logging.INFO, "gaia_bridge.middleware.timing_log")
+    caplog.set_level(logging.INFO, "gaia_bridge.middleware.shipped")
     async with serving(TimingLog(), fail, era) as client:
         await client.call_tool("goods__stock")
         with pytest.raises(ToolError):
@@ -137,7 +137,7 @@ async def test_clients_share_only_where_that_is_said(per_client: bool, clock: Cl
 
 
 async def test_the_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "_CLIENTS", 2)
+    monkeypatch.setattr(shipped, "_CLIENTS", 2)
     limit = RateLimit(1, 1_000)
     async with Bridge(one_tool(lambda _: "done"), middleware=[limit]) as bridge:
         for _ in range(5):
@@ -509,7 +509,7 @@ for line in sys.stdin:
 async def test_what_changes_nothing_is_asked_again_when_its_server_was_lost_and_nothing_else_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "gaia_bridge.middleware.retry_reads")
+    caplog.set_level(logging.INFO, "gaia_bridge.middleware.shipped")
     (tmp_path / "mortal.py").write_text(MORTAL, "utf-8")
     state = tmp_path / "state"
     spec = StdioServerSpec("m", sys.executable, ("-S", str(tmp_path / "mortal.py"), str(state)))

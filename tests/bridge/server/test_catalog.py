@@ -27,7 +27,7 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.forwarding import target_of
+from gaia_bridge.server.dispatcher import target_of
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource
@@ -414,6 +414,9 @@ def test_a_tool_of_a_server_that_is_not_ready_is_unknown_and_the_reason_is_told(
         catalog(server).tool("up__echo")
     with pytest.raises(ProtocolError, match="^Unknown tool: echo$"):
         catalog(server).tool("echo")
+    server.status = SourceStatus(SourceState.READY)
+    with pytest.raises(ProtocolError, match="^Unknown tool: up__echo$"):
+        catalog(server).tool("up__echo")
 
 
 class SlowSource(FixedSource):

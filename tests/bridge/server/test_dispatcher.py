@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from gaia_bridge.calls import call_log
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import NamingPolicy, ServerInfo
+from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.server.call import Call
@@ -230,6 +230,61 @@ async def test_a_handshake_comes_first_and_may_be_repeated_until_it_is_complete(
     assert refusal["error"]["code"] == codes.INVALID_REQUEST
 
 
+async def test_a_server_is_asked_for_methods_that_nobody_knows_and_for_none_that_the_revision_removed() -> None:
+    class Answering(FixedSource):
+        async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+            return {"by": self.name}
+
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE, merges=False)
+    catalog.add(Answering("up", "work", kind=SourceKind.SERVER))
+    dispatcher = Dispatcher(catalog, Settings(), "/servers/up")
+    assert (await answer_to(dispatcher, request("vendor/ask", {}, MODERN)))["result"]["by"] == "up"
+    for method in ("ping", "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"):
+        answer = await answer_to(dispatcher, request(method, {}, MODERN))
+        assert answer["error"] == {"code": codes.METHOD_NOT_FOUND, "message": "Method not found", "data": method}
+
+
+class Delegating(FixedSource):
+    """A server whose calls are tasks, numbered; it knows those of everybody."""
+
+    def __init__(self) -> None:
+        super().__init__("up", "work", kind=SourceKind.SERVER, extras={"tasks": {"list": {}, "cancel": {}}})
+        self.tasks = list[JSON]()
+        self.asked = list[str]()
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        self.tasks.append({"taskId": f"task {len(self.tasks)}", "status": "working"})
+        return {"task": self.tasks[-1]}
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        self.asked.append(method)
+        return {"tasks": [*self.tasks, {"taskId": None}, {}, "task 0", None]}
+
+
+async def test_a_client_sees_its_own_tasks_and_asks_for_no_other() -> None:
+    source = Delegating()
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
+    catalog.add(source)
+    dispatcher = Dispatcher(catalog, Settings(), "/")
+    clients = [Connection(NOWHERE, LATEST_HANDSHAKE) for _ in range(3)]
+
+    async def ask(client: Connection, method: str, **params: Any) -> JSON:
+        message: JSON = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return await answer_to(dispatcher, Call(client, NOWHERE, message))
+
+    for client in clients[:2]:
+        await ask(client, "tools/call", name="work", arguments={}, task={})
+    seen = [(await ask(client, "tasks/list"))["result"]["tasks"] for client in clients]
+    assert seen == [[source.tasks[0]], [source.tasks[1]], []]
+    source.asked.clear()
+    for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+        for other in clients[1:]:
+            for task in ("task 0", None, ["task 0"]):
+                assert "There is no such task" in (await ask(other, method, taskId=task))["error"]["message"]
+        assert "result" in await ask(clients[0], method, taskId="task 0")
+    assert source.asked == ["tasks/get", "tasks/result", "tasks/cancel"]
+
+
 async def test_a_state_is_sealed_for_the_time_that_the_settings_say() -> None:
     async def ask() -> JSON:
         return {"resultType": "input_required", "requestState": "mine", "inputRequests": {}}
@@ -248,6 +303,14 @@ async def test_a_result_of_the_latest_revision_is_kept_by_nobody_unless_its_sour
     read = (await answer_to(dispatching(act), request("resources/read", {"uri": "x://here"}, MODERN)))["result"]
     assert (read["resultType"], read["ttlMs"], read["cacheScope"]) == ("complete", 0, "private")
     assert read["_meta"].keys() == {"a", meta.SERVER_INFO_KEY}
+
+
+async def test_an_earlier_revision_has_no_fields_of_a_later_one_in_its_results() -> None:
+    async def act() -> JSON:
+        return {"contents": [], "resultType": "complete", "ttlMs": 5, "cacheScope": "public", "_meta": {"a": 1}}
+
+    read = await answer_to(dispatching(act), request("resources/read", {"uri": "x://here"}, LATEST_HANDSHAKE))
+    assert read["result"] == {"contents": [], "_meta": {"a": 1}}
 
 
 async def test_who_has_not_begun_a_handshake_cannot_complete_it() -> None:

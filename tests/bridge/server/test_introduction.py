@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol.meta import CLIENT_INFO_KEY
 from gaia_bridge.server.catalog import Catalog

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from gaia_bridge.protocol.client_names import known_name
+from gaia_bridge.protocol.names import known_name
 from gaia_bridge.server.known_clients import KnownClient, known_client, tool_limit
 
 

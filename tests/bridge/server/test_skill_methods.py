@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.contract import JSON, ClientRequest
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerFeatures, ServerInfo, SourceKind
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_EXTENSION, SOURCE_KEY, skill_problem
@@ -20,6 +20,7 @@ from gaia_bridge.server.skill_methods import SkillMethods
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.composition.composed import ComposedSource
 from gaia_bridge.sources.composition.steps import Filtered
+from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.test_skill_uris import named, skill
 from tests.support.fixed_sources import FixedSource
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.contract import JSON
 from gaia_bridge.model import ServerFeatures, ServerInfo
 from gaia_bridge.protocol.skills import SOURCE_KEY, files_of, root_of, skill_problem
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.server.skill_uris import UnlistedRoots
+from gaia_bridge.text.json_types import JSON
 from tests.support.fixed_sources import FixedSource
 
 

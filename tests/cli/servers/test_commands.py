@@ -592,7 +592,7 @@ def test_a_file_that_is_long_in_being_imported_is_named(run: Run, monkeypatch: p
         watched.append("imports")
         yield
 
-    monkeypatch.setattr("gaia_bridge_cli.slow_imports.told_of_slow_imports", watching)
+    monkeypatch.setattr("gaia_bridge_cli.serving.agent_choice.told_of_slow_imports", watching)
     write_agent(Path())
     assert run("tools", "demo.py")[0] == 0
     assert watched == ["imports"]

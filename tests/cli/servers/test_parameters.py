@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge_cli.servers.parameters import parameter_lines, signature
+from gaia_bridge_cli.servers.arguments import parameter_lines, signature
 
 COLOURS = {"enum": ["red", "green"], "type": "string"}
 SCHEMA = {"$defs": {"Colour": COLOURS, "Loop": {"$ref": "#/$defs/Loop"}, "a/b": {"type": "integer"}}}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge_cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
+from gaia_bridge_cli.servers.typed_entries import PasteError, is_pasted, pasted_entries
 from gaia_bridge_desk.editors.reading import Found, Surroundings
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge_cli.servers import registry_adding
+from gaia_bridge_cli.servers.registry import adding as registry_adding
 from tests.cli.running import Run
 from tests.cli.terminals import CTRL_D, terminal
 from tests.support.installed_programs import needs, required

@@ -13,7 +13,7 @@ from gaia_bridge.settings import AgentLimits, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_cli.servers.common import Activity
-from gaia_bridge_cli.servers.server_probe import UnknownNameError, call, probe
+from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError, call, probe
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -66,10 +66,11 @@ async def test_a_call_gives_the_schema_of_the_tool_to_whoever_makes_the_argument
 
     with anyio.fail_after(PATIENCE):
         async with greeter() as server:
-            answer = await call(server, UpstreamLimits(), "greet", arguments, Activity())
-            failed = await call(server, UpstreamLimits(), "fail", nothing, Activity())
+            asked = AskedServer(server, UpstreamLimits(), Activity())
+            answer = await call(asked, "greet", arguments)
+            failed = await call(asked, "fail", nothing)
             with pytest.raises(UnknownNameError) as unknown:
-                await call(server, UpstreamLimits(), "gret", arguments, Activity())
+                await call(asked, "gret", arguments)
     assert answer.result["structuredContent"] == {"greeting": "Hello, Ada"}
     assert seen[0]["properties"] == SCHEMA["properties"]
     assert not answer.failed

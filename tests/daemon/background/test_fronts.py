@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE
+from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import ListenError
 from gaia_bridge.settings import BackgroundLimits, Settings

@@ -22,8 +22,7 @@ from gaia_bridge_daemon.front import relay as module
 from gaia_bridge_daemon.front.conversation import LOST
 from gaia_bridge_daemon.front.greeting import MOVE, REST, read_greeting, written
 from gaia_bridge_daemon.front.launching import BridgeDownError
-from gaia_bridge_daemon.front.readiness import by_poll, by_select, way_for
-from gaia_bridge_daemon.front.relay import Relay
+from gaia_bridge_daemon.front.relay import Relay, by_poll, by_select, way_for
 from tests.daemon.front.test_conversation import ALL_LISTS, line
 from tests.support.waiting import PATIENCE, eventually
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge_desk.bundles.agent_files import agent_files
-from gaia_bridge_desk.bundles.contents import gathered
+from gaia_bridge_desk.bundles.contents import agent_files, gathered
 from tests.support.bundled import write_project
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from gaia_bridge_desk.bundles import EDITORS_WITH_LINKS, install_links
-from gaia_bridge_desk.editors.formats import EDITORS
+from gaia_bridge_desk.editors.table import EDITORS
 
 ENTRY = {"type": "stdio", "command": "uvx", "args": ["weather==1.0", "--say", "a b&c=d#e%f+g ü"]}
 INPUTS = [{"type": "promptString", "id": "token", "description": "Token", "password": True}]

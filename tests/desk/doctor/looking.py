@@ -15,8 +15,7 @@ import anyio
 import pytest
 
 from gaia_bridge.settings import DoctorLimits
-from gaia_bridge_desk.doctor.checks import Subject
-from gaia_bridge_desk.doctor.findings import Finding, Level
+from gaia_bridge_desk.doctor.checks import Finding, Level, Subject
 from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
 
 __all__ = ["SOON", "bad", "by_id", "foreign", "has_servers", "look", "program", "repaired", "swapped"]

@@ -19,9 +19,9 @@ from gaia_bridge.version import __version__
 from gaia_bridge_cli import install as install_module
 from gaia_bridge_cli import main
 from gaia_bridge_desk.doctor import editors as editors_module
+from gaia_bridge_desk.doctor.checks import NothingDoneError
 from gaia_bridge_desk.doctor.editors import EDITOR_FILES
 from gaia_bridge_desk.doctor.examining import examine
-from gaia_bridge_desk.doctor.findings import NothingDoneError
 from tests.cli.running import write_agent
 from tests.desk.doctor.looking import bad, by_id, has_servers, look, program, repaired
 

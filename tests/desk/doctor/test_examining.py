@@ -17,11 +17,10 @@ import pytest
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge_cli import main
 from gaia_bridge_desk.doctor import ports
-from gaia_bridge_desk.doctor.checks import Subject
+from gaia_bridge_desk.doctor.checks import NOTHING, Finding, Kind, Level, NothingDoneError, Repair, Subject
 from gaia_bridge_desk.doctor.configuration import CONFIGURATION
 from gaia_bridge_desk.doctor.examining import OF_THE_DOCTOR, SUBJECTS, Examined, examine
 from gaia_bridge_desk.doctor.files import FILES
-from gaia_bridge_desk.doctor.findings import NOTHING, Finding, Kind, Level, NothingDoneError, Repair
 from gaia_bridge_desk.doctor.repairing import repair_all
 from gaia_bridge_desk.doctor.servers import SERVERS
 from gaia_bridge_desk.doctor.surroundings import Surroundings

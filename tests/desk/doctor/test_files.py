@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from gaia_bridge_desk.doctor.checks import NothingDoneError
 from gaia_bridge_desk.doctor.files import FILES
-from gaia_bridge_desk.doctor.findings import NothingDoneError
 from tests.desk.doctor.looking import bad, by_id, foreign, has_servers, look, repaired, swapped
 
 

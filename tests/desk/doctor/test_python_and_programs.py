@@ -13,9 +13,8 @@ import pytest
 from gaia_bridge.config.launching import search_path as search_path_module
 from gaia_bridge.settings import DoctorLimits
 from gaia_bridge_desk.doctor import checks
-from gaia_bridge_desk.doctor import python as python_module
-from gaia_bridge_desk.doctor.programs import PROGRAMS
-from gaia_bridge_desk.doctor.python import PYTHON
+from gaia_bridge_desk.doctor import programs as programs_module
+from gaia_bridge_desk.doctor.programs import PROGRAMS, PYTHON
 from tests.desk.doctor.looking import bad, by_id, has_servers, look, program
 from tests.support.waiting import eventually
 
@@ -29,7 +28,7 @@ def nothing_where_installers_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Our program."""
     path = program(tmp_path / "own", "gaia-bridge", "echo gaia-bridge 1")
-    monkeypatch.setattr(python_module, "own_program", lambda: [path])
+    monkeypatch.setattr(programs_module, "own_program", lambda: [path])
     return path
 
 
@@ -54,9 +53,9 @@ def test_a_link_to_this_one_is_no_other(own: str, tmp_path: Path) -> None:
 
 
 def test_one_that_is_not_on_the_path_in_a_cache_or_without_a_program_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_module, "own_program", lambda: ["/c/archive-v0/x/bin/gaia-bridge"])
+    monkeypatch.setattr(programs_module, "own_program", lambda: ["/c/archive-v0/x/bin/gaia-bridge"])
     assert set(by_id(look(PYTHON, environ={"PATH": ""}))) == {"python.this", "python.passing", "python.not-on-path"}
-    monkeypatch.setattr(python_module, "own_program", lambda: ["/usr/bin/python3", "-m", "gaia_bridge"])
+    monkeypatch.setattr(programs_module, "own_program", lambda: ["/usr/bin/python3", "-m", "gaia_bridge"])
     assert "python.no-script" in by_id(look(PYTHON, environ={"PATH": ""}))
 
 

@@ -11,19 +11,20 @@ import psutil
 import pytest
 
 from gaia_bridge.config import TrustStore
+from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import DoctorLimits
-from gaia_bridge_desk.doctor.crossing import CLIENTS, FEATURES, crossing, features_of
-from gaia_bridge_desk.doctor.findings import Finding, Level
+from gaia_bridge_desk.doctor.checks import Finding, Level
 from gaia_bridge_desk.doctor.programs import PROGRAMS
-from gaia_bridge_desk.doctor.servers import SERVERS
+from gaia_bridge_desk.doctor.servers import FEATURES, SERVERS, crossing, features_of
 from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
-from gaia_bridge_desk.editors.formats import EDITORS
+from gaia_bridge_desk.editors.table import EDITORS
 from tests.desk.doctor.looking import bad, by_id, has_servers, look
 from tests.servers.auth_server import auth_server
 from tests.support.processes import command_of
 from tests.support.waiting import eventually
 
 FOLDER = Path(__file__).parents[2] / "servers"
+VSCODE, ZED = (next(editor for editor in EDITORS if editor.name == name) for name in ("vscode", "zed"))
 SECRET = "sk-0123456789abcdefghij"
 
 OFFERING = """
@@ -188,7 +189,7 @@ def test_what_an_editor_has_no_room_for_or_does_not_use_is_told_for_the_editors_
 def test_the_table_says_what_reaches_whom() -> None:
     rows = {
         row["feature"]: row
-        for row in crossing({"a": ["tools", "prompts"], "b": ["tools", "list changes"]}, ["vscode", "zed"])
+        for row in crossing({"a": ["tools", "prompts"], "b": ["tools", "list changes"]}, [VSCODE, ZED])
     }
     assert list(rows) == ["tools", "prompts", "list changes", "elicitation", "sampling", "roots"]
     assert rows["prompts"] == {
@@ -202,11 +203,18 @@ def test_the_table_says_what_reaches_whom() -> None:
     assert rows["sampling"]["servers"] == ["a", "b"]
 
 
-def test_the_table_of_clients_names_editors_and_features_that_there_are() -> None:
-    features = {feature.name for feature in FEATURES}
-    assert set(CLIENTS) == {editor.name for editor in EDITORS} - {"mcp-json"}
-    assert all(client.features <= features for client in CLIENTS.values())
-    assert CLIENTS["vscode"].most_tools == 128 and CLIENTS["zed"].most_tools is None
+def test_each_editor_has_features_that_there_are() -> None:
+    names = {feature.name for feature in FEATURES}
+    for editor in EDITORS:
+        if editor.name != "mcp-json":  # read by several programs
+            assert set(editor.features.split(", ")) <= names, f"features of {editor.name}: some of {sorted(names)}"
+
+
+def test_the_limits_of_an_editor_are_those_of_the_name_with_which_it_introduces_itself() -> None:
+    for editor in EDITORS:
+        if editor.client:
+            assert known_client(editor.client) is not known_client(""), f"{editor.name}: a row in known_clients"
+    assert (VSCODE.most_tools, ZED.most_tools) == (128, None)
 
 
 def test_what_a_server_offers_is_read_from_what_it_declares() -> None:

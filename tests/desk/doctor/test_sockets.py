@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge_desk.doctor import sockets
-from gaia_bridge_desk.doctor.findings import NothingDoneError
+from gaia_bridge_desk.doctor.checks import NothingDoneError
 from gaia_bridge_desk.doctor.sockets import SOCKETS
 from tests.desk.doctor.looking import bad, by_id, foreign, look, repaired, swapped
 

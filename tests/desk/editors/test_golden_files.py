@@ -12,8 +12,8 @@ import pytest
 
 from gaia_bridge_cli import main
 from gaia_bridge_desk.editors.finding import file_of, usual_place
-from gaia_bridge_desk.editors.formats import EDITORS, Editor, FileKind, Place, Scope
 from gaia_bridge_desk.editors.jsonc import strict
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, Place, Scope
 
 GOLDEN = Path(__file__).parent / "golden"
 LIKE = {"vscode-insiders": "vscode", "code-server": "vscode", "cline-cli": "cline"}
@@ -31,7 +31,9 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def golden(editor: Editor, when: str) -> bytes:
     ending = "toml" if editor.kind is FileKind.TOML else "json"
-    return (GOLDEN / f"{LIKE.get(editor.name, editor.name)}.{when}.{ending}").read_bytes()
+    file = GOLDEN / f"{LIKE.get(editor.name, editor.name)}.{when}.{ending}"
+    assert file.exists(), f"{file} is missing: its file with other servers and comments, {when} `gaia-bridge install`"
+    return file.read_bytes()
 
 
 def place_of(editor: Editor, scope: Scope | None = None) -> Place:

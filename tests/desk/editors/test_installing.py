@@ -14,8 +14,8 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge_desk.editors import installing
 from gaia_bridge_desk.editors.entries import address_entry, is_ours, merged, program_entry
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
-from gaia_bridge_desk.editors.formats import EDITORS, Editor, Scope
 from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, plan_remove, snippet, write
+from gaia_bridge_desk.editors.table import EDITORS, Editor, Scope
 from tests.bridge.config.editing import leftovers
 
 ENTRY = {"command": "/opt/gaia/bin/gaia-bridge", "args": ["connect"]}
@@ -265,6 +265,23 @@ def test_a_file_that_was_made_stays_once_there_is_something_else_in_it() -> None
     document["mcpServers"]["other"] = {"command": "x"}
     path.write_text(json.dumps(document, indent=2), encoding="utf-8")
     install(path, Wanted("gaia-bridge", {"command": "/new/gaia-bridge", "args": []}))
+    remove(path)
+    assert servers(path) == {"other": {"command": "x"}}
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "{ }\n", '{"mcpServers": {}}'])
+def test_an_entry_that_was_written_anew_is_taken_out_without_a_trace_and_nothing_of_others_with_it(
+    content: str,
+) -> None:
+    changed = Wanted("gaia-bridge", {"command": "/new/gaia-bridge", "args": []})
+    path = file_with(content)
+    install(path)
+    install(path, changed)
+    remove(path)
+    assert path.read_text(encoding="utf-8") == content
+    install(path)
+    path.write_text(json.dumps({"mcpServers": {**servers(path), "other": {"command": "x"}}}), encoding="utf-8")
+    install(path, changed)
     remove(path)
     assert servers(path) == {"other": {"command": "x"}}
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gaia_bridge.config import EntryError, parse_entry
 from gaia_bridge_desk.editors.finding import editor_called
-from gaia_bridge_desk.editors.formats import EDITORS
 from gaia_bridge_desk.editors.jsonc import EditError
 from gaia_bridge_desk.editors.reading import (
     Found,
@@ -22,6 +21,7 @@ from gaia_bridge_desk.editors.reading import (
     servers_of,
 )
 from gaia_bridge_desk.editors.references import variable_of_input
+from gaia_bridge_desk.editors.table import EDITORS
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 

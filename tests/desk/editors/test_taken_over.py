@@ -13,10 +13,11 @@ from gaia_bridge.config import EntryError, parse_entry
 from gaia_bridge.config.expansion import as_text, references_in, texts_in
 from gaia_bridge_desk.editors.exclusions import exclusions_in, without_excluded
 from gaia_bridge_desk.editors.finding import editor_called
-from gaia_bridge_desk.editors.formats import EDITORS, FileKind
 from gaia_bridge_desk.editors.jsonc import inside
 from gaia_bridge_desk.editors.reading import Found, Surroundings, document_of, servers_of
 from gaia_bridge_desk.editors.references import FILLED_IN as REFERRING
+from gaia_bridge_desk.editors.references import NONE
+from gaia_bridge_desk.editors.table import EDITORS, FileKind
 
 HERE = "/src/project"
 TEXTS = ["$A", "${A}", "${A:-d}", "${env:A}", "{env:A}", "$${A}", "a$b{c}", "${file:/k}", "${keyring:s/n}", "{file:k}"]
@@ -35,7 +36,7 @@ def taken(name: str, text: str, *, own: bool = True) -> dict[str, Found]:
 
 FILLED_IN: dict[str, dict[str, str]] = {
     # Each of TEXTS among a program's arguments, as ours says it: tried with the version beside it, else documented.
-    # The others stay texts.
+    # The others stay texts, and so do all for an editor whose row names no references.
     "vscode": {"${env:A}": "${env:A:-}"},
     "cursor": {"${env:A}": "${env:A}"},
     "windsurf": {"${env:A}": "${env:A}", "${file:/k}": "${file:/k}"},
@@ -54,7 +55,6 @@ FILLED_IN: dict[str, dict[str, str]] = {
     },
     "cline": {"${env:A}": "${env:A}"},
     "roo": {"${env:A}": "${env:A}"},
-    **{name: {} for name in ("claude-desktop", "zed", "junie", "codex")},
 }
 LIKE = {"vscode-insiders": "vscode", "code-server": "vscode", "cline-cli": "cline", "mcp-json": "claude-code"}
 
@@ -64,7 +64,8 @@ def test_a_reference_means_what_it_means_to_its_program(editor: Any) -> None:
     document = {"mcpServers": {"x": {"command": "c", "args": TEXTS}}}
     found = servers_of(document, Surroundings("/home/me", HERE, editor.shape, "/home/me/cfg"))[0]
     name: str = editor.name
-    known = FILLED_IN[LIKE.get(name, name)]
+    known = FILLED_IN.get(LIKE.get(name, name), {})
+    assert bool(known) == (editor.shape.references is not NONE), f"FILLED_IN: what {name} makes of each of TEXTS"
     assert found.entry["args"] == [known.get(text, as_text(text)) for text in TEXTS]
     assert found.problem is None
 

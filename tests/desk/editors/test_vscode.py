@@ -19,13 +19,13 @@ def test_a_stdio_server_is_the_command_line_that_serves_stdio() -> None:
     }
 
 
-def test_a_stdio_server_names_its_agents_program_folder_and_environment() -> None:
-    server = stdio_server(["my agent.py", "pkg:Agent"], command="/opt/x/gaia-bridge", cwd=None, env={"KEY": "1"})
+def test_a_stdio_server_names_its_agents_and_program() -> None:
+    server = stdio_server(["my agent.py", "pkg:Agent"], command="/opt/x/gaia-bridge")
     assert server == {
         "type": "stdio",
         "command": "/opt/x/gaia-bridge",
         "args": ["serve", "--stdio", "my agent.py", "pkg:Agent"],
-        "env": {"KEY": "1"},
+        "cwd": "${workspaceFolder}",
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 from gaia_bridge.bridge.discovery.classes import name_of_class
 from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ConfigError
-from gaia_bridge_desk.projects.names import names_of, names_of_file
+from gaia_bridge_desk.projects.writing import names_of, names_of_file
 
 USUAL = {
     "weather": ("weather_agent", "WeatherAgent", "weather"),

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_desk.server_registry.documents import Argument, Input, Package, Remote, Variable
 from gaia_bridge_desk.server_registry.launching import UnsafeError, plan_for
-from gaia_bridge_desk.server_registry.runners import RUNNERS
 from gaia_bridge_desk.server_registry.slots import AnswersError, Asked
-from gaia_bridge_desk.server_registry.ways import Way
+from gaia_bridge_desk.server_registry.ways import RUNNERS, Way
 
 NPM = Package("npm", "@a/tool", "1.0.0")
 [NPX] = RUNNERS["npm"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge_desk.server_registry.documents import Package
-from gaia_bridge_desk.server_registry.runners import (
+from gaia_bridge_desk.server_registry.ways import (
     RUNNERS,
     container_warnings,
     package_problem,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from starlette.types import Message
 
 from gaia_bridge import source
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.chat_types import ChatRequest, LentTool, Reply
 from gaia_bridge.contract import ClientRequest
@@ -24,9 +24,8 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import ChatEndpointLimits, Settings
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
-from gaia_bridge_doors.conversation.requested_tools import Borrowing, RequestedTools
-from gaia_bridge_doors.conversation.tool_request import ChatClient, ToolRequest
-from gaia_bridge_doors.openai_api.turn_line import TurnLine
+from gaia_bridge_doors.conversation.tool_request import Borrowing, ChatClient, RequestedTools, ToolRequest
+from gaia_bridge_doors.openai_api.turn_endpoint import TurnLine
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, chatting, saying
 from tests.support.fixed_sources import FixedSource

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from gaia_bridge.settings import ChatEndpointLimits
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.conversation.requested_tools import Borrowing
+from gaia_bridge_doors.conversation.tool_request import Borrowing
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest, read_request, session_of
 
 USER: JSON = {"role": "user", "content": "hi"}

@@ -15,8 +15,7 @@ from gaia_bridge.errors import ContextOverflowError
 from gaia_bridge.settings import ChatEndpointLimits, Settings
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.openai_api.responses.response_request import read_response_request
-from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses
+from gaia_bridge_doors.openai_api.responses.response_request import StoredResponses, read_response_request
 from tests.support.agents import ScriptedAgent, tool
 from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
 from tests.support.on_demand import openai

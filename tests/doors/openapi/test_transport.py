@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.settings import OpenApiLimits, UpstreamLimits
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_doors.openapi.results import success_result
+from gaia_bridge_doors.openapi.requests import success_result
 from tests.support.http_apis import Api, api, served_app
 from tests.support.waiting import eventually
 

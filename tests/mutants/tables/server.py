@@ -48,27 +48,19 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("        if not call.connection.is_greeted:\n            problem", "        if False:\n            problem"),
         ("for _ in range(_TURNS):", "for _ in range(0):"),
         ("if len(answer.body) > self.settings.agent.large_result_bytes:", "if len(answer.body) > 0:"),
-    ),
-    *mutations(
-        "bridge/gaia_bridge/server/dispatcher.py",
-        (f"{_SERVER}test_ids_in_use.py",),
-        ("if not call.has_free_id:", "if False:"),
-    ),
-    *mutations(
-        "bridge/gaia_bridge/server/dispatcher.py",
-        (
-            "tests/bridge/server/transports/test_lines.py",
-            f"{_SERVER}test_dispatcher.py",
-            f"{_SERVER}test_methods.py",
-            f"{_SERVER}test_garbage.py",
-            "tests/bridge/test_said_in_each_era.py",
-        ),
         ("if call.method in HANDSHAKE_METHODS:\n                raise", "if False:\n                raise"),
         ("if key not in _OF_MODERN_RESULTS}", "}"),
         ('"ttlMs": 0, "cacheScope": "private"}', '"ttlMs": 0, "cacheScope": "public"}'),
         ("_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE", "_BY_STATE"),
         ("{**self._stamp, **told} if is_object(told) else self._stamp", "self._stamp"),
         ('case "notifications/initialized" if connection.is_greeted:', 'case "notifications/initialized":'),
+        ("and TASK_ID in call.params and not is_own(call.params[TASK_ID])", "and False"),
+        ("if is_object(task) and is_own(task.get(TASK_ID))]", "if is_object(task)]"),
+    ),
+    *mutations(
+        "bridge/gaia_bridge/server/dispatcher.py",
+        (f"{_SERVER}test_ids_in_use.py",),
+        ("if not call.has_free_id:", "if False:"),
     ),
     *mutations(
         "bridge/gaia_bridge/server/dispatcher.py",
@@ -86,17 +78,6 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("tests/bridge/test_circles.py", "tests/bridge/test_introductions.py"),
         ("check_hops(call.meta, self._own, self.settings.max_hops)", "pass"),
         ("if change.kind.is_offer:\n            self._stamp = None", "if False:\n            self._stamp = None"),
-    ),
-    *mutations(
-        "bridge/gaia_bridge/server/dispatcher.py",
-        (
-            "tests/bridge/client/test_tasks.py",
-            "tests/bridge/sources/upstream/test_fidelity.py",
-            "tests/bridge/sources/upstream/test_isolation.py",
-            "tests/interaction/test_two_clients.py",
-        ),
-        ("and TASK_ID in call.params and not is_own(call.params[TASK_ID])", "and False"),
-        ("if is_object(task) and is_own(task.get(TASK_ID))]", "if is_object(task)]"),
     ),
     *mutations(
         "bridge/gaia_bridge/server/catalog.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gaia_bridge.version import import_member
+
 TYPE_CHECKING = False  # see gaia_bridge
 _PLACES = (
     "gaia_bridge.errors",
@@ -44,10 +46,4 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load what is asked for (PEP 562), so that its modules can be loaded one by one, by those that classes need."""
-    from importlib import import_module
-
-    for place in _PLACES if name in __all__ else ():
-        module = import_module(place)
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_member(__name__, __all__, _PLACES, name)

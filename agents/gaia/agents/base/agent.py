@@ -21,7 +21,7 @@ from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompts import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
 from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer
-from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.meta import is_model_visible
 from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from gaia.agents.base.agent import Agent
 from gaia.agents.base.tool_class import validated
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
-from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.meta import is_model_visible
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 from gaia_bridge.sources.functions.collection import decorated_functions, has_decorated_members
 from gaia_bridge.text.json_types import is_object

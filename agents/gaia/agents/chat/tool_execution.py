@@ -24,8 +24,8 @@ from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.messages import decoded, tool_message
 from gaia.agents.chat.rendering import HEAVY, as_text, cut
 from gaia.agents.chat.toolbox import Toolbox
+from gaia_bridge.calls.editor_access import RunningTool, enter_tool, running_tool, tool_in_task
 from gaia_bridge.calls.results.conversion import jsonable, words
-from gaia_bridge.calls.running_tool import RunningTool, enter_tool, running_tool, tool_in_task
 from gaia_bridge.chat_types import ToolBegun, ToolCall, ToolEnded, TurnEvent
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.runtime.agent_runner import AgentRunner

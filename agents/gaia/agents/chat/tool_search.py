@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
-from gaia_bridge.server.tool_search.ranking import ToolRanking
-from gaia_bridge.server.tool_search.search import (
+from gaia_bridge.server.tool_search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     Found,
     SearchError,
+    ToolRanking,
     found,
     is_destructive,
     nothing_found,

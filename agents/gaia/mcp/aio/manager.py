@@ -27,7 +27,7 @@ from gaia_bridge.config.documents import servers_of
 from gaia_bridge.config.launching.workplaces import in_own_folder, lies_in_workspace
 from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
-from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.meta import is_model_visible
 from gaia_bridge.runtime.background_loop import BACKGROUND, Lease
 from gaia_bridge.text.json_types import JSON, is_object
 

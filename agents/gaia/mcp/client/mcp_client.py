@@ -19,7 +19,7 @@ from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia.mcp.client.validation import validation_message
 from gaia_bridge import __version__
 from gaia_bridge.errors import INVALID_PARAMS
-from gaia_bridge.json_schema.output_schemas import OutputSchemas
+from gaia_bridge.json_schema.validation import OutputSchemas
 from gaia_bridge.protocol.names import source_prefix
 from gaia_bridge.protocol.revisions import UNDATED_REVISION, is_dated
 from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET

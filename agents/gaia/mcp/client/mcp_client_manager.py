@@ -43,7 +43,7 @@ class MCPClientManager:
         self.config = MCPConfig(agent=owner) if config is None else config
         self.debug = debug
         self.own_id = ""
-        """The id in passing requests; see `gaia_bridge.calls.loop_guard.bridge_hops`."""
+        """The bridge's own id, which requests collect on their way; see `gaia_bridge.calls.bridge_hops`."""
         self._clients: dict[str, MCPClient] = {}
         self._connecting: set[str] = set()
         self._failed: dict[str, str] = {}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gaia.agents.base.tool_schema import flat_parameters
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.protocol.names import SourceName, qualified_name
 from gaia_bridge.text.json_types import JSON, is_object

@@ -13,7 +13,7 @@ from gaia.mcp.toolset.client_manager import MCPClientManager
 from gaia.mcp.toolset.mcp_config import ALL_SERVERS, MCPServerConfig, get_enabled_mcp_servers
 from gaia.mcp.toolset.schema_converter import MCPSchemaConverter
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.protocol.mcp_apps import is_model_visible
+from gaia_bridge.protocol.meta import is_model_visible
 from gaia_bridge.protocol.names import SourceName, assign_names, qualified_name
 from gaia_bridge.text.json_types import JSON, is_object
 

@@ -1,22 +1,26 @@
-"""A source of this process as a server: published by a dispatcher like any other, and used without a socket.
+"""Agents, sources and bridges of this process as servers: reached like any other, without a socket.
 
-What crosses is JSON text, as on a wire, because an agent hands out the definitions and results that it holds, and a
-caller may go on with its arguments while a call still runs.
+A source is published by a dispatcher; an agent, for as long as it is connected to. What crosses is JSON text, as on a
+wire, because an agent hands out the definitions and results that it holds, and a caller may go on with its arguments
+while a call still runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import Protocol
 
 import anyio
 
 from gaia_bridge.calls.cancellation import cancel_reason
-from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver
+from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import encoded
-from gaia_bridge.contract import Source
+from gaia_bridge.contract import AgentLike, Publishable, Source
+from gaia_bridge.errors import BridgeError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.messages import error_message, says_revision
@@ -26,9 +30,9 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
+from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.text.json_types import JSON
-
-__all__ = ["AgentTransport", "DispatcherTransport"]
 
 
 class AgentTransport:
@@ -183,3 +187,94 @@ class _Channel:
 
     def end(self) -> None:
         """Nothing to do: no stream carries the answer."""
+
+
+class Opens(Protocol):
+    """What is wanted of a `gaia_bridge.Bridge`."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it publishes."""
+        ...
+
+    def dispatcher(self, source: str | None = None) -> Dispatcher:
+        """What answers at an endpoint."""
+        ...
+
+    async def __aenter__(self) -> object:
+        """Open it."""
+        ...
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        """Close it."""
+        ...
+
+
+class BridgeTransport:
+    """Reaches a bridge, which is opened for that if it is not. Implements `client.transport.Transport`.
+
+    Args:
+        bridge: The bridge.
+        endpoint: The agent or server whose own endpoint is meant; all that it publishes if `None`.
+    """
+
+    def __init__(self, bridge: Opens, endpoint: str | None = None) -> None:
+        self._bridge = bridge
+        self._endpoint = endpoint
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link to the endpoint."""
+        async with AsyncExitStack() as stack:
+            try:
+                if not self._bridge.is_open:
+                    await stack.enter_async_context(self._bridge)
+                dispatcher = self._bridge.dispatcher(self._endpoint)
+            except BridgeError as error:
+                raise UpstreamError(f"cannot be reached: {error}") from error
+            yield await stack.enter_async_context(DispatcherTransport(dispatcher).connect(receiver))
+
+
+def agent_named(name: str) -> AgentLike:
+    """The agent of this process that is published under a name.
+
+    Raises:
+        UpstreamError: There is none.
+    """
+    agent = LOCAL_AGENTS.get(name)
+    if agent is None:
+        raise UpstreamError(f"cannot be reached: {LOCAL_AGENTS.missing(name)}")
+    return agent
+
+
+class PublishedAgent:
+    """Implements `gaia_bridge.client.transport.Transport`.
+
+    Args:
+        name: What the agent is called here.
+        find: Says which agent it is, when it is connected to; may raise `UpstreamError`.
+        limits: What it may use of the process.
+    """
+
+    def __init__(self, name: str, find: Callable[[], Publishable], limits: AgentLimits | None = None) -> None:
+        self._name = name
+        self._find = find
+        self._limits = limits or AgentLimits()
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Publish the agent, and open a link to it."""
+        source = AgentSource(self._find(), self._name, self._limits)
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(source.run)
+            async with AgentTransport(source, self._limits).connect(receiver) as link:
+                try:
+                    yield link
+                except Exception as error:  # raised again, not in the task group, which would wrap it
+                    failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure

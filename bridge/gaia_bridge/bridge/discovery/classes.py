@@ -11,28 +11,6 @@ from gaia_bridge.protocol.names import agent_name, clean_name
 from gaia_bridge.sources.agent.parts import is_of_gaia
 from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
 
-__all__ = [
-    "AGENT_METHODS",
-    "MODEL_METHODS",
-    "PARTS",
-    "abstract_methods",
-    "agent_classes",
-    "agent_instances",
-    "bridges",
-    "clean_name",
-    "construct",
-    "is_bridge",
-    "is_mcp_server",
-    "kind_of",
-    "mcp_servers",
-    "missing_methods",
-    "name_of",
-    "name_of_class",
-    "no_agent_made",
-    "own_classes",
-    "required_arguments",
-]
-
 AGENT_METHODS = ("get_mcp_tool_definitions", "execute_mcp_tool")
 """What an agent must have to be an MCP server."""
 

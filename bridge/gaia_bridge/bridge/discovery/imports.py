@@ -1,14 +1,135 @@
-"""Import what a reference names: the file itself, not whatever else has its name."""
+"""Import what a reference names: the file itself, not whatever else has its name.
+
+What to tell a user about an exception that came out of an agent's code: one line, and the place in their file.
+"""
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import importlib.util
+import re
 import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 
-__all__ = ["import_single_file", "is_about", "put_first_on_path", "split_package"]
+from msgspec import Struct
+
+from gaia_bridge.constants import BRIDGE_PACKAGES, OWN_PACKAGES
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.text.likeness import did_you_mean
+
+_NOT_IMPORTED = re.compile("cannot import name '(?P<name>[^']+)' from '(?P<module>[^']+)'")
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+
+
+def short_path(path: Path | str) -> str:
+    """A path as the user would write it: relative where it lies below the current folder."""
+    whole = Path(path)
+    try:
+        return str(whole.relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return str(whole)
+
+
+def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
+    """Say what went wrong in code that is not ours.
+
+    Args:
+        doing: What was being done: `importing it`.
+        error: What came out of it, with its traceback.
+
+    Returns:
+        The problem, with `file:line` of the innermost line that the agent's author can change, and a hint, which may
+        be empty.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        line = (error.text or "").strip()
+        where = f"{short_path(error.filename)}:{error.lineno or 1}"
+        return f"syntax error in {where}: {error.msg}" + (f": {line}" if line else ""), ""
+    if isinstance(error, ConfigError):  # which says itself what to mend
+        return f"{error.place}: {error.problem}", error.hint
+    frames = list(_frames(error))
+    where = _where(frames)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        problem = f"{doing} failed{where}: it needs the module {error.name!r}, which is not installed"
+        hint = f"install it beside gaia-bridge, in {sys.prefix}"
+        if error.name.partition(".")[0] == "fastmcp":
+            hint += "; or, if this is an MCP server, publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
+        return problem, hint
+    hint = did_you_mean(*_misspelled(error))
+    if isinstance(error, (SystemExit, KeyboardInterrupt)):
+        hint = 'what starts a program belongs under `if __name__ == "__main__":`'
+    text = _text(error)
+    if isinstance(error, ImportError) and (match := _NOT_IMPORTED.match(text)):
+        text = match[0]  # without the file of the module, which is mostly a library's
+    if text and not where and isinstance(error, TypeError) and _is_refusal(frames):
+        return text, hint
+    return f"{doing} raised {type(error).__name__}{where}" + (f": {text}" if text else ""), hint
+
+
+def _misspelled(error: BaseException) -> tuple[str, Iterable[str]]:
+    """The name that there is not where the error comes from, and the names that there are."""
+    if isinstance(error, ImportError) and (match := _NOT_IMPORTED.match(_text(error))):
+        module = sys.modules.get(match["module"])
+        return match["name"], (*getattr(module, "__all__", ()), *dir(module))
+    if isinstance(error, NameError) and isinstance(error.name, str) and error.__traceback__ is not None:
+        frame = deque(walk_tb(error.__traceback__), 1)[0][0]
+        return error.name, (*frame.f_locals, *frame.f_globals, *dir(builtins))
+    if isinstance(error, AttributeError) and isinstance(error.name, str) and isinstance(error.obj, ModuleType):
+        return error.name, dir(error.obj)
+    return "", ()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be read)"
+
+
+class _Frame(Struct, frozen=True):
+    file: str
+    line: int
+    package: str
+
+
+def _where(frames: Sequence[_Frame]) -> str:
+    """` at file:line` of the innermost frame that belongs to the agent, judged by where the code lies."""
+    # What we refuse ourselves says which function it is about: a line of ours is no place to look at.
+    for accept in (_is_project,) if _is_refusal(frames) else (_is_project, _is_foreign):
+        for frame in reversed(frames):
+            if accept(frame):
+                return f" at {short_path(frame.file)}:{frame.line}"
+    return ""
+
+
+def _is_refusal(frames: Sequence[_Frame]) -> bool:
+    return bool(frames) and frames[-1].package in BRIDGE_PACKAGES
+
+
+def _frames(error: BaseException) -> Iterator[_Frame]:
+    for frame, line in walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        yield _Frame(frame.f_code.co_filename, line, package)
+
+
+def _is_installed(frame: _Frame) -> bool:
+    return any(folder in frame.file for folder in _PACKAGE_FOLDERS)
+
+
+def _is_foreign(frame: _Frame) -> bool:
+    import sysconfig
+
+    is_stdlib = frame.file.startswith(sysconfig.get_path("stdlib")) and not _is_installed(frame)
+    return not frame.file.startswith("<") and not is_stdlib and frame.package not in BRIDGE_PACKAGES
+
+
+def _is_project(frame: _Frame) -> bool:
+    return _is_foreign(frame) and not _is_installed(frame) and frame.package not in OWN_PACKAGES
 
 
 def put_first_on_path(folder: Path) -> None:

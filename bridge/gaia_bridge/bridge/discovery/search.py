@@ -22,7 +22,6 @@ from gaia_bridge.bridge.discovery.classes import (
     agent_classes,
     agent_instances,
     bridges,
-    clean_name,
     construct,
     is_bridge,
     is_mcp_server,
@@ -34,13 +33,19 @@ from gaia_bridge.bridge.discovery.classes import (
     own_classes,
     required_arguments,
 )
-from gaia_bridge.bridge.discovery.faults import describe_fault, short_path
-from gaia_bridge.bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
+from gaia_bridge.bridge.discovery.imports import (
+    describe_fault,
+    import_single_file,
+    is_about,
+    put_first_on_path,
+    short_path,
+    split_package,
+)
 from gaia_bridge.config import current_folder
 from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.protocol.names import MAX_NAME
+from gaia_bridge.protocol.names import MAX_NAME, clean_name
 from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.parts import parts_of
@@ -51,8 +56,6 @@ from gaia_bridge.text.likeness import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
-
-__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent", "place_of"]
 
 ENTRY_POINT_GROUP = "gaia.agents"
 """Where a distribution announces the agents that it brings."""

@@ -11,8 +11,6 @@ from gaia_bridge.client import ClientDelegate
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["Delegate", "OnChange", "OnElicitation", "OnLog", "OnSampling"]
-
 _Elicitation = Elicited | Mapping[str, Any] | bool | None
 
 OnElicitation = Callable[[str, JSON], _Elicitation | Awaitable[_Elicitation]]

@@ -18,10 +18,8 @@ from gaia_bridge.bridge.contents import Servers
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.runtime.exception_groups import only_error_in
+from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
-
-__all__ = ["Serving", "serve"]
 
 _LOOP_RUNS = (
     "serve() has an event loop of its own, and was called where one is running; write `async with Bridge(...) as "
@@ -91,9 +89,9 @@ def _serve(
     **contents: Any,
 ) -> None:
     # The command line is above the core; who calls this has asked for it.
-    from gaia_bridge_cli.bridge_runner import ServeOptions, run
     from gaia_bridge_cli.exit_codes import exit_code_of
     from gaia_bridge_cli.logs import log_to_stderr
+    from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
 
     bridge = _bridge_of(agents, contents)
     stdio = (port is None and _is_started_by_a_client()) if stdio is None else stdio

@@ -9,8 +9,6 @@ from gaia_bridge.calls.request_context import Elicited
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["FakeModel", "FakeUser", "UserAnswer"]
-
 UserAnswer = Elicited | Mapping[str, Any] | bool | None
 """What is filled in, as a mapping; `True` accepts without, `False` and `None` decline; or an `Elicited`."""
 

@@ -20,8 +20,6 @@ import pytest
 if TYPE_CHECKING:
     from gaia_bridge.bridge.testing.recording_client import RecordingClient
 
-__all__ = ["mcp_client", "pytest_pyfunc_call"]
-
 _OTHERS: Final = ("anyio", "asyncio", "trio")
 """Marks that say who runs a coroutine."""
 

@@ -13,8 +13,6 @@ from gaia_bridge.model import Progress
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["RecordingClient", "connected"]
-
 _PATIENCE: Final = 5.0
 """Seconds in which something that an agent announces has come: it is a matter of milliseconds."""
 

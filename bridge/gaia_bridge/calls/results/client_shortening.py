@@ -5,20 +5,19 @@ What it takes is in proportion to what is kept; it changes nothing but what it r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any, Final, cast
+import json
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar, cast
 
 from msgspec import Struct
 
-from gaia_bridge.calls.results.json_chunks import is_json_of, json_chunks
 from gaia_bridge.calls.results.kept_results import Kept, new_uri
-from gaia_bridge.calls.results.text_pieces import both_ends, json_bytes, pieces
 from gaia_bridge.constants import KIB
-from gaia_bridge.protocol.encoding import encoded
+from gaia_bridge.protocol.messages import encoded
+from gaia_bridge.text.borders import border_after, border_before
 from gaia_bridge.text.json_text import from_json
-from gaia_bridge.text.json_types import JSON, is_larger, is_object
-
-__all__ = ["ClientCut", "Shortened", "shortened_for_client"]
+from gaia_bridge.text.json_types import JSON, is_array, is_larger, is_object
 
 _LINK: Final = 700
 """Bytes of a link and of what is said of it to a model, at most."""
@@ -29,6 +28,14 @@ _TYPE: Final = 100
 _READ_WHOLE: Final = 256 * KIB
 """Characters of a text that is parsed to see whether it says what structured content does; a longer one is compared
 as it is written."""
+
+_CHUNK: Final = 65_536
+"""Characters of one step, or some more."""
+
+_MEMBERS: Final = 256
+"""Members of an object, or items of an array, that are looked at in one step."""
+
+_T = TypeVar("_T")
 
 
 class ClientCut(Struct, frozen=True):
@@ -59,12 +66,6 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
 
     What is no text is left alone. All large texts become one, of which both ends stay: the parts in between can be
     read in pieces that the client passes on as well.
-
-    Args:
-        result: The result of a tool.
-        tool: The name of the tool.
-        definition: The definition of the tool.
-        cut: How small it is to be, and for whom.
     """
     content = result.get("content")
     if not isinstance(content, list):
@@ -100,10 +101,7 @@ def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tup
     """Both ends of a text that have so many bytes, and a link to all of it.
 
     Args:
-        text: The text.
-        tool: The name of the tool.
         alone: The block whose text it is, if it is of only one.
-        cut: How small it is to be, and for whom.
         room: Bytes of both ends.
     """
     uri = new_uri()
@@ -192,3 +190,138 @@ def _says(text: str, value: Any) -> bool:
 def _without_structured(result: JSON, content: Sequence[JSON]) -> JSON:
     kept = {key: value for key, value in result.items() if key != "structuredContent"}
     return {**kept, "content": list(content)}
+
+
+def json_chunks(value: Any, *, in_ascii: bool = False) -> Iterator[str]:
+    """The JSON text of a value, in parts.
+
+    Args:
+        in_ascii: Whether other characters are escaped.
+    """
+    if not is_larger(value, _CHUNK):
+        yield json.dumps(value, ensure_ascii=in_ascii)
+    elif isinstance(value, str):
+        yield '"'
+        for start in range(0, len(value), _CHUNK):
+            yield json.dumps(value[start : start + _CHUNK], ensure_ascii=in_ascii)[1:-1]
+        yield '"'
+    elif is_object(value):
+        yield from _members(value, in_ascii=in_ascii)
+    elif is_array(value):
+        yield from _items(value, in_ascii=in_ascii)
+    else:
+        yield json.dumps(value)
+
+
+def _members(value: dict[str, Any], *, in_ascii: bool) -> Iterator[str]:
+    before = "{"
+    for some in _batches(value.items()):
+        if not is_larger(part := dict(some), _CHUNK):
+            yield before + json.dumps(part, ensure_ascii=in_ascii)[1:-1]
+            before = ", "
+            continue
+        for key, item in some:
+            yield from (before, *json_chunks(key, in_ascii=in_ascii), ": ")
+            yield from json_chunks(item, in_ascii=in_ascii)
+            before = ", "
+    yield "}"
+
+
+def _items(value: list[Any], *, in_ascii: bool) -> Iterator[str]:
+    before = "["
+    for some in _batches(value):
+        if not is_larger(some, _CHUNK):
+            yield before + json.dumps(some, ensure_ascii=in_ascii)[1:-1]
+            before = ", "
+            continue
+        for item in some:
+            yield before
+            yield from json_chunks(item, in_ascii=in_ascii)
+            before = ", "
+    yield "]"
+
+
+def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
+    rest = iter(items)
+    while some := list(islice(rest, _MEMBERS)):
+        yield some
+
+
+def is_json_of(text: str, value: Any) -> bool:
+    """Whether a text is the JSON of a value, in the order of its members, with any white space."""
+    place, read = 0, ""
+    for chunk in json_chunks(value, in_ascii=text.isascii()):
+        wanted = _without_space(chunk)
+        while len(read) < len(wanted):
+            if place >= len(text):
+                return False
+            read += _without_space(text[place : place + _CHUNK])
+            place += _CHUNK
+        if not read.startswith(wanted):
+            return False
+        read = read[len(wanted) :]
+    return not read and len(text) - place < _CHUNK and not text[place:].strip()
+
+
+def _without_space(text: str) -> str:
+    return "".join(text.split())
+
+
+def json_bytes(text: str, limit: int) -> int:
+    """Bytes of a text in JSON; some number beyond the limit if it certainly has more.
+
+    Args:
+        limit: Bytes.
+    """
+    return len(text) + 2 if len(text) > limit else len(encoded(text))
+
+
+def both_ends(text: str, room: int) -> tuple[str, str]:
+    """Both ends of a text, together of at most so many bytes in JSON; of lines, whole ones.
+
+    Args:
+        room: Bytes, without quotation marks.
+    """
+    room = max(room, 0)
+    head = text[: _fitting(text[: room * 2 // 3], room * 2 // 3)]
+    end = head.rfind("\n", len(head) // 2)
+    head = head[:end] if end > 0 else text[: border_before(text, len(head))]
+    tail = text[max(len(head), len(text) - room // 3) :][::-1]
+    tail = tail[: _fitting(tail, room // 3)][::-1]
+    start = tail.find("\n", 0, len(tail) // 2 + 1)
+    tail = tail[start + 1 :] if start >= 0 else text[border_after(text, len(text) - len(tail)) :]
+    return head, tail
+
+
+def pieces(text: str, size: int) -> Iterator[str]:
+    """A text in pieces, of which each has at most so many bytes in JSON, up to the end of a line where there is one.
+
+    Args:
+        size: Bytes, without quotation marks.
+    """
+    start = 0
+    while start < len(text):
+        beginning = text[start : start + size]
+        beginning = beginning[: _fitting(beginning, size)]
+        is_last = start + len(beginning) >= len(text)
+        end = 0 if is_last else beginning.rfind("\n", len(beginning) // 2) + 1
+        stop = start + (end or len(beginning) or 1)
+        border = border_before(text, stop)
+        stop = border if border > start else stop
+        yield text[start:stop]
+        start = stop
+
+
+def _fitting(text: str, size: int) -> int:
+    """How many characters of the beginning of a text have so many bytes in JSON, at most."""
+    if len(encoded(text)) - 2 <= size:
+        return len(text)
+    low, high = 0, len(text)
+    while low < high:  # what a text has in JSON is what its parts have
+        middle = (low + high + 1) // 2
+        more = len(encoded(text[low:middle])) - 2
+        if more <= size:
+            low, size = middle, size - more
+        else:
+            high = middle - 1
+    return low

@@ -22,20 +22,6 @@ from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, SMALL_BYTES, is_array, is_object, is_small
 
-__all__ = [
-    "as_protocol_error",
-    "completion_result",
-    "error_result",
-    "failure_text",
-    "is_input_required",
-    "jsonable",
-    "prompt_result",
-    "resource_result",
-    "tool_result",
-    "with_told_content",
-    "words",
-]
-
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _COMPLETE: JSON = {"resultType": "complete"}
 _PLAIN: Final = frozenset({bool, int, str, type(None)})
@@ -55,7 +41,6 @@ def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
     """Turn what `execute_mcp_tool` returned into a wire `CallToolResult` or `InputRequiredResult`.
 
     Args:
-        value: The returned value.
         limit: Bytes that the result may have.
         structured: Whether values other than dictionaries become structured content too; set where the tool
             declares an output schema.
@@ -109,7 +94,6 @@ def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> 
 
     Args:
         value: Text, bytes, a JSON-serialisable value, or a complete result `{"contents": [...]}`.
-        uri: The URI that was read.
         mime_type: The type that the resource was listed with, if it was.
         limit: Bytes that the result may have.
 
@@ -166,9 +150,7 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
     log, under the reference.
 
     Args:
-        error: What was raised.
         what: What failed, as the peer knows it: `tool 'x'`.
-        reference: Identifies the log entry.
     """
     match error:
         case RequestError() | ValueError() if text := words(error):

@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["RESULT_SCHEME", "Kept", "KeptResults", "new_uri"]
-
 RESULT_SCHEME: Final = "gaia-result://"
 
 
@@ -86,7 +84,6 @@ class KeptResults:
 
         Args:
             uri: The link; with `/2` at its end, the second piece.
-            owner: Who reads.
         """
         name, _, number = uri.removeprefix(RESULT_SCHEME).partition("/")
         address = RESULT_SCHEME + name

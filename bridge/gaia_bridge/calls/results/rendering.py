@@ -10,16 +10,6 @@ from typing import Any, Final, NamedTuple
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = [
-    "FAILED_SILENTLY",
-    "ContentStyle",
-    "render_block",
-    "render_content",
-    "render_json",
-    "render_result",
-    "without_base64",
-]
-
 FAILED_SILENTLY: Final = "The tool failed without saying why"
 """What stands for the text of a failure that has none."""
 
@@ -58,24 +48,14 @@ class ContentStyle(NamedTuple):
 
 
 def render_result(result: JSON, style: ContentStyle) -> str:
-    """The content of a tool's result, or its structured content where the content has no text; may be empty.
-
-    Args:
-        result: The MCP result, as it came.
-        style: How it looks.
-    """
+    """The content of a tool's result, or its structured content where the content has no text; may be empty."""
     content, structured = result.get("content"), result.get("structuredContent")
     text = render_content(content if is_array(content) else [], style)
     return text if text or structured is None else _escaped(render_json(structured, style.indent), style)
 
 
 def render_content(blocks: Iterable[Any], style: ContentStyle) -> str:
-    """Blocks of content, one below the other.
-
-    Args:
-        blocks: They, as they came.
-        style: How they look.
-    """
+    """Blocks of content, one below the other."""
     texts = [render_block(block, style) for block in blocks]
     return "\n".join(text for text in texts if text or not style.texts_only)
 
@@ -85,7 +65,6 @@ def render_block(block: Any, style: ContentStyle) -> str:
 
     Args:
         block: It, as it came. One of an unknown type is its text, if it has one, and else JSON without base64.
-        style: How it looks.
 
     Returns:
         Its text; empty if the style leaves it out.
@@ -106,7 +85,6 @@ def render_json(value: Any, indent: int | None) -> str:
     """A value as JSON, without base64; what is no JSON is told with `str`.
 
     Args:
-        value: Any value.
         indent: Spaces of each level; `None` writes one line.
     """
     separators = (",", ":") if indent is None else None

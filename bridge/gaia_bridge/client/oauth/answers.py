@@ -20,8 +20,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_object
 
-__all__ = ["check_answer", "grant_of", "refused_renewal", "without_scope"]
-
 _REFUSALS: Final = (400, 401, 403)
 """How a token endpoint says that a refresh token is no good (RFC 6749, section 5.2, and some who read it freely)."""
 
@@ -41,12 +39,7 @@ def grant_of(request: httpx2.Request) -> str | None:
 
 
 def refused_renewal(request: httpx2.Request, response: httpx2.Response) -> str | None:
-    """The error code with which a refresh token was refused; `None` if none was.
-
-    Args:
-        request: What was sent.
-        response: Its answer.
-    """
+    """The error code with which a refresh token was refused; `None` if none was."""
     if grant_of(request) != "refresh_token" or response.status_code not in _REFUSALS:
         return None
     return _error_of(response)[0]
@@ -57,10 +50,6 @@ def without_scope(request: httpx2.Request, response: httpx2.Response) -> httpx2.
 
     Scopes of a server are often unknown to its authorization server, which then refuses a client that is registered
     with them (oidc-provider). A login may ask for them all the same.
-
-    Args:
-        request: What was sent.
-        response: Its answer.
     """
     if request.method != "POST" or grant_of(request) is not None or response.status_code != 400:
         return None
@@ -73,10 +62,6 @@ def without_scope(request: httpx2.Request, response: httpx2.Response) -> httpx2.
 
 def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
     """Make sure that an answer is one that the flow can go on with.
-
-    Args:
-        request: What was sent.
-        response: Its answer, read.
 
     Raises:
         AuthorizationError: It is none.

@@ -16,8 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from gaia_bridge.client.transport import AuthorizationError
 
-__all__ = ["CALLBACK_PATH", "CallbackServer", "callback_url"]
-
 CALLBACK_PATH: Final = "/callback"
 _HOST: Final = "127.0.0.1"
 """The address and not the name: `localhost` may be another (RFC 8252, section 8.3)."""
@@ -41,11 +39,7 @@ def callback_url(port: int) -> str:
 
 
 class CallbackServer:
-    """Waits for one answer.
-
-    Args:
-        port: The port that it listens on.
-    """
+    """Waits for one answer."""
 
     def __init__(self, port: int) -> None:
         self.url = callback_url(port)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["FetchError", "LoginNotAcceptedError", "LoginRefusedError", "LoginRequiredError"]
-
 
 class FetchError(AuthorizationError):
     """An address that the server or its authorization server named was not fetched, or gave no answer."""
@@ -30,11 +28,7 @@ class LoginRefusedError(AuthorizationError):
 
 
 class LoginRequiredError(AuthorizationError):
-    """Only the user can go on, and nobody may be asked here.
-
-    Args:
-        command: What the user has to run.
-    """
+    """Only the user can go on, and nobody may be asked here."""
 
     def __init__(self, command: str) -> None:
         super().__init__(f"it wants a login; run: {command}")

@@ -6,31 +6,33 @@ stands for something else a moment later changes nothing. TLS still verifies the
 
 By way of a proxy, it is the proxy that resolves the name, and decides what it reaches. What this machine knows for an
 internal address is refused all the same.
+
+IPv6 has several ways to carry an IPv4 address to where it came from, so the carried one counts too. The tables are
+those of IANA's special-purpose address registries, where Python's `ipaddress` is behind them.
 """
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, Literal
 
 import anyio
 import httpx2
 
 from gaia_bridge.client.oauth.errors import FetchError
-from gaia_bridge.client.oauth.public_addresses import is_public, url_problem
 from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.client.transports.http_client import proxy_to
 from gaia_bridge.client.transports.http_values import origin, reason_of, url_for_log
 from gaia_bridge.client.transports.tls import verifying_context
 from gaia_bridge.client.transports.tunnel import refusal_of
 from gaia_bridge.config.proxies import Proxy
-from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
-
-__all__ = ["Fetcher", "Resolver", "resolve"]
+from gaia_bridge.text.web_addresses import is_loopback_address, is_loopback_host
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds the addresses of a host, in order of preference. Raises `OSError` if it has none."""
@@ -45,6 +47,24 @@ _SENT: Final = ("accept", "authorization", "content-type", "mcp-protocol-version
 """All that is sent of a request's headers. `Authorization` is what a client says to its own token endpoint."""
 _FRAMING: Final = ("connection", "content-length", "set-cookie", "set-cookie2", "transfer-encoding")
 """Headers of an answer that nobody needs who has read it whole."""
+
+LONGEST_URL: Final = 8_192
+"""Characters; more than any server's metadata needs."""
+
+_NEVER: Final = (
+    IPv4Network("192.0.0.0/24"),  # protocol assignments; metadata services of some clouds
+    IPv4Network("192.88.99.0/24"),  # 6to4 relays
+    IPv4Network("168.63.129.16/32"),  # looks public, is the host of every Azure machine
+    IPv6Network("3fff::/20"),  # documentation (RFC 9637)
+)
+_UNICAST: Final = IPv6Network("2000::/3")
+"""All that IANA has given away of IPv6's global unicast space."""
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+"""How a network without IPv4 reaches it (RFC 6052). The local variant, 64:ff9b:1::/48, is never global."""
+_ISATAP: Final = 0x0000_5EFE
+_UNIVERSAL: Final = 0x0200_0000
+"""The bit of an ISATAP interface identifier that says whether the carried address is unique (RFC 5214)."""
+_LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -65,11 +85,8 @@ class Fetcher:
     to other ports of this machine, and do without TLS there.
 
     Args:
-        server_url: The configured server.
-        limits: Bounds.
         issuer: The authorization server, if the user has named it.
         tls: What servers are verified with; the system's authorities if not given.
-        resolver: Finds the addresses of a host.
         proxy: The `proxy` of the server's entry.
     """
 
@@ -261,3 +278,67 @@ def _redirected(request: httpx2.Request, response: httpx2.Response) -> httpx2.Re
     if origin(target) != origin(request.url) or target.userinfo:
         return None
     return httpx2.Request(request.method, target, headers=request.headers, content=request.content or None)
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is on the public internet, and carries no other that is not.
+
+    Args:
+        address: An IPv4 or IPv6 address as `getaddrinfo` gives it.
+    """
+    parsed = ip_address(address)
+    if any(parsed.version == network.version and parsed in network for network in _NEVER):
+        return False
+    if isinstance(parsed, IPv4Address):
+        return parsed.is_global and not parsed.is_multicast
+    if parsed.ipv4_mapped is not None:
+        return is_public(str(parsed.ipv4_mapped))
+    if parsed in _NAT64:
+        return is_public(str(_low_half(parsed)))
+    if parsed.scope_id or parsed not in _UNICAST or not parsed.is_global:
+        return False
+    return all(is_public(str(carried)) for carried in _carried(parsed))
+
+
+def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if (int(address) >> 32) & 0xFFFF_FFFF & ~_UNIVERSAL == _ISATAP:
+        yield _low_half(address)
+
+
+def _low_half(address: IPv6Address) -> IPv4Address:
+    return IPv4Address(int(address) & 0xFFFF_FFFF)
+
+
+def url_problem(url: httpx2.URL, *, allow_http: bool) -> str:
+    """What keeps a URL from being fetched or opened, whatever its host stands for; empty if nothing does.
+
+    An odd spelling is not interpreted: where two programs may read it differently, one of them is the guard.
+
+    Args:
+        allow_http: Whether it may do without TLS.
+    """
+    if url.scheme != "https" and not (allow_http and url.scheme == "http"):
+        return "not https"
+    if len(str(url)) > LONGEST_URL:
+        return "too long"
+    if url.userinfo:
+        return "with a user name in it"
+    if url.port is not None and not 0 < url.port < 65_536:
+        return "with an impossible port"
+    return "" if _is_plain_host(url.raw_host.decode("ascii", "replace").lower()) else "with an odd host"
+
+
+def _is_plain_host(host: str) -> bool:
+    """Whether it is an address in its usual spelling, or a name that no resolver takes for one."""
+    try:
+        return "%" not in host and bool(ip_address(host))
+    except ValueError:
+        pass
+    labels = host.split(".")
+    # A last label that is a number makes an address of it for some: 127.1, 0x7f000001 (WHATWG URL, section 3.5).
+    numeric = labels[-1].isdigit() or labels[-1].startswith("0x")
+    return len(host) <= 253 and not numeric and all(_LABEL.fullmatch(label) for label in labels)

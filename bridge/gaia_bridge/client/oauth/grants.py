@@ -7,6 +7,7 @@ expire and where they came from.
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -19,21 +20,29 @@ from mcp.client.auth.extensions.client_credentials import (
     SignedJWTParameters,
 )
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
-from mcp.client.auth.utils import issuers_match, validate_authorization_response_iss
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl
+from mcp.client.auth.utils import (
+    build_protected_resource_metadata_discovery_urls,
+    issuers_match,
+    validate_authorization_response_iss,
+)
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl, ValidationError
 
 from gaia_bridge.client.oauth.errors import LoginRefusedError
 from gaia_bridge.client.oauth.fetching import Fetcher
 from gaia_bridge.client.oauth.interaction import Login
 from gaia_bridge.client.oauth.store import TokenStore
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import named_status, url_for_log
-from gaia_bridge.model import OAuthOptions
+from gaia_bridge.client.transports.http_values import named_status, url_for_log, usable_url
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
-
-__all__ = ["SdkClient", "check_authorization_server", "identity_exchange", "sdk_client", "signed_assertion"]
 
 SdkClient = OAuthClientProvider | IdentityAssertionOAuthProvider
 """An OAuth client of the SDK: an `httpx2.Auth` whose flow makes requests of its own."""
@@ -50,10 +59,6 @@ def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login 
     """The SDK's OAuth client for one attempt at a token.
 
     Args:
-        url: The MCP server.
-        store: Has loaded what is known.
-        options: What the user has arranged.
-        login: Asks the user, where that is needed.
         scope: What was asked for until now.
     """
     method = options.token_endpoint_auth_method
@@ -100,7 +105,6 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
 
     Args:
         client: Has found the authorization server, and is about to send the user or a request there.
-        options: What the user has arranged.
         registers: Whether we are about to be registered there.
 
     Raises:
@@ -221,7 +225,6 @@ class _Registered:
     """The store, as an SDK client sees it that logs users in.
 
     Args:
-        store: The store.
         options: May name a client that is registered already.
         redirect_uri: Where this login comes back to; `None` if nobody logs in.
         check: Makes sure that it is the right authorization server.
@@ -280,7 +283,6 @@ def signed_assertion(
     """A `client_assertion` that is signed here.
 
     Args:
-        client_id: Who we are.
         private_key: The key, in PEM.
         algorithm: A JWS algorithm that fits the key.
         lifetime: Seconds until an assertion expires.
@@ -301,9 +303,6 @@ def identity_exchange(
 
     Args:
         token_endpoint: The identity provider's, as the user has configured it.
-        client_id: Who we are to the identity provider.
-        id_token: Says who the user is.
-        limits: Bounds.
     """
     fetcher = Fetcher(token_endpoint, limits or UpstreamLimits())
 
@@ -331,3 +330,28 @@ def identity_exchange(
         return assertion
 
     return exchange
+
+
+async def advertised_issuers(
+    spec: HttpServerSpec, limits: UpstreamLimits | None = None, *, tls: ssl.SSLContext | None = None
+) -> tuple[str, ...]:
+    """What a user can choose `OAuthOptions.issuer` from: the server's protected resource metadata (RFC 9728).
+
+    Args:
+        tls: What servers are verified with; the system's authorities, if not given.
+
+    Raises:
+        AuthorizationError: The server does not say.
+        UpstreamError: Its URL is none.
+    """
+    url = str(usable_url(spec.url).copy_with(userinfo=b"", query=None, fragment=None))
+    fetcher = Fetcher(url, limits or UpstreamLimits(), tls=tls, proxy=spec.proxy)
+    for place in build_protected_resource_metadata_discovery_urls(None, url):
+        response = await fetcher.fetch(httpx2.Request("GET", place))
+        try:
+            if response.status_code == 200:
+                metadata = ProtectedResourceMetadata.model_validate_json(response.content)
+                return tuple(map(str, metadata.authorization_servers))
+        except ValidationError:
+            continue
+    raise AuthorizationError("it does not say which authorization servers it accepts")

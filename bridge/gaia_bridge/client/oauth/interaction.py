@@ -19,13 +19,11 @@ from mcp.shared.auth import AuthorizationCodeResult
 
 from gaia_bridge.client.oauth.callback import CALLBACK_PATH, CallbackServer
 from gaia_bridge.client.oauth.errors import LoginRefusedError, LoginRequiredError
-from gaia_bridge.client.oauth.public_addresses import url_problem
+from gaia_bridge.client.oauth.fetching import url_problem
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
-
-__all__ = ["BrowserInteraction", "Login", "NoInteraction", "UserInteraction", "checked_login_url"]
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 logger = logging.getLogger(__name__)
 
@@ -69,11 +67,7 @@ class UserInteraction(Protocol):
 
 
 class NoInteraction:
-    """Nobody can be asked: a login has to be made beforehand.
-
-    Args:
-        command: What the user has to run.
-    """
+    """Nobody can be asked: a login has to be made beforehand."""
 
     def __init__(self, command: str) -> None:
         self._command = command

@@ -8,8 +8,6 @@ from pathlib import Path
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.config.paths import home_folder
 
-__all__ = ["default_folder", "prefix_of"]
-
 
 def default_folder() -> Path:
     """The folder of all logins: `~/.gaia/oauth`.
@@ -24,9 +22,5 @@ def default_folder() -> Path:
 
 
 def prefix_of(host: str) -> str:
-    """How the names of the files begin that may have the login at a server.
-
-    Args:
-        host: Of its URL.
-    """
+    """How the names of the files begin that may have the login at a server."""
     return re.sub(r"[^a-z0-9.-]", "_", host.lower())[:60] + "-"

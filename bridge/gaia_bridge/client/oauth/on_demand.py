@@ -18,15 +18,11 @@ if TYPE_CHECKING:
     from gaia_bridge.client.oauth.interaction import UserInteraction
     from gaia_bridge.client.oauth.provider import ServerAuthorization
 
-__all__ = ["AuthorizationOnDemand"]
-
 
 class AuthorizationOnDemand:
     """The authorisation of requests to one server; see `provider.oauth_for`.
 
     Args:
-        spec: The server.
-        limits: Bounds.
         interaction: How the user is asked to log in.
         folder: Where logins are kept; `~/.gaia/oauth`, if not given.
 

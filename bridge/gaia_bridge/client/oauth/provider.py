@@ -35,11 +35,9 @@ from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.client.transports.http_values import origin, usable_url
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
-from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
-
-__all__ = ["ServerAuthorization", "oauth_for"]
+from gaia_bridge.text.web_addresses import is_loopback_host
 
 _CHALLENGES: Final = 8
 """How often one request is sent at all. The rules below end sooner; this holds if they should not."""
@@ -71,7 +69,6 @@ def oauth_for(
 
     Args:
         spec: The server, and what the user has arranged with its authorization server.
-        limits: Bounds.
         interaction: How the user is asked to log in; without, a request that needs a login fails and says what to run.
         folder: Where logins are kept; `~/.gaia/oauth`, if not given.
         tls: What authorization servers are verified with; the system's authorities, if not given.
@@ -120,11 +117,6 @@ class ServerAuthorization(httpx2.Auth):
     """Authorises requests to one server, and to nobody else.
 
     Args:
-        url: The server.
-        limits: Bounds.
-        options: What the user has arranged.
-        interaction: How the user is asked.
-        store: Where its login is kept.
         fetcher: Sends what is not for the server itself.
     """
 
@@ -233,8 +225,6 @@ class ServerAuthorization(httpx2.Auth):
         """Get another token than the one of the attempt: alone, or from whoever is just getting one.
 
         Args:
-            attempt: Gets the token.
-            request: The request that needs it.
             refusal: How the server answered it; `None` if it was not asked.
 
         Raises:
@@ -352,7 +342,6 @@ class ServerAuthorization(httpx2.Auth):
         """Let an SDK client have its way until it would send the request itself, with a token.
 
         Args:
-            client: Of the SDK.
             request: The request that is to be authorised. It is not sent.
             challenge: How the server has answered it; `None` if it was not asked.
         """

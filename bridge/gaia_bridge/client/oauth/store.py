@@ -32,8 +32,6 @@ from gaia_bridge.client.oauth.kept import default_folder, prefix_of
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.config.file_editor import make_private_folder
 
-__all__ = ["StoredLogin", "TokenStore"]
-
 logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1024 * 1024
@@ -80,10 +78,8 @@ class TokenStore:
     """The login at one server; a `TokenStorage` of the SDK.
 
     Args:
-        server_url: The server.
         client_id: The client that the user has registered there, if any: another one has another login.
         issuer: The authorization server that the user has named, if any: what it gave is never sent to another.
-        folder: Where the files are.
     """
 
     def __init__(
@@ -152,7 +148,6 @@ class TokenStore:
         """Say what the metadata are that the next tokens or client will come from; they are written together.
 
         Args:
-            server: The authorization server.
             protection: What the server says about its authorization servers.
         """
         self._server, self._protection = server, protection

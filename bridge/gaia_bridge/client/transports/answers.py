@@ -14,20 +14,6 @@ from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_N
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = [
-    "EVENT_STREAM",
-    "JSON_TYPE",
-    "SESSION",
-    "error_response",
-    "is_stream",
-    "is_transient",
-    "knows_no_method",
-    "knows_no_session",
-    "may_know_no_session",
-    "messages_of",
-    "session_of",
-]
-
 EVENT_STREAM: Final = "text/event-stream"
 JSON_TYPE: Final = "application/json"
 SESSION: Final = "mcp-session-id"
@@ -66,7 +52,6 @@ async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) ->
     """The messages in the body: a response, and where the server batches perhaps others.
 
     Args:
-        reply: One of success.
         words: Reads what it says in words.
 
     Raises:

@@ -6,14 +6,11 @@ from collections.abc import Callable
 
 from gaia_bridge.client.transport import UpstreamError
 
-__all__ = ["Budget", "FloodError", "Share"]
-
 
 class FloodError(UpstreamError):
     """The server sent too many useless messages; its connection is not read any further.
 
     Args:
-        what: What it sent.
         most: How many of these are tolerated within the window.
         window: Seconds.
     """
@@ -28,7 +25,6 @@ class Budget:
     Args:
         most: How many are tolerated within the window.
         window: Seconds.
-        now: The clock.
         what: What is counted, for the error message.
     """
 
@@ -61,7 +57,6 @@ class Share:
     Args:
         part: The fraction of all time that may be used continuously.
         burst: Seconds of processor time that may be used at once.
-        now: The clock.
     """
 
     def __init__(self, part: float, burst: float, now: Callable[[], float]) -> None:

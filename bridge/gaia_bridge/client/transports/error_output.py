@@ -11,8 +11,6 @@ from typing import Final
 from gaia_bridge.text.escaping import MAX_SHOWN, printable
 from gaia_bridge.text.redaction import LineRedactor, Redactor
 
-__all__ = ["ErrorOutput"]
-
 logger = logging.getLogger(__name__)
 
 _LINE: Final = 4 * MAX_SHOWN
@@ -30,7 +28,6 @@ class ErrorOutput(asyncio.Protocol):
         secrets: Values that it must not show.
         kept: Bytes of the latest lines that are kept.
         on_line: Told every line that is looked at.
-        now: The clock.
     """
 
     def __init__(

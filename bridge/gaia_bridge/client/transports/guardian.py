@@ -23,21 +23,6 @@ import select
 import signal
 import time
 
-__all__ = [
-    "AGENTS_MARK",
-    "MARK",
-    "News",
-    "follow_parent",
-    "main",
-    "marked",
-    "note",
-    "parents",
-    "remove_socket",
-    "send",
-    "socket_identity",
-    "started",
-]
-
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
 
@@ -65,9 +50,7 @@ def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
     """The processes that carry a mark, of those that we may look at; none where there is no `/proc`.
 
     Args:
-        identity: The mark's value.
         session: A session whose processes belong to them, without a mark too.
-        proc: Where the system shows its processes.
     """
     entries = {f"{MARK}={identity}".encode(), f"{AGENTS_MARK}={identity}".encode()}
     found: list[int] = []
@@ -121,7 +104,6 @@ def send(number: int, children: dict[str, int]) -> bool:
     """Send a signal to everything that belongs to the children; whether there was anything.
 
     Args:
-        number: The signal.
         children: Groups by ids (0: not known); processes as `note` makes them.
     """
     reached = False

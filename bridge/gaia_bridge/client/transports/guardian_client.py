@@ -17,8 +17,6 @@ from typing import Final
 from gaia_bridge.client.transports import guardian
 from gaia_bridge.client.transports.guardian import AGENTS_MARK, MARK, parents
 
-__all__ = ["GUARDIAN", "Guardian"]
-
 logger = logging.getLogger(__name__)
 
 _PAUSE = 1.0
@@ -85,7 +83,6 @@ class Guardian:
         """Say how a child is to be ended.
 
         Args:
-            identity: Its mark.
             word: `slow` where it may be downloading, `asked` once it was sent SIGTERM, `quick` when it serves.
         """
         with self._lock:

@@ -16,8 +16,6 @@ import httptools
 from gaia_bridge.client.transports.budgets import Share
 from gaia_bridge.constants import KIB
 
-__all__ = ["PIECE", "Abortable", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
-
 PIECE: Final = 64 * KIB
 """The most bytes of a body that are returned at once: processing them must not keep other servers waiting."""
 _HEAD: Final = 100 * KIB
@@ -55,11 +53,7 @@ class Owner(Protocol):
 
 
 class Response:
-    """The response to one request. Must be read to its end, finished or closed.
-
-    Args:
-        connection: The connection that it arrives on.
-    """
+    """The response to one request. Must be read to its end, finished or closed."""
 
     def __init__(self, connection: Connection) -> None:
         self.status = 0
@@ -177,12 +171,7 @@ class Abortable(asyncio.Protocol):
 
 
 class Connection(Abortable):
-    """One connection. It is closed if the server sends unsolicited data, which would be read as the next response.
-
-    Args:
-        owner: The pool that it belongs to.
-        share: Its share of the loop's time.
-    """
+    """One connection. It is closed if the server sends unsolicited data, which would be read as the next response."""
 
     def __init__(self, owner: Owner, share: Share) -> None:
         self.share = share
@@ -222,7 +211,6 @@ class Connection(Abortable):
         """Send a request.
 
         Args:
-            request: The whole request, encoded.
             patience: Seconds within which the server must receive it.
         """
         response = self._response = Response(self)

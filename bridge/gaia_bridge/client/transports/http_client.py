@@ -2,7 +2,7 @@
 
 One `HttpClient` belongs to one upstream server and keeps its connections. Authorisation works as in httpx2
 (`httpx2.Auth`), but its requests are sent by this client as well. Whether a proxy is on the way is decided once for
-each origin.
+each origin. Bodies that are compressed although it was asked not to be are decoded in pieces of bounded size.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import zlib
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
@@ -21,10 +22,15 @@ import httpx2
 
 from gaia_bridge.client.transport import LaunchError, UnreachableError, UpstreamError
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connecting import ConnectError, ConnectTimeoutError, Direct, ProxyError, Way
-from gaia_bridge.client.transports.connections import Connections
-from gaia_bridge.client.transports.decoding import Decoder, UndecodableError
-from gaia_bridge.client.transports.http1 import ClosedError, Http1Error, NotTakenError, Response
+from gaia_bridge.client.transports.connections import (
+    ConnectError,
+    Connections,
+    ConnectTimeoutError,
+    Direct,
+    ProxyError,
+    Way,
+)
+from gaia_bridge.client.transports.http1 import PIECE, ClosedError, Http1Error, NotTakenError, Response
 from gaia_bridge.client.transports.http_values import (
     LONGEST_WAIT,
     checked_headers,
@@ -41,8 +47,6 @@ from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["Authorization", "BrokenOffError", "HttpClient", "Method", "Reply", "proxy_to"]
-
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
 
 _HOPS: Final = 3
@@ -57,6 +61,11 @@ _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
 """Headers that httpx2 adds to its requests; this client sets its own."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
+
+_EITHER: Final = zlib.MAX_WBITS | 32
+"""Has zlib find out whether it is gzip or its own format."""
+_BARE: Final = -zlib.MAX_WBITS
+"""What some servers take `deflate` for."""
 
 
 class Authorization(Protocol):
@@ -80,11 +89,7 @@ class _Knowing(Authorization, Protocol):
 
 
 class BrokenOffError(UpstreamError):
-    """The connection ended before the response was complete.
-
-    Args:
-        reason: Why it ended, as far as is known.
-    """
+    """The connection ended before the response was complete."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"broke off before it answered ({reason}); whether it did the work is unknown")
@@ -169,11 +174,7 @@ class Reply:
         self._response.close()
 
     def again(self, body: bytes) -> None:
-        """Let the body be read once more.
-
-        Args:
-            body: The whole body.
-        """
+        """Let the body be read once more."""
         pieces = [b"", body]
 
         async def read() -> bytes:
@@ -232,8 +233,6 @@ class HttpClient:
     """The HTTP connections to one server.
 
     Args:
-        spec: The server.
-        limits: Bounds.
         auth: Authorises the requests, if the server needs that.
 
     Raises:
@@ -276,9 +275,7 @@ class HttpClient:
         """Send one request and wait for the head of the response. Cancelling closes the connection.
 
         Args:
-            method: The HTTP method.
             headers: Headers of this request; they override configured headers.
-            body: The content.
             url: The URL, if it is not the configured one; of the same origin.
             insist: Whether `auth` may react to a 401 or 403, which may involve a user. Not for background requests.
 
@@ -363,8 +360,6 @@ class HttpClient:
         """Run the flow of `auth` and send its requests; the bodies that it may read are bounded.
 
         Args:
-            request: The original request.
-            auth: The authorisation.
             insist: Whether it may react to a 401 or 403.
             reply: The response to the original request, if that was sent already.
         """
@@ -408,7 +403,6 @@ def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | Non
     """The proxy on the way to a URL, by an entry or by the variables of this process; `None` if there is none.
 
     Args:
-        url: The URL.
         named: The `proxy` of the entry.
 
     Raises:
@@ -486,3 +480,56 @@ async def _step(
         raise
     except Exception as error:  # whatever an authorisation does is that server's failure; the text may be secret
         raise UpstreamError(f"could not be authorised ({type(error).__name__})") from error
+
+
+class UndecodableError(Exception):
+    """The body is not encoded as it says."""
+
+
+class Decoder:
+    """Decodes a body. A thousand bytes may come of one, so it is taken apart no faster than it is wanted.
+
+    Args:
+        coding: One of `CODINGS`.
+        read: Waits for the next bytes of the body; empty at its end.
+    """
+
+    CODINGS: Final = ("gzip", "deflate")
+
+    def __init__(self, coding: str, read: Callable[[], Awaitable[bytes]]) -> None:
+        self._read_on = read
+        self._zlib = zlib.decompressobj(_EITHER)
+        self._may_be_bare = coding == "deflate"
+        self._rest = b""
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes, decoded; empty at the end of the body.
+
+        Raises:
+            UndecodableError: The body is not encoded as it says.
+        """
+        while True:
+            if self._rest:
+                await asyncio.sleep(0)
+            elif not (data := await self._read_on()):
+                return b""
+            else:
+                self._rest = data
+            if piece := self._decoded():
+                return piece
+
+    def _decoded(self) -> bytes:
+        data = self._rest
+        try:
+            try:
+                piece = self._zlib.decompress(data, PIECE)
+            except zlib.error:
+                if not self._may_be_bare:
+                    raise
+                self._zlib = zlib.decompressobj(_BARE)
+                piece = self._zlib.decompress(data, PIECE)
+        except zlib.error as error:
+            raise UndecodableError(str(error)) from None
+        self._may_be_bare = False
+        self._rest = self._zlib.unconsumed_tail
+        return piece

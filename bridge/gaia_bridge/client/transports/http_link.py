@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from gaia_bridge.client.interruptible import Interruptible
+from gaia_bridge.calls.deadlines import Interruptible
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget
@@ -26,8 +26,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import Redactor
 
-__all__ = ["HttpLink", "HttpTransport"]
-
 logger = logging.getLogger(__name__)
 
 
@@ -35,8 +33,6 @@ class HttpTransport(ABC):
     """Base of the transports over HTTP.
 
     Args:
-        spec: The server.
-        limits: Bounds.
         auth: Says who we are, if the server wants to know.
     """
 
@@ -71,7 +67,6 @@ class HttpLink(ABC):
     Args:
         http: Owned by the link, which closes it.
         receiver: Is told what comes in.
-        limits: Bounds.
     """
 
     def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
@@ -155,7 +150,6 @@ class HttpLink(ABC):
         """The messages in an event. Heartbeats and a little nonsense hurt nobody.
 
         Args:
-            event: Its data.
             request_id: The request whose stream it came on, if it was one's.
 
         Raises:

@@ -17,17 +17,6 @@ from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.client.transports.tls import tls_problem
 from gaia_bridge.text.escaping import one_line
 
-__all__ = [
-    "LONGEST_WAIT",
-    "checked_headers",
-    "named_status",
-    "origin",
-    "reason_of",
-    "retry_after",
-    "url_for_log",
-    "usable_url",
-]
-
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
 _OURS: Final = frozenset(

@@ -1,30 +1,20 @@
-"""JSON-RPC messages as bytes, and the rules of which response belongs to which request. Pure."""
+"""JSON-RPC messages as bytes, and the rules of which response belongs to which request."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import msgspec
 
 from gaia_bridge.calls.cancellation import cancel_reason
-from gaia_bridge.calls.sent import own_id
-from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.calls.in_flight import own_id
+from gaia_bridge.client.transport import Link, Receiver, Transport, UpstreamError
 from gaia_bridge.text.escaping import one_line, printable, without_hidden
 from gaia_bridge.text.json_text import from_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-__all__ = [
-    "NoMessageError",
-    "cancellation",
-    "encoded",
-    "error_words",
-    "is_complete",
-    "is_message",
-    "is_response",
-    "messages",
-    "response_to",
-]
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _QUICK_ENCODER: Final = msgspec.json.Encoder()
@@ -145,3 +135,45 @@ def cancellation(request_id: int) -> JSON:
     """The notification that nobody waits for a response any more, with the reason of whoever asked for it first."""
     params = {"requestId": request_id, "reason": cancel_reason("nobody waits for the answer any more")}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
+class ForeignTransport:
+    """Carries the messages of another transport. Implements `transport.Transport`.
+
+    Ours read JSON that cannot say a lone surrogate; objects that somebody made can hold anything.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link; see `Transport.connect`."""
+        async with self._transport.connect(_Receiver(receiver)) as link:
+            yield _Link(link)
+
+
+class _Receiver:
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    def message(self, message: JSON, during: int | None) -> None:
+        self._receiver.message(valid_json(message), during)
+
+    def ended(self, reason: str) -> None:
+        self._receiver.ended(reason)
+
+
+class _Link:
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.notify = link.notify
+        self.agree = link.agree
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        response: JSON = valid_json(await self._link.request(message, headers))
+        return response
+
+    @property
+    def last_words(self) -> str:
+        return self._link.last_words

@@ -14,8 +14,6 @@ from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import redacted
 
-__all__ = ["Garbage", "messages", "request_id_of"]
-
 _SHOWN: Final = 3
 """Lines of garbage that are kept for people to see."""
 
@@ -49,7 +47,6 @@ class Garbage:
     Args:
         budget: Lines within the window; more is too much.
         window: Seconds.
-        now: The clock.
         secrets: Takes secrets out of what is shown.
     """
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.calls.loop_guard.process_ancestry import LINEAGE, LineageError
+from gaia_bridge.calls.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.guardian import MARK, marked
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
@@ -35,12 +35,6 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.pipe_end import PipeEnd
 from gaia_bridge.settings import UpstreamLimits
-
-__all__ = [
-    "Child",
-    "exit_text",
-    "undisturbed",
-]
 
 logger = logging.getLogger(__name__)
 
@@ -131,9 +125,6 @@ class Child:
 
     Launching does not wait, so that nothing can be cancelled half-way through. Whoever launched it calls
     `stop`, in every case.
-
-    Args:
-        spec: What to launch.
 
     Raises:
         LaunchError: It cannot be launched as it is configured.

@@ -20,8 +20,6 @@ from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = ["words_in", "words_of"]
-
 _READ: Final = 16 * KIB
 """Bytes of a body that are looked at: what it says in words comes first."""
 _SHOWN: Final = 300
@@ -40,7 +38,6 @@ async def _beginning_of(reply: Reply, seconds: float) -> bytes:
     """The first bytes of a body, which can be read again afterwards.
 
     Args:
-        reply: The response.
         seconds: How long is waited for them.
     """
     found = bytearray()
@@ -76,7 +73,6 @@ def words_in(kind: str, body: bytes) -> str:
 
     Args:
         kind: Its content type, without parameters; may be empty.
-        body: The body, or its beginning.
     """
     text = body.decode("utf-8", "replace").removeprefix("\ufeff").strip()
     if kind in ("text/html", "application/xhtml+xml") or _PAGE.match(text):

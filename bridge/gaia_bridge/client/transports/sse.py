@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import httpx2
 
-from gaia_bridge.calls.sent import SentRequests, own_id
+from gaia_bridge.calls.in_flight import SentRequests, own_id
 from gaia_bridge.client.transport import ConnectionLostError, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import EVENT_STREAM, is_stream
 from gaia_bridge.client.transports.http_client import HttpClient, Reply
@@ -18,8 +18,6 @@ from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEvent
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
-
-__all__ = ["SseTransport"]
 
 
 class SseTransport(HttpTransport):

@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from gaia_bridge.client.transports.budgets import Budget
 
-__all__ = ["Event", "EventParser", "EventStream", "OversizedEventError"]
-
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FIELDS = 8
 """Lines beside its data that an event may have and still be no burden; it needs three."""

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import anyio
 
-from gaia_bridge.calls.sent import SentRequests
+from gaia_bridge.calls.in_flight import SentRequests
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,
@@ -41,8 +41,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge.text.redaction import Redactor
 
-__all__ = ["StdioLink", "StdioTransport"]
-
 logger = logging.getLogger(__name__)
 
 _AFTERMATH: Final = 0.05
@@ -64,8 +62,6 @@ class StdioTransport:
     """How to reach a server that is a child process. Implements `transport.Transport`.
 
     Args:
-        spec: How to launch it.
-        limits: Bounds.
         on_error_line: Told every line of its error output, redacted.
     """
 
@@ -103,10 +99,8 @@ class StdioLink(asyncio.Protocol):
     Args:
         child: The child, just launched.
         receiver: Is told what comes in.
-        errors: The protocol of its error output.
         garbage: Counts what it writes that is no message.
         name: The server, for the log.
-        limits: Bounds.
     """
 
     def __init__(

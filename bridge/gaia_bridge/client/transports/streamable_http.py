@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -32,21 +33,22 @@ from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import retry_after
 from gaia_bridge.client.transports.json_rpc import is_response, response_to
-from gaia_bridge.client.transports.resumption import Place
-from gaia_bridge.client.transports.sse_parser import OversizedEventError
+from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
 from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["StreamableHttpTransport"]
-
 logger = logging.getLogger(__name__)
 
 _ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
 _CHECK_ID: Final = 2**31 - 1
 """The id of a ping of the link itself, which the ids of other requests do not reach."""
+
+_USABLE_ID: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
+"""What a header carries unchanged; the length is ours."""
+_DOUBLINGS: Final = 10
 
 
 class StreamableHttpTransport(HttpTransport):
@@ -323,3 +325,52 @@ def _named_revision(message: JSON) -> str | None:
     meta = params.get("_meta") if is_object(params) else None
     revision = meta.get(PROTOCOL_VERSION_KEY) if is_object(meta) else None
     return revision if isinstance(revision, str) and is_modern(revision) else None
+
+
+class Place:
+    """The place in an event stream up to which everything has come.
+
+    Args:
+        limits: How soon a stream is asked for again, at least and at most.
+    """
+
+    def __init__(self, limits: UpstreamLimits) -> None:
+        self.messages = 0
+        """How many have come."""
+        self._limits = limits
+        self._last_id = ""
+        self._retry = 0.0
+        self._put_off = 0.0
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the server has named the place, so that it can go on from there."""
+        return bool(_USABLE_ID.fullmatch(self._last_id))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Ask the server to go on from here, if it has named the place."""
+        return {"last-event-id": self._last_id} if self.is_resumable else {}
+
+    def note(self, stream: EventStream) -> None:
+        """What a stream has said about itself holds for the next one too."""
+        self._last_id = stream.last_id or self._last_id
+        self._retry = self._retry if stream.retry is None else stream.retry
+        self._put_off = 0.0
+
+    def put_off(self, retry_after: float | None) -> None:
+        """Instead of a stream came an answer, which may have said when to ask again.
+
+        Args:
+            retry_after: Seconds, if it did.
+        """
+        self._put_off = min(retry_after or 0.0, self._limits.retry_after_cap)
+
+    def pause(self, failures: int = 0) -> float:
+        """Seconds to wait before the stream is asked for again.
+
+        Args:
+            failures: How often in a row that has led to nothing; each doubles the time.
+        """
+        floor = self._limits.retry_floor * 2.0 ** min(max(failures - 1, 0), _DOUBLINGS)
+        return max(min(max(self._retry, floor), self._limits.retry_cap), self._put_off)

@@ -12,8 +12,6 @@ import httpx2
 from gaia_bridge.client.transport import LaunchError
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["OF_UNKNOWN_AUTHORITY", "tls_problem", "verifying_context"]
-
 OF_UNKNOWN_AUTHORITY: Final = range(18, 22)
 """The verification codes of OpenSSL for certificates of authorities that nobody here knows (x509_vfy.h)."""
 

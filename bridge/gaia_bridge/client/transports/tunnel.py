@@ -13,15 +13,13 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from gaia_bridge.client.transports.connecting import ConnectError, Make, ProxyError, first_connected
+from gaia_bridge.client.transports.connections import ConnectError, Make, ProxyError, first_connected
 from gaia_bridge.client.transports.http1 import Abortable, Connection
 from gaia_bridge.client.transports.http_values import named_status, reason_of
 from gaia_bridge.client.transports.tls import OF_UNKNOWN_AUTHORITY, verifying_context
 from gaia_bridge.config.proxies import Proxy
 from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line
-
-__all__ = ["ByProxy", "refusal_of"]
 
 C = TypeVar("C", bound=Abortable)
 
@@ -41,7 +39,6 @@ class ByProxy:
     """The way to a server that a proxy leads to. Implements `connecting.Way`.
 
     Args:
-        proxy: The proxy.
         host: The server, in ASCII.
         port: The same.
         tls: What the server is verified with; `None` if it speaks no TLS.
@@ -95,7 +92,6 @@ class _Tunnel(Abortable):
     """A connection to a proxy that carries bytes to one server, once the proxy has agreed (RFC 9110, section 9.3.6).
 
     Args:
-        proxy: The proxy.
         host: The server, in ASCII.
         port: The same.
     """
@@ -175,8 +171,6 @@ def refusal_of(proxy: Proxy, to: str, status: int, headers: Mapping[str, str]) -
     """Why a proxy does not lead to a server, by its answer; and what to do.
 
     Args:
-        proxy: The proxy.
-        to: Host and port of the server.
         status: The status of its answer; 0 if that is no HTTP.
         headers: Its headers, by lowercase names.
     """

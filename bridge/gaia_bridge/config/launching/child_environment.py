@@ -8,15 +8,6 @@ from typing import Final
 
 from gaia_bridge.model import StdioServerSpec
 
-__all__ = [
-    "HARMLESS_ENVIRONMENT",
-    "OWN_PREFIX",
-    "PARTS_OF",
-    "PROXY_ENVIRONMENT",
-    "child_environment",
-    "proxies_without_users",
-]
-
 HARMLESS_ENVIRONMENT: Final = (
     *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from gaia_bridge.text.json_types import JSON, is_array
 
-__all__ = ["is_program", "launch_words", "split_command"]
-
 _OPERATORS = ";|&<>`"
 """What only a shell can do something about, outside of quotes."""
 

@@ -18,8 +18,6 @@ from gaia_bridge.config.launching.launchers import DOWNLOADING, launcher_in, pro
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.text.escaping import one_line
 
-__all__ = ["Cause", "Failure", "cause_for", "cause_of"]
-
 _SHOWN: Final = 300
 """Characters of a line that are repeated; pip names all versions of a package in one."""
 

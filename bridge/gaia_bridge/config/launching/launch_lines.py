@@ -17,8 +17,6 @@ from gaia_bridge.config.oauth_options import PUBLIC_OAUTH_KEYS
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import MASK, redacted
 
-__all__ = ["is_secret", "launch_line_text", "launch_warnings"]
-
 _TABLES: Final = (("env", "variable"), ("headers", "header"), ("oauth", "login"))
 """The objects of an entry, and what one of their values is called."""
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["DOWNLOADING", "is_of_launcher", "launcher_in", "program_name"]
-
 _LAUNCHERS: Final = frozenset(
     {"bun", "bunx", "deno", "dnx", "docker", "npm", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx", "yarn"}
 )

@@ -18,8 +18,6 @@ from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["REMEMBERED", "active_folders", "remember_search_path", "search_path", "usual_folders"]
-
 REMEMBERED: Final = "~/.gaia/path"
 """The file with the `PATH` of the latest terminal."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final
 
-__all__ = ["CHANGING", "changes_programs", "reason_of"]
-
 CHANGING: Final[dict[str, tuple[str, ...]]] = {
     "makes the program run other code than its own": (
         *("BASH_ENV", "ENV", "BASH_FUNC_*", "SHELLOPTS", "PS4", "PROMPT_COMMAND", "ZDOTDIR", "IFS", "COMSPEC"),

@@ -23,16 +23,6 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.names import file_name
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = [
-    "folder_warning",
-    "in_own_folder",
-    "lies_in_workspace",
-    "made_folder",
-    "needs_current_folder",
-    "own_folder",
-    "relative_words",
-]
-
 logger = logging.getLogger(__name__)
 
 _OWN_FOLDERS: Final = Path("~/.gaia/servers")

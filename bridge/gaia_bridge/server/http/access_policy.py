@@ -5,15 +5,15 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
+from starlette.types import Scope
 
 from gaia_bridge.errors import ConfigError, ListenError
-from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
 from gaia_bridge.server.http.proxies import DEFAULT_PORTS, LOOPBACK, Proxies, PublicUrl
 from gaia_bridge.settings import HttpLimits
-
-__all__ = ["AccessPolicy", "LiveToken", "check_exposure", "quoted", "reaches_beyond", "split_authority"]
+from gaia_bridge.text.web_addresses import is_loopback_address, is_loopback_host
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_LENGTH = 80
@@ -21,6 +21,15 @@ SHOWN_LENGTH = 80
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _ORIGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.+)")
 _CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+_WORDS: Final = """\
+This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
+
+Give your MCP client {address} at its end. What is published is listed at /tools,
+and how it is at /status.
+"""
+
+_HERE: Final = "the address of this machine and port with /mcp"
 
 
 class LiveToken:
@@ -66,7 +75,6 @@ class AccessPolicy(Struct, frozen=True):
         any_port: Hosts that are accepted with every port, lower case.
         served_elsewhere: Whether we do not listen ourselves: then a page from the very host that it calls may call.
         public: The address that clients use, where a proxy stands before us.
-        proxies: Those that are believed.
         only_direct: Whether a request that was passed on is refused while none is: it would make a local program of
             everybody. Not so where other machines reach us by themselves, some of them through a proxy of theirs.
     """
@@ -108,8 +116,6 @@ class AccessPolicy(Struct, frozen=True):
         Args:
             host: The address, as it was given to `bind`.
             port: The port that is really bound.
-            allow_hosts: Further accepted hosts.
-            allow_origins: Further accepted origins.
             token: The bearer token, or `None`.
             limits: How much and how long; the defaults, if not given.
             public_url: The address that clients use, where a proxy stands before us. It needs a token.
@@ -213,8 +219,6 @@ def _proxied(
     """The public address, and the proxies before us.
 
     Args:
-        public_url: What was given.
-        proxies: What was given.
         token: What clients have to bring.
         names: What the three are called.
 
@@ -238,7 +242,6 @@ def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> 
 
     Args:
         host: The address or name to listen on. A name other than `localhost` counts as reachable.
-        allow_hosts: The hosts that were allowed explicitly.
         token: The bearer token that callers must have, if any.
 
     Raises:
@@ -260,7 +263,6 @@ def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
 
     Args:
         host: The address or name that is listened on.
-        allow_hosts: The hosts that were allowed explicitly.
     """
     names = (split_authority(_bracketed(allowed))[0] for allowed in allow_hosts)
     return not _is_loopback(host) or any(not is_loopback_host(name.strip("[]")) for name in names)
@@ -352,3 +354,13 @@ def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
     if default_port is not None:
         host = host.lower()
     return f"{scheme}://{host}" if port in (None, default_port) else f"{scheme}://{host}:{port}"
+
+
+def words_for_people(policy: AccessPolicy) -> str:
+    """What they are told."""
+    return _WORDS.format(address=f"the address {policy.public} with /mcp" if policy.public else _HERE)
+
+
+def is_person(scope: Scope) -> bool:
+    """Whether somebody has opened the address in a browser: no MCP client takes HTML."""
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])

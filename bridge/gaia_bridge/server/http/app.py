@@ -14,7 +14,6 @@ import anyio
 import anyio.to_thread
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gaia_bridge.contract import JSON
 from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.messages import (
     Refusal,
@@ -27,21 +26,18 @@ from gaia_bridge.protocol.messages import (
 )
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.access_policy import AccessPolicy, is_person, words_for_people
 from gaia_bridge.server.http.guard import REQUEST_ID, Guard
-from gaia_bridge.server.http.people import is_person, words_for_people
 from gaia_bridge.server.http.request_heads import WHOLE_BODY
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.modern_http import ModernHttp
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
-from gaia_bridge.text.json_types import is_array
+from gaia_bridge.text.json_types import JSON, is_array
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
-
-__all__ = ["HttpBinding", "make_app"]
 
 _Serve = Callable[["HttpBinding", HttpExchange], Awaitable[None]]
 _Find = Callable[[str, str], "HttpBinding | None"]
@@ -56,9 +52,7 @@ class HttpBinding:
     """One endpoint over HTTP.
 
     Args:
-        dispatcher: What is served.
         prefix: The path it lives under, without a slash at its end: `` or `/agents/code`.
-        limits: Limits of the HTTP side.
     """
 
     def __init__(self, dispatcher: Dispatcher, prefix: str, limits: HttpLimits) -> None:
@@ -173,8 +167,6 @@ class _McpPaths:
     """ASGI application: serves the paths of MCP, and hands on everything else.
 
     Args:
-        find: Gives the endpoint of a path.
-        others: Serves all other paths.
         policy: Who may call.
     """
 
@@ -252,7 +244,6 @@ def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
     """Why the body of a POST is not taken. Which revision a batch is of, only the session knows.
 
     Args:
-        exchange: The request.
         by_header: Whether a header says which revision the body is of.
     """
     content = exchange.content

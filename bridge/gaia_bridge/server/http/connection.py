@@ -30,22 +30,21 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
-from gaia_bridge.server.http.departures import DISCONNECT, Departure
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for, error_body
 from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
 from gaia_bridge.server.http.request_heads import (
     BODY_ARRIVED,
+    DISCONNECT,
     HEAD_END,
     SAME_HEAD,
     WHOLE_BODY,
+    Departure,
     KnownHead,
     fields_problem,
     head_problem,
 )
 from gaia_bridge.settings import HttpLimits
-
-__all__ = ["LISTENING", "Connection", "ConnectionConfig", "Unsent"]
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +80,7 @@ _BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
 
 
 class Unsent:
-    """What waits for all the clients that do not read: a bounded part of the memory.
-
-    Args:
-        limits: How much.
-    """
+    """What waits for all the clients that do not read: a bounded part of the memory."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
@@ -116,12 +111,7 @@ class Unsent:
 
 
 class ConnectionConfig(uvicorn.Config):
-    """uvicorn's settings, with what all connections share.
-
-    Args:
-        limits: Deadlines and sizes.
-        settings: uvicorn's own.
-    """
+    """uvicorn's settings, with what all connections share."""
 
     def __init__(self, app: Any, limits: HttpLimits, **settings: Any) -> None:
         super().__init__(app, http=Connection, **settings)

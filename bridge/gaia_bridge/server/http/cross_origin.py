@@ -10,8 +10,6 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Scope, Send
 
-__all__ = ["CrossOrigin"]
-
 _METHODS: Final = ("GET", "POST", "DELETE")
 
 
@@ -19,8 +17,6 @@ class CrossOrigin:
     """What allowed pages of other origins are told.
 
     Args:
-        app: What they call.
-        origins: The allowed ones.
         exposed: Names of response headers that a page may read.
     """
 

@@ -13,8 +13,6 @@ from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["CHAT_PREFIX", "NEVER_AGAIN", "body_for", "chat_error", "error_body"]
-
 CHAT_PREFIX: Final = "/v1/"
 """How the paths of OpenAI's API begin."""
 
@@ -37,10 +35,7 @@ def body_for(
     """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
 
     Args:
-        path: What was asked for.
-        status: The HTTP status.
         message: What came, what was expected, what to do.
-        code: The JSON-RPC error code.
         request_id: The JSON-RPC request, if it is known.
     """
     if not path.startswith(CHAT_PREFIX):
@@ -54,10 +49,7 @@ def chat_error(status: int, message: str, code: str | None = None, param: str | 
     """Return an error of OpenAI's API.
 
     Args:
-        status: The HTTP status.
         message: What came, what was expected, what to do.
-        code: A word for programs.
-        param: The field of the request that it is about.
     """
     kind = _TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": valid_text(message), "type": kind, "param": param, "code": code}}

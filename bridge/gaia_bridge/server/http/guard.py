@@ -25,6 +25,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
+import threading
+import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,13 +37,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
-from gaia_bridge.server.http.refusal_log import Refusals
 from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE_BODY
+from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:
     from gaia_bridge.server.http.cross_origin import CrossOrigin
-
-__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "bearer_token", "replaying"]
 
 HEALTH_PATH = "/health"
 """The only path that `GET` may read without the token: a supervisor has none, and is told nothing but that we live."""
@@ -62,7 +64,6 @@ WATCHED_HEADERS = frozenset(
 REPEATED = b"more than one"
 """Stands for a watched header that came more than once: acceptable to no check, and clear in its message."""
 
-
 _FORWARDING = (b"forwarded", b"via", b"x-forwarded-", b"x-real-ip")
 """How the headers begin that proxies and tunnels add, and no client of its own accord."""
 
@@ -72,6 +73,8 @@ _REMEDY = "The token is in ~/.gaia/bridge-token of whoever runs `gaia-bridge ser
 
 REQUEST_ID = "gaia_bridge.request_id"
 """Where a scope says which JSON-RPC request it is, once that was read."""
+
+logger = logging.getLogger(__name__)
 
 
 def bearer_token(authorization: bytes) -> bytes:
@@ -398,3 +401,55 @@ def _is_utf8_json(content_type: bytes) -> bool:
         if name.strip() == b"charset" and value.strip(b' \t"') not in (b"utf-8", b"utf8"):
             return False
     return True
+
+
+class Refusals:
+    """Logs the first refusals of each minute one by one, and of the others how many there were.
+
+    Args:
+        limits: How many, and how long that minute is.
+    """
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._told = 0
+        self._began = float("-inf")
+        self._untold: Counter[int] = Counter()
+        self._window: threading.Timer | None = None
+
+    def tell(self, method: str, path: str, status: int, message: str) -> None:
+        """Log a refusal, or count it.
+
+        Args:
+            path: Of the request, fit to be shown.
+            status: What it was answered with.
+        """
+        if self._counts(status):
+            return
+        logger.info("refused %s %s with %d: %s", method, path, status, message)
+
+    def _counts(self, status: int) -> bool:
+        """Whether a refusal is only counted."""
+        now = time.monotonic()
+        with self._lock:
+            if self._window is None and now - self._began > self._limits.refusal_window:
+                self._began, self._told = now, 0
+            if self._told < self._limits.refusals:
+                self._told += 1
+                return False
+            self._untold[status] += 1
+            if self._window is None:
+                self._window = threading.Timer(self._began + self._limits.refusal_window - now, self._end)
+                self._window.name = "gaia-refusals"
+                self._window.daemon = True
+                self._window.start()
+            return True
+
+    def _end(self) -> None:
+        """That minute is over: say how many there were."""
+        with self._lock:
+            untold, self._untold = self._untold, Counter()
+            self._window = None
+        which = ", ".join(f"{count} with {status}" for status, count in sorted(untold.items()))
+        logger.info("refused %d more requests within %g s: %s", untold.total(), self._limits.refusal_window, which)

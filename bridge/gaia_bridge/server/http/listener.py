@@ -18,7 +18,7 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Any, cast
 
 import anyio
@@ -28,10 +28,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.connection import LISTENING, Connection, ConnectionConfig
 from gaia_bridge.settings import HttpLimits
-
-__all__ = ["HttpServer", "bind"]
 
 logger = logging.getLogger(__name__)
 
@@ -210,11 +209,7 @@ class _Requests:
             task.uncancel()
 
     def cancel(self, tasks: Collection[asyncio.Task[Any]]) -> None:
-        """End requests.
-
-        Args:
-            tasks: Their tasks.
-        """
+        """End requests."""
         self._ended.update(tasks)
         for task in self._ended:
             task.cancel()
@@ -294,3 +289,43 @@ class _Server(uvicorn.Server):
     def _drop_connections(self) -> None:
         for connection in list(cast("set[Connection]", self.server_state.connections)):
             connection.drop()
+
+
+async def serve_until_cancelled(
+    make_app: Callable[[AccessPolicy], ASGIApp],
+    host: str,
+    port: int,
+    hosts: Iterable[str],
+    origins: Iterable[str],
+    token: str | None,
+    public_url: str | None,
+    proxies: Iterable[str],
+    limits: HttpLimits,
+    on_shutdown: Callable[[], None],
+    task_status: TaskStatus[list[str]],
+) -> None:
+    """Listen and serve; see `Bridge.serve_http`.
+
+    Args:
+        make_app: Makes the application, once it is known who may call.
+        port: The port; 0 for any free one.
+        origins: Pages of other servers that may call us.
+        token: What clients must send.
+        public_url: The address that clients use, where a proxy stands before us.
+        task_status: Told the URLs that are served.
+    """
+    sockets = bind(host, port)
+    try:
+        bound: int = sockets[0].getsockname()[1]
+        policy = AccessPolicy.for_address(host, bound, hosts, origins, token, limits, public_url, proxies)
+        server = HttpServer(make_app(policy), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(server.run)
+            task_status.started([_url(*address) for address in server.addresses])
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -16,18 +16,9 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.server.http.mount import MOUNTED_AT
 
 if TYPE_CHECKING:
     from starlette.types import Scope
-
-__all__ = [
-    "DEFAULT_PORTS",
-    "LOOPBACK",
-    "Forwarded",
-    "Proxies",
-    "PublicUrl",
-]
 
 FORWARDED_FOR: Final = b"x-forwarded-for"
 FORWARDED_HOST: Final = b"x-forwarded-host"
@@ -43,6 +34,9 @@ _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 _Address = IPv4Address | IPv6Address
+
+MOUNTED_AT: Final = "gaia_bridge.mounted_at"
+"""Where a scope says which path leads to us: links that clients are given begin with it."""
 
 
 class PublicUrl(Struct, frozen=True):
@@ -125,7 +119,6 @@ class Proxies:
 
     Args:
         named: Addresses and networks, such as `10.0.0.0/8`; `unix` for whoever has no address.
-        public: The address that clients use.
         place: Where they were named, for the error.
 
     Raises:
@@ -155,7 +148,6 @@ class Proxies:
         """What is believed of a request.
 
         Args:
-            scope: The request.
             values: The headers that proxies write, each as often as it came.
         """
         if self.is_empty:
@@ -210,3 +202,22 @@ def _address(text: str) -> _Address | None:
     except ValueError:
         return None
     return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
+
+
+def at_root(scope: Scope) -> Scope:
+    """The scope as it is for an application that is not mounted.
+
+    Args:
+        scope: Its `root_path` says where we are; its `path` begins with that, except for what a proxy took away, which
+            Starlette remembers as `app_root_path`.
+    """
+    root: str = scope.get("root_path", "").rstrip("/")
+    if not root or scope["type"] != "http":
+        return scope
+    path: str = scope["path"]
+    mounted = root.removeprefix(scope.get("app_root_path", "").rstrip("/"))
+    for prefix in (root, mounted):
+        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+            path = path[len(prefix) :] or "/"
+            break
+    return {**scope, "path": path, "root_path": "", MOUNTED_AT: root}

@@ -7,9 +7,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from gaia_bridge.server.http.departures import Departure
-
-__all__ = ["Cycle", "Piece"]
+from gaia_bridge.server.http.request_heads import Departure
 
 _LOWER: Final = frozenset((b"cache-control", b"content-length", b"content-type", b"date", b"mcp-session-id"))
 """Names of headers as most answers of ours write them: they need not be made lower case to be known."""

@@ -1,14 +1,15 @@
-"""What makes the head of a request one that is not read, since two readers may not agree on it."""
+"""What makes the head of a request one that is not read, since two readers may not agree on it; and how an
+application learns that its client left, without a task that waits for `receive`.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from gaia_bridge.server.http.access_policy import quoted
-
-__all__ = ["BODY_ARRIVED", "HEAD_END", "SAME_HEAD", "WHOLE_BODY", "KnownHead", "fields_problem", "head_problem"]
 
 HEAD_END: Final = b"\r\n\r\n"
 
@@ -19,10 +20,15 @@ SAME_HEAD: Final = "gaia_bridge.same_head"
 """Another: what was found out about the head of this request, by whoever wants to know it again when the same comes
 next on the connection. A dictionary, by the one who found it out."""
 
-
 WHOLE_BODY: Final = "gaia_bridge.whole_body"
 """Another: the bytes of a small body, where they came together with a head that came before. `receive` gives them,
 too."""
+
+logger = logging.getLogger(__name__)
+
+DISCONNECT: Final = "gaia_bridge.disconnect"
+"""The name of an ASGI extension of our listener, which other servers have not. Its `on_disconnect(callback)` calls back
+when the client leaves before its answer is complete, and returns a function that ends this."""
 
 
 class KnownHead(NamedTuple):
@@ -88,3 +94,35 @@ def fields_problem(headers: list[tuple[bytes, bytes]], values: Mapping[bytes, by
     if coding is not None and coding.lower() != b"chunked":
         return f"Transfer-Encoding: {quoted(coding)} came; expected chunked."
     return None
+
+
+class Departure:
+    """Whether the client of a request left before its answer was complete, and whom to tell.
+
+    It knows neither the connection nor the request, which would make circles that wait for the garbage collector.
+    """
+
+    __slots__ = ("_callbacks", "_happened")
+
+    def __init__(self) -> None:
+        self._callbacks: dict[object, Callable[[], object]] = {}
+        self._happened = False
+
+    def on_disconnect(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` when the client leaves, at once if it did; returns a function that ends this."""
+        if self._happened:
+            callback()
+            return lambda: None
+        token = object()
+        self._callbacks[token] = callback
+        return lambda: self._callbacks.pop(token, None) and None
+
+    def happen(self) -> None:
+        """The client left."""
+        self._happened = True
+        while self._callbacks:
+            _, callback = self._callbacks.popitem()
+            try:
+                callback()
+            except Exception:
+                logger.exception("a callback for the disconnect of a client failed")

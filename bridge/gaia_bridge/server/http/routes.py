@@ -11,14 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from gaia_bridge.contract import JSON
-from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.access_policy import AccessPolicy, is_person, words_for_people
 from gaia_bridge.server.http.guard import HEALTH_PATH, bearer_token
-from gaia_bridge.server.http.people import is_person, words_for_people
 from gaia_bridge.server.http.token import token_proof
 from gaia_bridge.text.json_text import valid_json
-
-__all__ = ["make_routes"]
+from gaia_bridge.text.json_types import JSON
 
 _CHALLENGE: Final = 128
 """Characters of a challenge; ours have 64."""
@@ -32,7 +29,6 @@ def make_routes(report: Mapping[str, _Report], policy: AccessPolicy, further: It
     Args:
         report: What to answer on the plain GET routes, by path.
         policy: Who may call.
-        further: Routes of other APIs.
     """
 
     async def tell_people(request: Request) -> Response:

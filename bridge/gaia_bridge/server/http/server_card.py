@@ -20,14 +20,12 @@ from urllib.parse import quote
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import AccessPolicy, split_authority
-from gaia_bridge.server.http.mount import MOUNTED_AT
+from gaia_bridge.server.http.proxies import MOUNTED_AT
 from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import ADDRESS_CHARACTER, is_web_address
-
-__all__ = ["answer_card", "server_card"]
 
 _MEDIA_TYPE: Final = b"application/mcp-server-card+json"
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
@@ -65,7 +63,6 @@ async def answer_card(
 
     Args:
         exchange: The request, which the guard has let through.
-        catalog: What the endpoint publishes.
         revisions: The revisions of the modern era that are served.
         prefix: The path that it lives under.
         policy: Who may call, and at which address.
@@ -102,7 +99,6 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     """The card of an endpoint.
 
     Args:
-        catalog: What it publishes.
         revisions: The revisions of the modern era that are served.
         place: Its address, without that of a transport: `http://127.0.0.1:8765/agents/code`.
         asks_token: Whether clients have to bring a token.

@@ -20,9 +20,6 @@ from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["MAX_LENGTH", "load_or_create_token", "token_proof"]
-
-
 TOKEN_BYTES = 32
 """256 bits from the system's generator: guessing is hopeless, so attempts need not be counted."""
 
@@ -69,7 +66,6 @@ def token_proof(token: str, challenge: str, host: str) -> str:
     """What only somebody can answer to a challenge who knows the token, which cannot be read from it.
 
     Args:
-        token: The token.
         challenge: What the asker made up.
         host: The `Host` that was asked: the answer is worth nothing at another address.
     """

@@ -14,8 +14,6 @@ from gaia_bridge.runtime.file_watch import FileWatch
 from gaia_bridge.server.http.access_policy import LiveToken
 from gaia_bridge.server.http.token import load_or_create_token
 
-__all__ = ["follow_token"]
-
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.5
@@ -26,8 +24,6 @@ async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], 
     """Have clients bring what is in the file, whenever it changes, until cancelled. One that is removed is made anew.
 
     Args:
-        token: What they bring now.
-        path: The file.
         exchanged: Told another token before clients need it.
     """
     watch = FileWatch(lambda: (path,), _LOOK)  # at the start, where the file was read just now

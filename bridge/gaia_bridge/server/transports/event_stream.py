@@ -13,8 +13,6 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-__all__ = ["EventStream", "ReplayBuffer", "framed"]
-
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes that may wait in one stream; then whoever sends the next message waits."""
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Final
 
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST
-from gaia_bridge.protocol.encoding import encoded
 from gaia_bridge.protocol.messages import (
     Refusal,
     batch_problem,
     batched_problem,
+    encoded,
     error_bytes,
     is_plain_request,
     is_request,
@@ -25,13 +25,10 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.http_exchange import HttpExchange
-from gaia_bridge.server.transports.replies import Reply, never_empty
+from gaia_bridge.server.transports.http_exchange import HttpExchange, Reply, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-__all__ = ["HandshakeHttp"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +44,7 @@ _NO_HANDSHAKE: Final = Refusal(
 
 
 class HandshakeHttp:
-    """One endpoint, for clients with sessions.
-
-    Args:
-        dispatcher: Answers their requests.
-        limits: Limits of the HTTP side.
-    """
+    """One endpoint, for clients with sessions."""
 
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
@@ -156,10 +148,7 @@ class HandshakeHttp:
         """Answer one request; it goes on when its client leaves, who may come back for the rest.
 
         Args:
-            session: Whose request it is.
             stream: Carries what is said before the answer.
-            exchange: The response.
-            message: The request.
             opens: Whether the session is kept once this is answered, if it was a handshake.
         """
         call = Call(session.connection, stream, message, exchange.size)

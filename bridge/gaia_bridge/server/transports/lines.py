@@ -24,8 +24,6 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.text.json_types import JSON, is_array
 
-__all__ = ["LineClient"]
-
 logger = logging.getLogger(__name__)
 
 Write = Callable[[bytes], Awaitable[object]]
@@ -63,8 +61,6 @@ class LineClient:
     """One client's lines, and the answers to them.
 
     Args:
-        dispatcher: Answers its requests.
-        write: Writes to the client.
         batch: How many messages may come at once.
         asked: The largest id of a request that the client was sent before, by another process.
         folder: The folder that it was started in, if it is a program of this user.

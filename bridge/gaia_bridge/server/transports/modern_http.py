@@ -21,12 +21,9 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.http_exchange import HttpExchange
-from gaia_bridge.server.transports.replies import Reply
+from gaia_bridge.server.transports.http_exchange import HttpExchange, Reply
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["ModernHttp"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +33,7 @@ _MOST_ASKED: Final = 10_000
 
 
 class ModernHttp:
-    """One endpoint, for requests that stand alone.
-
-    Args:
-        dispatcher: Answers them.
-        limits: Limits of the HTTP side.
-    """
+    """One endpoint, for requests that stand alone."""
 
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
@@ -53,7 +45,6 @@ class ModernHttp:
         """Answer one request.
 
         Args:
-            exchange: The request.
             only_json: Whether its client is not one for event streams.
         """
         message = exchange.content

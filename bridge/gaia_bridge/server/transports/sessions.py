@@ -20,19 +20,13 @@ from gaia_bridge.server.transports.event_stream import EventStream, ReplayBuffer
 from gaia_bridge.server.transports.http_exchange import Headers
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["SESSION_HEADER", "Session", "Sessions"]
-
 logger = logging.getLogger(__name__)
 
 SESSION_HEADER = "mcp-session-id"
 
 
 class Session:
-    """One session; it is in use in a `with` block.
-
-    Args:
-        limits: How much of it is remembered.
-    """
+    """One session; it is in use in a `with` block."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self.id = uuid4().hex

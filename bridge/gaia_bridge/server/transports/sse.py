@@ -11,26 +11,18 @@ import anyio
 
 from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.http.mount import MOUNTED_AT
+from gaia_bridge.server.http.proxies import MOUNTED_AT
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import is_array
 
-__all__ = ["SseTransport"]
-
 logger = logging.getLogger(__name__)
 
 
 class SseTransport:
-    """One endpoint over HTTP+SSE.
-
-    Args:
-        dispatcher: Answers requests.
-        path: Where clients post to.
-        limits: Limits of the HTTP side.
-    """
+    """One endpoint over HTTP+SSE."""
 
     def __init__(self, dispatcher: Dispatcher, path: str, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher

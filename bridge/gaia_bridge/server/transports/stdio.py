@@ -29,8 +29,6 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.lines import LineClient
 
-__all__ = ["ClaimedStdio", "Owed", "Waiting", "claim_stdio", "serve_stdio", "stdio_streams"]
-
 logger = logging.getLogger(__name__)
 
 _CHUNK = 256 * 1024
@@ -75,7 +73,6 @@ async def serve_stdio(
     """Serve until the client closes our input. Everything said before the end is written out.
 
     Args:
-        dispatcher: Answers the client's requests.
         claimed: What `claim_stdio` returned.
         line_bytes: The longest line that is accepted.
         batch: How many messages may come at once.

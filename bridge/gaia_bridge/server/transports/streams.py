@@ -21,8 +21,6 @@ from gaia_bridge.server.connection import Channel, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["DuplexClient"]
-
 logger = logging.getLogger(__name__)
 
 Answered = Callable[[bytes], Awaitable[None]]
@@ -33,9 +31,6 @@ class DuplexClient:
     """One client.
 
     Args:
-        dispatcher: Answers its requests.
-        channel: Carries everything that it is sent.
-        cut: Ends the channel.
         asked: The largest id of a request that the client was sent before, by another process.
         folder: The folder that it was started in, if it is a program of this user.
     """
@@ -78,7 +73,6 @@ class DuplexClient:
         """A message came, which is one of JSON-RPC. Waits for the answer to a handshake, and for a refusal to be read.
 
         Args:
-            message: The message.
             size: Bytes that it has.
             answered: Takes the answer to it; it goes on the channel like everything else, if `None`.
         """

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from gaia_bridge.contract import Publisher
 
-__all__ = ["AnnouncesChanges"]
-
 
 class AnnouncesChanges:
     """Mixin: remembers the publishers of this agent and passes announcements on to all of them.

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from gaia_bridge.calls.results.conversion import failure_text, jsonable
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ListsSkills, ReadsResources
 from gaia_bridge.errors import AgentLoadError, BusyError, ToolError
-from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.json_schema.parts import SchemaError
+from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
@@ -29,8 +30,6 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.skill_part import SkillPart
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-__all__ = ["CompiledTool", "Definitions", "ask_agent", "read_definitions"]
 
 logger = logging.getLogger(__name__)
 

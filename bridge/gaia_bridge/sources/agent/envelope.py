@@ -7,8 +7,6 @@ from contextlib import suppress
 
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["without_envelope"]
-
 
 def without_envelope(arguments: JSON, *, takes_kwargs: bool) -> JSON:
     """The arguments of a call, taken out of their envelope if they are in one.

@@ -16,8 +16,6 @@ from gaia_bridge.sources.agent.registry_tools import Chosen, RegistryTools
 from gaia_bridge.sources.functions.collection import decorated_functions
 from gaia_bridge.sources.functions.signatures import place_of
 
-__all__ = ["GAIA_METHODS", "ToolChoice", "is_of_gaia", "parts_of", "refuse_unbuilt", "unmet"]
-
 GAIA_METHODS: Final = ("process_query", "_register_tools")
 """What agents of amd-gaia have that are neither MCP servers nor chat models."""
 

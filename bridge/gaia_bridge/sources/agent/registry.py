@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from gaia_bridge.contract import AgentLike
 
-__all__ = ["LOCAL_AGENTS", "LocalAgents", "UsedInCircleError"]
-
 
 class UsedInCircleError(ValueError):
     """An agent was to use itself, perhaps by way of others.

@@ -10,8 +10,6 @@ from gaia_bridge.sources.functions.collection import NOT_CONFIRMED
 from gaia_bridge.sources.functions.typed_function import TypedFunction
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["Chosen", "RegistryTools"]
-
 Chosen = bool | Collection[str]
 """Which tools are published: all, none, or those of these names."""
 

@@ -13,8 +13,6 @@ from gaia_bridge.protocol.skills import SKILL_FILE, files_of, root_of
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["SkillPart", "skill_folders"]
-
 _FOLDER: Final = "skills"
 """The folder beside an agent's file."""
 
@@ -64,6 +62,10 @@ def _place_of(agent: object) -> Path | None:
         return Path(inspect.getfile(owner)).absolute().parent
     except (TypeError, OSError):  # it is written in no file
         return None
+
+
+_SHOWN: Final = 10
+"""Files that are named of a skill."""
 
 
 class SkillPart:
@@ -163,9 +165,9 @@ def _template(entry: JSON) -> JSON:
     }
 
 
-def _further_files(entry: JSON, most: int = 10) -> Iterator[str]:
+def _further_files(entry: JSON) -> Iterator[str]:
     beginning = f"{root_of(entry['uri'])}/"
     further = [file["uri"].removeprefix(beginning) for file in files_of(entry) if file["uri"] != entry["uri"]]
-    yield from further[:most]
-    if len(further) > most:
-        yield f"and {len(further) - most:,} more"
+    yield from further[:_SHOWN]
+    if len(further) > _SHOWN:
+        yield f"and {len(further) - _SHOWN:,} more"

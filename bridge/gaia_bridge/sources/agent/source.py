@@ -27,7 +27,7 @@ from gaia_bridge.calls.results.conversion import (
     resource_result,
     tool_result,
 )
-from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsItsEnd, KnowsPublisher, Publishable
+from gaia_bridge.contract import ChangeListener, ClientRequest, KnowsItsEnd, KnowsPublisher, Publishable
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -63,9 +63,7 @@ from gaia_bridge.sources.agent.parts import ToolChoice, parts_of, unmet
 from gaia_bridge.sources.agent.skill_part import SkillPart, skill_folders
 from gaia_bridge.sources.change_queue import ChangeQueue
 from gaia_bridge.text.escaping import valid_text
-from gaia_bridge.text.json_types import copied
-
-__all__ = ["AgentSource"]
+from gaia_bridge.text.json_types import JSON, copied
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from gaia_bridge.calls.results.conversion import error_result
-from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, FollowsRoots, Introducible, Source, Starts
+from gaia_bridge.contract import ChangeListener, ClientRequest, FollowsRoots, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
@@ -19,8 +19,7 @@ from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.sources.composition.offer import Offer, Offers
 from gaia_bridge.sources.composition.steps import KINDS, Kind, Step
 from gaia_bridge.text.escaping import printable
-
-__all__ = ["ComposedServer", "ComposedSource", "RunningSource", "composed", "innermost"]
+from gaia_bridge.text.json_types import JSON
 
 logger = logging.getLogger(__name__)
 

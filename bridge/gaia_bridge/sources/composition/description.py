@@ -22,8 +22,6 @@ from gaia_bridge.sources.composition.steps import (
 )
 from gaia_bridge.text.json_text import from_json, to_json
 
-__all__ = ["Composition", "source"]
-
 _NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_TOOL_NAME}}}")
 _EXPECTED: Final = f"1 to {MAX_TOOL_NAME} of A-Z a-z 0-9 _ . -"
 

@@ -17,8 +17,6 @@ from gaia_bridge.sources.agent.envelope import without_envelope
 from gaia_bridge.sources.composition.steps import KINDS, Filtered, Kind, Layer, Step
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["Offer", "Offers"]
-
 
 class Offers:
     """What a source offers at one moment, composed, to clients of both eras.

@@ -19,20 +19,6 @@ from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_t
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object
 
-__all__ = [
-    "KINDS",
-    "MAX_TOOL_NAME",
-    "Filtered",
-    "Kind",
-    "Layer",
-    "Listed",
-    "Predicate",
-    "Prefixed",
-    "Renamed",
-    "Step",
-    "WithDefaults",
-]
-
 Kind = Literal["tool", "prompt", "resource", "resource template", "skill"]
 """What a definition is of, as elsewhere: a key of `protocol.vocabulary.LIST_FIELDS`."""
 

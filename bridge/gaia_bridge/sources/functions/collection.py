@@ -1,4 +1,7 @@
-"""Decorated functions of an object or a module, with the methods of an agent (`gaia_bridge.contract.AgentLike`)."""
+"""Decorated functions of an object or a module, with the methods of an agent (`gaia_bridge.contract.AgentLike`).
+
+The definitions of decorated functions, by kind and name.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,116 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from gaia_bridge.sources.functions.definition_table import DefinitionTable, Marked, UnboundCompletion
-from gaia_bridge.sources.functions.definitions import (
-    FunctionResource,
-    FunctionTool,
-    suggested_values,
+from gaia_bridge.sources.functions.definitions import FunctionPrompt, FunctionResource, FunctionTool, suggested_values
+from gaia_bridge.sources.functions.marks import (
+    CompletionMark,
+    Mark,
+    PromptMark,
+    ResourceMark,
+    ToolMark,
+    is_marked,
+    marks_of,
 )
-from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, marks_of
-from gaia_bridge.sources.functions.signatures import name_of
+from gaia_bridge.sources.functions.signatures import name_of, place_of
 from gaia_bridge.text.json_types import JSON
 
-__all__ = [
-    "NOT_CONFIRMED",
-    "DecoratedFunctions",
-    "ModuleFunctions",
-    "decorated_functions",
-    "decorated_members",
-    "has_decorated_members",
-]
+Marked = tuple[Callable[..., Any], Mark]
+"""A function, or a bound method, and one of its marks."""
+
+_T = TypeVar("_T", FunctionTool, FunctionPrompt, FunctionResource)
+
+
+class DefinitionTable:
+    """Definitions by kind and name. The methods of an object among them may be without it (`unbound`)."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, FunctionTool] = {}
+        self.prompts: dict[str, FunctionPrompt] = {}
+        self.resources: dict[str, FunctionResource] = {}
+        self.completions: dict[tuple[str, str], Callable[..., Any]] = {}
+        self.completes = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return not (self.tools or self.prompts or self.resources or self.completions)
+
+    @classmethod
+    def of(cls, functions: Iterable[Marked]) -> DefinitionTable:
+        """The definitions of marked functions.
+
+        Raises:
+            TypeError: Two have the same name, or one cannot be published.
+        """
+        made = cls()
+        for function, mark in functions:
+            made._add(function, mark)
+        made.completes = bool(made.completions) or made._suggests()
+        return made
+
+    def unbound(self, owner: object) -> DefinitionTable:
+        """The same without the object whose methods they are, which can keep it then and is no part of a circle."""
+        made = DefinitionTable()
+        made.tools = {name: tool.unbound(owner) for name, tool in self.tools.items()}
+        made.prompts = {name: prompt.unbound(owner) for name, prompt in self.prompts.items()}
+        made.resources = {uri: item.unbound(owner) for uri, item in self.resources.items()}
+        made.completions = {
+            key: UnboundCompletion(function.__func__)
+            if isinstance(function, MethodType) and function.__self__ is owner
+            else function
+            for key, function in self.completions.items()
+        }
+        made.completes = self.completes
+        return made
+
+    def __deepcopy__(self, memo: object) -> DefinitionTable:
+        return self  # a copy of its object is bound when it is asked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (DefinitionTable, ())  # an object that was pickled finds out anew; see `decorated_functions`
+
+    def _suggests(self) -> bool:
+        """Whether there is an argument whose values are known."""
+        found = [*(it.properties for it in self.prompts.values()), *(it.properties for it in self.resources.values())]
+        return any(suggested_values(properties, name, "") for properties in found for name in properties)
+
+    def _add(self, function: Callable[..., Any], mark: Mark) -> None:
+        match mark:
+            case ToolMark():
+                tool = FunctionTool(function, mark)
+                _keep(self.tools, tool.name, tool, "tool")
+            case PromptMark():
+                prompt = FunctionPrompt(function, mark)
+                _keep(self.prompts, prompt.name, prompt, "prompt")
+            case ResourceMark():
+                _keep(self.resources, mark.uri, FunctionResource(function, mark), "resource")
+            case CompletionMark():
+                key = (mark.of, mark.argument)
+                if key in self.completions:
+                    places = f"{place_of(self.completions[key])} and {place_of(function)}"
+                    raise TypeError(f"two functions complete {mark.argument!r} of {mark.of!r}: {places}")
+                self.completions[key] = function
+
+
+class UnboundCompletion(Struct, frozen=True):
+    """A method that suggests values, without its object."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError("a method without its object")
+
+
+def _keep(known: dict[str, _T], name: str, item: _T, kind: str) -> None:
+    if name in known:
+        raise TypeError(f"{kind} {name!r} is defined twice: by {known[name].place} and by {item.place}")
+    known[name] = item
+
 
 _CONTEXT_PARAMETERS: Final = 2
 

@@ -17,8 +17,6 @@ from gaia_bridge.sources.functions.signatures import name_of, place_of
 from gaia_bridge.sources.functions.typed_function import TypedFunction, then
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["FunctionPrompt", "FunctionResource", "FunctionTool", "suggested_values"]
-
 
 class _Function:
     """What the three kinds have in common."""

@@ -21,8 +21,6 @@ from gaia_bridge.constants import MIB
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import Progress
 
-__all__ = ["Gathering", "as_drained", "drained", "is_generator_function"]
-
 _MOST_PIECES: Final = 100_000
 """Of one result: a generator may have no end, and what it yields is kept until then."""
 

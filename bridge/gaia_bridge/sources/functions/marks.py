@@ -20,23 +20,6 @@ from msgspec import Struct
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.text.json_types import JSON
 
-__all__ = [
-    "TAGS_META_KEY",
-    "CompletionMark",
-    "Mark",
-    "PromptMark",
-    "ResourceMark",
-    "ToolMark",
-    "add_mark",
-    "completion",
-    "expect_function",
-    "is_marked",
-    "marks_of",
-    "prompt",
-    "resource",
-    "tool",
-]
-
 _MARKS: Final = "__mcp_marks__"
 
 TAGS_META_KEY: Final = "io.gaia-mcp-bridge/tags"

@@ -20,8 +20,6 @@ from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_p
 from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.text.json_types import JSON, is_array, is_object, json_pointer
 
-__all__ = ["SCHEMA_ERRORS", "ArgumentReader", "ResultWriter", "problems_of"]
-
 SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, NameError, TypeError, ValueError)
 """What is raised where there is none. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
 function's module level. `TypeError`, `ValueError`: what pydantic says of a field that contradicts itself."""

@@ -14,18 +14,6 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from gaia_bridge.calls.request_context import RequestContext
 
-__all__ = [
-    "called_function",
-    "described_function",
-    "is_context",
-    "may_be_none",
-    "name_of",
-    "no_schema",
-    "parameters_of",
-    "place_of",
-    "type_hints",
-]
-
 _ADVICE_OF_PYDANTIC: Final = ". Set `arbitrary_types_allowed=True`"
 """It is for fields of models, and no help where a function's parameter has the type."""
 

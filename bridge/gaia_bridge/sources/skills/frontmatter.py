@@ -9,8 +9,6 @@ from typing import Any, Final
 from gaia_bridge.protocol.skills import SKILL_FILE, frontmatter_problem
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["FrontmatterError", "is_same_frontmatter", "read_frontmatter"]
-
 _FRONTMATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 _EXPECTED: Final = f"expected {SKILL_FILE} to begin with '---', name, description, and '---' again"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from mimetypes import MimeTypes
 from typing import Final
 
-__all__ = ["contents_of", "media_type"]
-
 _TYPES: Final = MimeTypes()
 for _ending, _type in (
     (".bash", "application/x-sh"),

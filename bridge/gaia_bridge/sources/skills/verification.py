@@ -16,8 +16,6 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.skills.frontmatter import FrontmatterError, is_same_frontmatter
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["uri_of", "verified"]
-
 
 def uri_of(skill: Mapping[str, Any], path: str) -> str:
     """The URI of a file of a skill; one that its entry lists, if it lists them.

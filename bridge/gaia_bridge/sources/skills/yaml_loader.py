@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["PlainLoader", "TextLoader"]
-
 _DATE = "tag:yaml.org,2002:timestamp"
 
 

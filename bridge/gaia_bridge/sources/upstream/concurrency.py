@@ -10,8 +10,6 @@ import anyio
 
 from gaia_bridge.client.transport import UpstreamError
 
-__all__ = ["Turns"]
-
 
 class Turns:
     """A semaphore that a holder may release for a while. Use only on the event loop.

@@ -9,8 +9,6 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["Told", "UpstreamDelegate"]
-
 _CARRIED: Final = (*ASKABLE, "extensions", "experimental")
 """Capabilities of a client that also work through the bridge."""
 

@@ -37,8 +37,6 @@ from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["ConnectionOverError", "DetachedConnection", "Notified"]
-
 logger = logging.getLogger(__name__)
 
 Notified = Callable[[str, JSON], None]

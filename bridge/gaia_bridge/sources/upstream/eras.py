@@ -22,8 +22,6 @@ from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerOptions,
 from gaia_bridge.sources.upstream.isolation import Runs
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["OPTION_OF", "KnownEras", "OneEra", "OtherEras", "era_of", "only_era"]
-
 logger = logging.getLogger(__name__)
 
 OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {

@@ -10,8 +10,6 @@ from typing import Final
 from gaia_bridge.client.transport import StartTimeoutError, UpstreamError
 from gaia_bridge.model import ServerSpec
 
-__all__ = ["ErrorLines"]
-
 _LAST_LINES: Final = 20
 """Lines of error output that the status shows, of the latest start: why a server does not start is mostly there.
 Clients are not told: they may be somebody else's."""

@@ -19,8 +19,6 @@ from msgspec import Struct, field
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
 
-__all__ = ["PrivateConnections", "Runs"]
-
 logger = logging.getLogger(__name__)
 
 
@@ -36,14 +34,23 @@ S = TypeVar("S", bound=Runs)
 
 
 class _Private(Struct, Generic[S]):
+    """A connection. Implements `TaskStatus`: its start goes on when the request that caused it is given up."""
+
     server: S
-    started: anyio.Event = field(default_factory=anyio.Event)
+    is_started: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     requests: int = 0
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def run(self) -> None:
         with self.scope:
-            await self.server.run(task_status=task_status)
+            await self.server.run(task_status=self)
+
+    def started(self, value: None = None) -> None:
+        self.is_started.set()
+
+    def end(self) -> None:
+        self.scope.cancel()
+        self.is_started.set()
 
 
 class PrivateConnections(Generic[S]):
@@ -81,20 +88,20 @@ class PrivateConnections(Generic[S]):
         Raises:
             UpstreamError: The limit is reached, and all connections are in use.
         """
-        private = await self._of_client(request, tasks)
+        private = self._of_client(request, tasks)
         if private is None:
             yield None
             return
         private.requests += 1
         try:
-            await private.started.wait()
+            await private.is_started.wait()
             yield private.server
         finally:
             private.requests -= 1
             if self._of.get(request.client) is private:
                 self._of[request.client] = self._of.pop(request.client)
 
-    async def _of_client(self, request: ClientRequest, tasks: TaskGroup) -> _Private[S] | None:
+    def _of_client(self, request: ClientRequest, tasks: TaskGroup) -> _Private[S] | None:
         client = request.client
         private = self._of.get(client)
         if private is None:
@@ -105,12 +112,7 @@ class PrivateConnections(Generic[S]):
             if len(self._of) >= self._limit:
                 self._make_room()
             private = self._of[client] = _Private(self._make(request))
-            private.requests += 1  # while it starts, it is not to give way
-            try:
-                await tasks.start(private.run)
-            finally:
-                private.requests -= 1
-            private.started.set()
+            tasks.start_soon(private.run)
         return private
 
     def _make_room(self) -> None:
@@ -119,7 +121,7 @@ class PrivateConnections(Generic[S]):
             raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
         private = self._of.pop(idle)
         logger.info("a connection of a client's own, which it was not using, gave way to another client's")
-        private.scope.cancel()
+        private.end()
 
     def there(self, request: ClientRequest) -> S | None:
         """The connection that the client of a request has already."""
@@ -129,5 +131,4 @@ class PrivateConnections(Generic[S]):
     def _forget(self, client: Hashable) -> None:
         self._awaited.discard(client)
         if (private := self._of.pop(client, None)) is not None:
-            private.scope.cancel()
-            private.started.set()
+            private.end()

@@ -12,8 +12,6 @@ from anyio.abc import TaskGroup
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["Note", "NotificationQueue"]
-
 logger = logging.getLogger(__name__)
 
 _SECOND = 1.0

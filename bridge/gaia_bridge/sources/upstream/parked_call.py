@@ -26,8 +26,6 @@ from gaia_bridge.errors import (
 from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["ParkedCall"]
-
 
 class ParkedCall:
     """Implements `calls.parked_calls.Resumable`.

@@ -13,13 +13,10 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.protocol.meta import RELATED_TASK_KEY
-from gaia_bridge.protocol.task_ids import TASK_ID, made_task
+from gaia_bridge.protocol.meta import RELATED_TASK_KEY, TASK_ID, made_task
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.text.json_types import JSON, is_object
-
-__all__ = ["PastCalls", "related_task"]
 
 _REMEMBERED: Final = 256
 """Calls that were given up, tasks, and links; of more of a kind, the oldest is forgotten."""

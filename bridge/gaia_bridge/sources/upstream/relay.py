@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import anyio
 
+from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.parked_calls import Waiting
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
@@ -39,9 +40,9 @@ from gaia_bridge.protocol.meta import (
     PROGRESS_TOKEN_KEY,
     PROTOCOL_VERSION_KEY,
     SERVER_INFO_KEY,
+    TASK_STATUS,
     forwarded_meta,
 )
-from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
     ELICITATION_COMPLETE,
@@ -50,17 +51,12 @@ from gaia_bridge.protocol.vocabulary import (
     missing_capability,
     question_problem,
 )
-from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task
-from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
-from gaia_bridge.sources.upstream.required_urls import asking_for, check_links, links_of
-from gaia_bridge.sources.upstream.tracing import request_span
+from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay, asking_for, check_links, links_of, request_span
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
 from gaia_bridge.text.redaction import Redactor
-
-__all__ = ["FOR_CLIENTS", "Asks", "Relays", "Tells"]
 
 logger = logging.getLogger(__name__)
 
@@ -568,8 +564,9 @@ def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
 
 def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
     """Refuse a question of a result that the client did not say that it can be asked."""
-    method = question.get("method") if is_object(question) else None
-    params: JSON = question.get("params") or {}
+    asked: JSON = question if is_object(question) else {}
+    method = asked.get("method")
+    params: JSON = asked.get("params") or {}
     if (
         not isinstance(method, str)
         or method not in CAPABILITY_OF

@@ -1,13 +1,40 @@
-"""The requests of clients that are one request to the server, as they are."""
+"""The requests of clients that are one request to the server, and what it answers where it has no such thing."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Final
 
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.text.json_types import JSON
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.parameters import METHODS
+from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["AsksServer"]
+_RESOURCE_NOT_FOUND: Final = -32002
+"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI."""
+
+_OF_SDK_1: Final = "Invalid request parameters"
+"""What version 1 of the Python SDK answers to a method that it does not know, with the code of invalid parameters."""
+
+
+def understood(error: ProtocolError, method: str, params: JSON, *, same_era: bool) -> ProtocolError:
+    """An error of a server as the rest of the core knows it.
+
+    Args:
+        error: As the server said it.
+        method: What it was asked.
+        params: With which parameters.
+        same_era: Whether the client is of the server's era, and understands it as it is.
+    """
+    if not same_era and error.code == INVALID_PARAMS and error.message == _OF_SDK_1:
+        return error if method in METHODS else ProtocolError(METHOD_NOT_FOUND, "Method not found")
+    if method != "resources/read" or isinstance(error, ResourceNotFoundError):
+        return error
+    uri, data = str(params.get("uri")), error.data if is_object(error.data) else {}
+    if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
+        return ResourceNotFoundError(uri, error.message, data, said=error if same_era else None)
+    return error
 
 
 class AsksServer(ABC):

@@ -12,8 +12,6 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 from gaia_bridge.text.escaping import printable
 
-__all__ = ["ResourceSubscriptions"]
-
 logger = logging.getLogger(__name__)
 
 

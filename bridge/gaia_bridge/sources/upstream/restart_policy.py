@@ -10,8 +10,6 @@ from typing import Final
 
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["RestartPolicy"]
-
 _EXPONENT: Final = 30
 """Doublings after which every pause is at its cap, whatever the limits; more would only overflow."""
 

@@ -17,8 +17,6 @@ from gaia_bridge.protocol.vocabulary import is_complete, result_problem
 from gaia_bridge.text.json_text import json_size
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object, is_too_deep
 
-__all__ = ["ResultChecker", "with_list"]
-
 _LARGE: Final = 256 * KIB
 """Bytes from which on a result is looked at in a thread: below, that takes a few milliseconds at most."""
 

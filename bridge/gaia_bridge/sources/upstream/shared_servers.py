@@ -18,8 +18,6 @@ from gaia_bridge.contract import Source
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.runtime.background_loop import Lease
 
-__all__ = ["SHARED_SERVERS", "Borrows", "Lender", "SharedServers", "covers", "is_lendable"]
-
 
 class Borrows(Protocol):
     """A connection through which a server is used that somebody else runs."""
@@ -141,8 +139,10 @@ class SharedServers:
 
 
 def is_lendable(spec: ServerSpec) -> bool:
-    """Whether a server is one that several may use: not one where each client has a connection of its own."""
-    return isinstance(spec, StdioServerSpec | HttpServerSpec) and spec.options.isolation == "shared"
+    """Whether a server is one that several may use: not one where a client has a connection of its own."""
+    options = spec.options
+    is_shared = options.isolation == "shared" and not options.is_of_one_client
+    return is_shared and isinstance(spec, StdioServerSpec | HttpServerSpec)
 
 
 def covers(wanted: ServerSpec, running: ServerSpec) -> bool:

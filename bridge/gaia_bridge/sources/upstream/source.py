@@ -28,7 +28,7 @@ from gaia_bridge.client.transport import (
     UpstreamError,
 )
 from gaia_bridge.client.transport_factory import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.client.transports.foreign import ForeignTransport
+from gaia_bridge.client.transports.json_rpc import ForeignTransport
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.model import (
@@ -53,13 +53,11 @@ from gaia_bridge.sources.upstream.isolation import PrivateConnections
 from gaia_bridge.sources.upstream.lending import Lending
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Unseen
 from gaia_bridge.sources.upstream.listing.feature_lists import summary
-from gaia_bridge.sources.upstream.listing.features import FeatureTracker
-from gaia_bridge.sources.upstream.listing.first_look import FirstLook
-from gaia_bridge.sources.upstream.missing import understood
+from gaia_bridge.sources.upstream.listing.features import FeatureTracker, FirstLook
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
 from gaia_bridge.sources.upstream.relay import FOR_CLIENTS, Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
-from gaia_bridge.sources.upstream.requests import AsksServer
+from gaia_bridge.sources.upstream.requests import AsksServer, understood
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
@@ -67,8 +65,6 @@ from gaia_bridge.sources.upstream.supervisor import Supervisor
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.text.redaction import Redactor
-
-__all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
 
@@ -146,6 +142,7 @@ class Upstream(AsksServer):
         def of_client(request: ClientRequest) -> Upstream:
             private = further(replace(spec, options=shared), alone=era_of(request))
             private._delegate.represent(request)
+            private.listen(partial(self._tracker.tell_alone, request.client))
             return private
 
         alike = isinstance(spec, OpenApiServerSpec) or (isinstance(spec, AgentServerSpec) and spec.alike)

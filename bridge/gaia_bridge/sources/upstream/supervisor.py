@@ -20,6 +20,7 @@ import asyncio
 import logging
 import math
 import random
+import time
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -28,14 +29,10 @@ import anyio
 from gaia_bridge.client.transport import LaunchError, NotApprovedError, SessionExpiredError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
-from gaia_bridge.runtime.suspension import resumed
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 
-__all__ = ["HasPing", "Life", "Supervisor"]
-
 logger = logging.getLogger(__name__)
-
 
 _LEAST_IDLE: Final = 1.0
 """Seconds that an idle server is kept at least, even if its entry says less: a next request often follows soon."""
@@ -470,7 +467,7 @@ class _Use:
     def __exit__(self, *raised: object) -> None:
         self.count -= 1
         self.last = asyncio.get_running_loop().time()
-        if not self.count and self._drained is not None:
+        if self._drained is not None:
             self._drained.set()
             self._drained = None
 
@@ -479,3 +476,24 @@ class _Use:
         while self.count:
             self._drained = self._drained or anyio.Event()
             await self._drained.wait()
+
+
+def clock() -> float:
+    """Seconds on a clock that also goes on while the machine sleeps; that of the event loop does not everywhere."""
+    for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):  # Linux, and systems where this one goes on
+        if (number := getattr(time, name, None)) is not None:
+            return time.clock_gettime(number)
+    return time.monotonic()
+
+
+async def resumed(interval: float) -> None:
+    """Return once this process has stood still for some time, and goes on.
+
+    Args:
+        interval: Seconds between two looks; standing still for as long again is what counts.
+    """
+    while True:
+        due = clock() + interval
+        await anyio.sleep(interval)
+        if clock() >= due + interval:
+            return

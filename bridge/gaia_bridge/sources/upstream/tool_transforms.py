@@ -14,8 +14,6 @@ from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_t
 from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted, permitted
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["TransformedTools", "transformed"]
-
 _WANTS: Final = "as the configuration wants it"
 
 

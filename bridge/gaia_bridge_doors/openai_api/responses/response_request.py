@@ -1,24 +1,222 @@
-"""A request for a response: everything in it, checked, and for the agent the same as one for a completion."""
+"""A request for a response: everything in it, checked, and for the agent the same as one for a completion.
+
+The items of its `input` become the messages that chat completions have for them. Responses are kept, so
+that a later request can go on from them (`previous_response_id`), or read them again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
-from gaia_bridge_doors.openai_api.checks import came, invalid, object_at, string_at
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest, decoded_body
-from gaia_bridge_doors.openai_api.messages import since_last_answer
-from gaia_bridge_doors.openai_api.options import read_flag, read_options
-from gaia_bridge_doors.openai_api.responses.items import read_items
-from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses
-from gaia_bridge_doors.openai_api.tools import read_tools
+from gaia_bridge_doors.openai_api.messages import call_of, content_at, since_last_answer, text_part
+from gaia_bridge_doors.openai_api.options import array_at, came, invalid, object_at, read_flag, read_options, string_at
+from gaia_bridge_doors.openai_api.tools import function_name, read_tools
 
-__all__ = ["ResponseRequest", "read_response_request"]
+
+class _Stored(Struct, frozen=True):
+    response: JSON
+    history: list[JSON]
+    size: int
+    """In bytes, as JSON: of the response and of the whole conversation, though responses share its messages."""
+    expires: float
+
+
+class StoredResponses:
+    """In memory, and bounded: of more, those that were used last. Only on the event loop.
+
+    Args:
+        limits: How many, how large, how long.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, limits: ChatEndpointLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._bytes = 0
+        self._stored: OrderedDict[str, _Stored] = OrderedDict()
+
+    def add(self, response: JSON, history: list[JSON]) -> None:
+        """Keep a response.
+
+        Args:
+            response: It, as the client got it.
+            history: The conversation up to and with it, without instructions, as chat completions have it.
+        """
+        size = len(to_json(response)) + len(to_json(history))
+        self._stored[response["id"]] = _Stored(response, history, size, self._clock() + self._limits.stored_seconds)
+        self._bytes += size
+        while self._stored and self._is_too_much():
+            self._forget(next(iter(self._stored)))
+
+    def response(self, response_id: str) -> JSON:
+        """A response, as the client got it.
+
+        Raises:
+            ChatError: There is none of that id, or no longer.
+        """
+        return self._found(
+            response_id, ChatError(404, _missing("Response", response_id), "response_not_found")
+        ).response
+
+    def history(self, response_id: str) -> list[JSON]:
+        """The conversation up to and with a response.
+
+        Raises:
+            ChatError: There is none of that id, or no longer.
+        """
+        message, param = _missing("Previous response", response_id), "previous_response_id"
+        return self._found(response_id, ChatError(400, message, "previous_response_not_found", param)).history
+
+    def remove(self, response_id: str) -> None:
+        """Forget a response. Others that went on from it are kept.
+
+        Raises:
+            ChatError: There is none of that id.
+        """
+        self.response(response_id)
+        self._forget(response_id)
+
+    def _found(self, response_id: str, error: ChatError) -> _Stored:
+        stored = self._stored.get(response_id)
+        if stored is None:
+            raise error
+        if stored.expires < self._clock():
+            self._forget(response_id)
+            raise error
+        self._stored.move_to_end(response_id)
+        return stored
+
+    def _is_too_much(self) -> bool:
+        oldest = next(iter(self._stored.values()))
+        return (
+            len(self._stored) > self._limits.stored
+            or self._bytes > self._limits.stored_bytes
+            or oldest.expires < self._clock()
+        )
+
+    def _forget(self, response_id: str) -> None:
+        self._bytes -= self._stored.pop(response_id).size
+
+
+def _missing(what: str, response_id: str) -> str:
+    shown = ascii(one_line(response_id, 80))
+    return (
+        f"{what} with id {shown} not found: it was not stored, or is forgotten. Send the whole conversation as input."
+    )
+
+
+_ROLES: Final = {"assistant": "assistant", "developer": "system", "system": "system", "user": "user"}
+_TEXTS: Final = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+"""Where the text is in a part of a content."""
+_SKIPPED: Final = frozenset(
+    {"reasoning", "compaction", "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"}
+    | {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"}
+)
+"""What a client sends back of other models' answers, and no model here has a use for."""
+
+
+def read_items(value: Any, limit: int, history: Iterable[JSON] = (), *, whole: bool) -> list[JSON]:
+    """The messages of the field `input`.
+
+    Args:
+        value: The field: a text, or a list of items.
+        limit: How many items there may be.
+        history: The messages before.
+        whole: Whether these are all messages before, or the agent may remember more.
+
+    Raises:
+        ChatError: Something is wrong with an item, or there is nothing to answer.
+    """
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    items = array_at("input", value, limit, "a text, or a list of items, the last of them what is asked")
+    calls = {call["id"] for message in history for call in message.get("tool_calls", ())}
+    messages: list[JSON] = []
+    for number, item in enumerate(items):
+        at = f"input[{number}]"
+        message = _message(at, object_at(at, item, "an item, such as a message with role and content"))
+        if message is None:
+            continue
+        calls.update(call["id"] for call in message.get("tool_calls", ()))
+        if whole and message["role"] == "tool" and message["tool_call_id"] not in calls:
+            expected = "the call_id of an earlier function_call, in input or in the response of previous_response_id"
+            raise invalid(f"{at}.call_id", message["tool_call_id"], expected)
+        _add(messages, message)
+    if not any(message["role"] in ("user", "tool") for message in since_last_answer(messages)):
+        problem = (
+            "input: nothing to answer came; expected a message of the role user, or a function_call_output, at the end."
+        )
+        raise ChatError(400, problem, "invalid_value", "input")
+    return messages
+
+
+def _add(messages: list[JSON], message: JSON) -> None:
+    """Calls belong to the words before them, and to the other calls beside them: to models they are one message."""
+    before = messages[-1] if messages else None
+    if "tool_calls" in message and before is not None and before["role"] == "assistant":
+        messages[-1] = {**before, "tool_calls": [*before.get("tool_calls", ()), *message["tool_calls"]]}
+    else:
+        messages.append(message)
+
+
+def _message(at: str, item: JSON) -> JSON | None:
+    kind = item.get("type", "message" if "role" in item else None)
+    match kind:
+        case "message":
+            return _chat_message(at, item)
+        case "function_call":
+            return {"role": "assistant", "content": None, "tool_calls": [_call(at, item)]}
+        case "function_call_output":
+            call_id = string_at(f"{at}.call_id", item.get("call_id"), "the call_id of a function_call")
+            output = content_at(f"{at}.output", item.get("output"), partial(_read_part, images=False))
+            return {"role": "tool", "content": output, "tool_call_id": call_id}
+        case str() if kind in _SKIPPED:
+            return None
+        case _:
+            raise invalid(f"{at}.type", kind, "message, function_call or function_call_output")
+
+
+def _chat_message(at: str, item: JSON) -> JSON:
+    role = item.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise invalid(f"{at}.role", role, f"one of {', '.join(_ROLES)}")
+    read = partial(_read_part, images=role == "user")
+    return {"role": _ROLES[role], "content": content_at(f"{at}.content", item.get("content"), read)}
+
+
+def _call(at: str, item: JSON) -> JSON:
+    return call_of(
+        at,
+        item,
+        name=lambda: function_name(item.get("namespace"), string_at(f"{at}.name", item.get("name"))),
+        call_id=lambda: string_at(f"{at}.call_id", item.get("call_id")),
+    )
+
+
+def _read_part(at: str, fields: JSON, *, images: bool) -> JSON:
+    """One part, an image as chat completions have it."""
+    kind = fields.get("type")
+    if isinstance(kind, str) and (field := _TEXTS.get(kind)):
+        return text_part(at, fields, field)
+    if kind == "input_image" and images:
+        url = string_at(f"{at}.image_url", fields.get("image_url"), "a URL, such as data:image/png;base64,...")
+        detail = fields.get("detail")
+        return {"type": "image_url", "image_url": {"url": url} | ({"detail": detail} if detail else {})}
+    texts = "input_text or output_text"
+    raise invalid(f"{at}.type", kind, f"{texts}, or input_image with a URL" if images else texts)
+
 
 _REFUSED: Final[Mapping[str, str]] = {
     "background": "the answer is given to who waits for it. Leave it out",

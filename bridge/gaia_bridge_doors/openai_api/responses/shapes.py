@@ -13,11 +13,8 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest
-from gaia_bridge_doors.openai_api.responses.response_request import ResponseRequest
-from gaia_bridge_doors.openai_api.responses.stored_responses import StoredResponses
+from gaia_bridge_doors.openai_api.responses.response_request import ResponseRequest, StoredResponses
 from gaia_bridge_doors.openai_api.turn_endpoint import Event
-
-__all__ = ["ResponseExchange"]
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Why an answer is not whole, by the reason that chat completions have for its end."""

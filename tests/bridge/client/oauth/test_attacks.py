@@ -73,6 +73,24 @@ async def test_however_many_connect_and_say_nothing_the_browser_is_heard() -> No
 
 
 @pytest.mark.requirement("F-352")
+@pytest.mark.parametrize("query", ["code=evil", "code=evil&state=", "error=evil&state"])
+async def test_an_answer_that_comes_before_the_login_is_none(query: str) -> None:
+    answers: list[Mapping[str, str]] = []
+    async with CallbackServer.listening(0) as server, httpx2.AsyncClient(trust_env=False) as browser:
+        assert (await browser.get(f"{server.url}?{query}")).status_code == 400
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                answers.append(await server.answer("st4te"))
+
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert not answers
+            await browser.get(f"{server.url}?code=right&state=st4te")
+    assert answers == [{"code": "right", "state": "st4te"}]
+
+
+@pytest.mark.requirement("F-352")
 async def test_an_answer_that_comes_again_changes_nothing() -> None:
     answers: list[Mapping[str, str]] = []
     async with waiting(answers) as (server, browser):

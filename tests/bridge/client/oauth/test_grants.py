@@ -18,7 +18,7 @@ from gaia_bridge.text.json_types import JSON
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
 from tests.support.oauth_users import LIMITS, User, auth_of, client_with, problem, seeded, stored
-from tests.support.on_demand import oauth_discovery, oauth_grants, oauth_provider
+from tests.support.on_demand import oauth_grants, oauth_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -76,6 +76,28 @@ async def test_a_registration_that_does_not_repeat_the_port_is_for_that_port_all
         async with client_with(auth_of(server, tmp_path, User())) as call:
             assert (await call()).status_code == 200
     assert [request["client_id"] for request in server.authorizations] == ["terse", *server.clients]
+
+
+@pytest.mark.parametrize(("expires_at", "registrations"), [(1, 2), (0, 1), (4_000_000_000, 1)])
+async def test_a_client_whose_secret_has_expired_is_registered_again(
+    server: AuthServer, tmp_path: Path, expires_at: int, registrations: int
+) -> None:
+    given = {"client_secret_expires_at": expires_at, "token_endpoint_auth_method": "client_secret_post"}
+
+    async def register(exchange: Exchange) -> None:
+        number = len(server.clients)
+        client = {**exchange.message, **given, "client_id": f"client-{number}", "client_secret": f"s3cret-{number}"}
+        server.clients[f"client-{number}"] = client
+        await exchange.answer(client, status=201)
+
+    server.http.faults["register"] = register
+    await seeded(server, tmp_path)
+    server.valid.clear()
+    server.refresh_tokens.clear()
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert (await call()).status_code == 200
+    assert len(server.clients) == registrations
+    assert server.token_requests[-1]["client_secret"] == f"s3cret-{registrations - 1}"
 
 
 async def test_a_login_page_may_have_a_query_of_its_own(server: AuthServer, tmp_path: Path) -> None:
@@ -192,10 +214,10 @@ async def test_a_server_that_is_not_to_be_logged_in_to_has_no_authorisation(tmp_
 
 
 async def test_the_accepted_authorization_servers_can_be_asked_for(server: AuthServer) -> None:
-    assert await oauth_discovery.advertised_issuers(HttpServerSpec("up", server.url), LIMITS) == (server.issuer,)
+    assert await oauth_grants.advertised_issuers(HttpServerSpec("up", server.url), LIMITS) == (server.issuer,)
     server.http.faults[".well-known"] = lambda exchange: exchange.answer(status=404)
     with pytest.raises(AuthorizationError, match="does not say"):
-        await oauth_discovery.advertised_issuers(HttpServerSpec("up", server.url), LIMITS)
+        await oauth_grants.advertised_issuers(HttpServerSpec("up", server.url), LIMITS)
 
 
 def with_slash(server: AuthServer, where: str) -> None:
@@ -268,14 +290,17 @@ async def test_a_registration_that_is_refused_for_its_scope_is_made_again_withou
     assert server.http.hits["register"] == 2
 
 
+@pytest.mark.parametrize(
+    ("error", "challenge"), [("invalid_redirect_uri", ', scope="files:read"'), ("invalid_client_metadata", "")]
+)
 async def test_a_registration_that_is_refused_for_anything_else_is_made_once(
-    server: AuthServer, tmp_path: Path
+    server: AuthServer, tmp_path: Path, error: str, challenge: str
 ) -> None:
     async def register(exchange: Exchange) -> None:
-        await exchange.answer({"error": "invalid_redirect_uri"}, status=400)
+        await exchange.answer({"error": error}, status=400)
 
     server.http.faults["register"] = register
-    server.challenge += ', scope="files:read"'
+    server.challenge += challenge
     async with client_with(auth_of(server, tmp_path, User())) as call:
-        assert "HTTP 400 (Bad Request), invalid_redirect_uri" in str(await problem(call))
+        assert f"HTTP 400 (Bad Request), {error}" in str(await problem(call))
     assert server.http.hits["register"] == 1

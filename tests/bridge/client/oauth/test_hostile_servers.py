@@ -222,6 +222,15 @@ async def test_a_token_that_cannot_be_used_is_none(server: AuthServer, tmp_path:
     assert '"tokens"' not in (stored(server, tmp_path) or "")
 
 
+@pytest.mark.requirement("S-24")
+async def test_of_a_code_that_is_refused_only_the_error_is_repeated(server: AuthServer, tmp_path: Path) -> None:
+    said = {"error": "invalid_client", "error_description": "No way", "access_token": "s3cret"}
+    server.http.faults["token"] = lambda exchange: exchange.answer(said, status=401)
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        text = str(await problem(call))
+    assert text.endswith("/token answered with HTTP 401 (Unauthorized), invalid_client: No way")
+
+
 @pytest.mark.requirement("S-36")
 async def test_what_is_in_the_query_of_a_url_is_not_told_to_its_authorization_server(
     server: AuthServer, tmp_path: Path

@@ -146,9 +146,15 @@ async def test_other_requests_to_the_port_are_refused() -> None:
         answer = "code=evil&state=st4te"
         assert (await browser.comes(answer, host="evil.example.com")).status_code == 421
         assert (await browser.http.post(f"{browser.login.redirect_uri}?{answer}")).status_code == 405
-        assert (await browser.http.get(browser.login.redirect_uri.replace("callback", "x"))).status_code == 404
+        for path in ("x", "callback/", "callbacks", "x/callback"):
+            elsewhere = browser.login.redirect_uri.replace("callback", path)
+            assert (await browser.http.get(f"{elsewhere}?{answer}")).status_code == 404
         for target in ("//[", "http://[::1"):
             assert (await raw_answer(browser, f"GET {target} HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+        ours = httpx2.URL(browser.login.redirect_uri).netloc.decode()
+        for hosts in ("", f"Host: {ours}\r\nHost: evil.example.com\r\n", f"Host: {ours}\r\nhost: {ours}\r\n"):
+            request = f"GET /callback?{answer} HTTP/1.1\r\n{hosts}\r\n"
+            assert (await raw_answer(browser, request)).startswith(b"HTTP/1.1 421 ")
         assert browser.result is None
         await browser.comes("code=right&state=st4te")
     assert browser.result is not None

@@ -117,6 +117,17 @@ async def test_another_process_finds_everything_that_belongs_to_the_tokens(folde
 
 
 @pytest.mark.requirement("S-21")
+async def test_tokens_are_kept_with_the_authorization_server_that_gave_them(folder: Path) -> None:
+    store = oauth_store.TokenStore(URL, "registered-by-the-user", folder=folder)
+    async with store.locked(1):
+        await store.load()
+        store.found(metadata(), protection())
+        await store.set_tokens(tokens())
+    login = await oauth_store.TokenStore(URL, "registered-by-the-user", folder=folder).load()
+    assert (login.tokens, login.server, login.protection) == (tokens(), metadata(), protection())
+
+
+@pytest.mark.requirement("S-21")
 async def test_logins_belong_to_one_resource_one_client_and_one_issuer(folder: Path) -> None:
     await filled(folder)
     for other in (

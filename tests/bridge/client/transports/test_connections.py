@@ -15,8 +15,7 @@ import pytest
 import uvloop
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connecting import ConnectError, ConnectTimeoutError, Direct
-from gaia_bridge.client.transports.connections import Connections
+from gaia_bridge.client.transports.connections import ConnectError, Connections, ConnectTimeoutError, Direct
 from gaia_bridge.client.transports.http1 import ClosedError, Response
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 

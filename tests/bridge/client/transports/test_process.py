@@ -327,8 +327,8 @@ def test_a_child_sees_whose_certificates_are_believed_and_the_proxy_without_its_
 
 
 @pytest.mark.requirement("F-270")
-def test_the_page_about_servers_lists_every_variable_that_children_get() -> None:
-    words = (Path(__file__).parents[4] / "docs" / "servers.md").read_text("utf-8")
+def test_the_page_about_trust_lists_every_variable_that_children_get() -> None:
+    words = (Path(__file__).parents[4] / "docs" / "trust.md").read_text("utf-8")
     names = (*HARMLESS_ENVIRONMENT, *PROXY_ENVIRONMENT)
     assert [name for name in names if f"`{name}`" not in words] == []
 

@@ -9,6 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.client.transports.sse_parser import EventStream
+from gaia_bridge.client.transports.streamable_http import Place
+from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http, good
 from tests.support.http_links import (
@@ -32,8 +35,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 both_eras = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 
-
-# Answers
+_RESUMING = UpstreamLimits(retry_floor=0.5, retry_cap=30)
 
 
 @both_eras
@@ -137,9 +139,6 @@ async def test_a_json_rpc_error_does_not_hide_when_to_ask_again() -> None:
         assert caught.value.retry_after == 9
 
 
-# Answers that are none
-
-
 @pytest.mark.parametrize(
     ("path", "failure"),
     [
@@ -224,9 +223,6 @@ async def test_a_body_over_the_limit_is_an_error() -> None:
     async with evil_http() as server, linked(server.url("endless_body")) as link:
         assert "more than 1000000 bytes" in await failure_of(link)
         await server.until_all_closed()
-
-
-# Connections
 
 
 @pytest.mark.parametrize("path", ["reset", "reset_in_body", "drop_in_stream", "garbage", "status/502"])
@@ -337,9 +333,6 @@ async def test_a_black_hole_takes_a_request_only_as_long_as_its_caller_waits() -
                 await link.request(modern())
 
 
-# The end of the link
-
-
 async def test_closing_the_link_fails_what_is_in_flight_and_what_comes_later() -> None:
     heard = Heard()
     async with evil_http() as server:
@@ -361,9 +354,6 @@ async def test_what_the_block_raises_comes_out_as_it_was_raised() -> None:
         with pytest.raises(KeyError, match="mine"):
             async with linked(server.url()):
                 raise KeyError("mine")
-
-
-# 2026-07-28
 
 
 @pytest.mark.parametrize("agreed", [None, MODERN])
@@ -443,9 +433,6 @@ async def test_a_modern_server_has_no_session_and_no_standing_stream() -> None:
         assert (sessions.gets, sessions.deleted) == ([], [])
 
 
-# The other servers
-
-
 async def test_a_hanging_server_delays_no_other() -> None:
     async with evil_http() as server:
         async with linked(server.url("silent"), revision=MODERN) as stuck, linked(server.url()) as other:
@@ -454,3 +441,66 @@ async def test_a_hanging_server_delays_no_other() -> None:
                 assert (await other.request(request()))["result"]
             waiting.cancel()
             await asyncio.wait([waiting])
+
+
+async def _nothing() -> bytes:
+    return b""
+
+
+async def place_after(*streams: bytes) -> Place:
+    """The place after streams that said this."""
+    place = Place(_RESUMING)
+    for stream in streams:
+        chunks = [stream]
+
+        async def read(chunks: list[bytes] = chunks) -> bytes:
+            return chunks.pop() if chunks else b""
+
+        events = EventStream(read, 10_000)
+        while await events.next() is not None:
+            pass
+        place.note(events)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [(b"", 0.5), (b"retry: 0\n", 0.5), (b"retry: 2000\n", 2), (b"retry: 999999999999\n", 30)]
+)
+@pytest.mark.requirement("F-056")
+async def test_the_time_that_a_server_wants_has_a_floor_and_a_ceiling(said: bytes, seconds: float) -> None:
+    assert (await place_after(said)).pause() == seconds
+
+
+@pytest.mark.requirement("F-056")
+async def test_the_time_doubles_with_each_attempt_in_vain() -> None:
+    place = await place_after(b"retry: 1000\n")
+    assert [place.pause(failures) for failures in (0, 1, 2, 3, 4, 5, 10_000)] == [1, 1, 1, 2, 4, 8, 30]
+
+
+@pytest.mark.requirement("F-052")
+async def test_a_server_that_wants_to_be_asked_later_is_asked_later_but_not_at_any_time() -> None:
+    place = await place_after(b"retry: 1000\n")
+    for wish, seconds in [(7.0, 7.0), (0.1, 1.0), (None, 1.0), (1e9, 60.0)]:
+        place.put_off(wish)
+        assert place.pause() == seconds
+
+
+@pytest.mark.requirement("F-052")
+async def test_that_wish_is_over_once_there_was_a_stream() -> None:
+    place = Place(_RESUMING)
+    place.put_off(7)
+    place.note(EventStream(_nothing, 10))
+    assert place.pause() == 0.5
+
+
+async def test_a_place_stays_what_it_was_until_a_stream_names_another() -> None:
+    assert not (await place_after(b"data: x\n\n")).is_resumable
+    assert (await place_after(b"id: 1\n\n", b"data: x\n\n")).headers == {"last-event-id": "1"}
+    assert (await place_after(b"id: 1\n\n", b"id: 2\n\n")).headers == {"last-event-id": "2"}
+
+
+@pytest.mark.parametrize("event_id", ["caf\u00e9", "x" * 1_025, " edge", "edge ", "a\x01b", ""])
+async def test_an_id_that_no_header_can_carry_is_no_place(event_id: str) -> None:
+    place = await place_after(f"id: {event_id}\n\n".encode())
+    assert not place.is_resumable
+    assert place.headers == {}

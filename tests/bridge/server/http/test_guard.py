@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -16,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gaia_bridge.errors import ConfigError, ListenError
 from gaia_bridge.server.http.access_policy import AccessPolicy, check_exposure
-from gaia_bridge.server.http.guard import HEALTH_PATH, Guard
+from gaia_bridge.server.http.guard import HEALTH_PATH, Guard, Refusals
 from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD
 from gaia_bridge.settings import HttpLimits
 
@@ -122,9 +123,6 @@ async def ask(
 
 async def post(policy: AccessPolicy, headers: Headers = (HOST, JSON), body: Iterable[bytes] | None = (PING,)) -> Answer:
     return await ask(policy, headers, method="POST", body=body)
-
-
-# Host
 
 
 @pytest.mark.requirement("S-2", "C-8", "C-22")
@@ -240,9 +238,6 @@ def test_exactly_the_hosts_on_the_list_are_served(host: bytes) -> None:
     answer = anyio.run(ask, LOOPBACK, [(b"host", host)])
     assert answer.reached == (answer.status == 200) == (host.lower().decode("latin-1") in LOOPBACK.hosts)
     assert answer.status in (200, 400, 421)
-
-
-# Origin
 
 
 @pytest.mark.requirement("S-1", "F-092")
@@ -380,9 +375,6 @@ async def test_an_allowed_page_needs_an_allowed_host_as_well() -> None:
     assert b"access-control-allow-origin" not in answer.headers
 
 
-# Header size
-
-
 async def test_headers_over_the_limit_are_refused() -> None:
     padding = [(b"x-padding-%d" % number, b"x" * 1000) for number in range(33)]
     answer = await ask(LOOPBACK, [HOST, *padding])
@@ -393,9 +385,6 @@ async def test_headers_over_the_limit_are_refused() -> None:
 async def test_headers_up_to_the_limit_are_served() -> None:
     limit = HttpLimits(header_bytes=len(b"host: 127.0.0.1:8000\r\n"))
     assert (await ask(AccessPolicy.for_address("127.0.0.1", PORT, limits=limit), [HOST])).status == 200
-
-
-# Token
 
 
 @pytest.mark.requirement("S-3", "F-093")
@@ -490,9 +479,6 @@ def test_the_policy_does_not_show_its_token() -> None:
     assert TOKEN not in repr(WITH_TOKEN)
 
 
-# Content
-
-
 @pytest.mark.requirement("F-092", "C-31")
 @pytest.mark.parametrize(
     "content_type",
@@ -560,8 +546,6 @@ async def test_a_request_without_a_body_is_not_held_up(headers: Headers) -> None
     answer = await ask(LOOPBACK, headers, method="DELETE", body=None)
     assert (answer.status, answer.reads) == (200, 0)
 
-
-# Body
 
 SMALL = AccessPolicy.for_address("127.0.0.1", PORT, limits=HttpLimits(body_bytes=100))
 
@@ -642,9 +626,6 @@ async def test_the_application_still_hears_of_a_disconnect_after_the_body() -> N
     assert heard == ["http.request", "http.disconnect"]
 
 
-# Everything that is no HTTP request
-
-
 async def test_a_websocket_is_refused() -> None:
     sent: list[Message] = []
 
@@ -685,9 +666,6 @@ async def no_answer(message: Message) -> None:
     raise AssertionError(f"nothing is to be sent, got {message}")
 
 
-# Messages
-
-
 @pytest.mark.requirement("F-113")
 async def test_what_a_peer_sent_is_shown_escaped_and_cut(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
@@ -713,9 +691,6 @@ async def test_an_http_client_gets_the_same_verdicts() -> None:
         assert (await client.post(url, json={}, headers={**bearer, "Host": "evil.com"})).status_code == 421
         assert (await client.post(url, json={}, headers={**bearer, "Origin": "http://evil.com"})).status_code == 403
         assert (await client.get(f"http://localhost:{PORT}{HEALTH_PATH}")).status_code == 200
-
-
-# The policy
 
 
 LOCAL = {"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}
@@ -896,3 +871,30 @@ async def test_a_body_that_has_arrived_is_as_small_as_any() -> None:
     scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": [HOST, JSON]}
     await Guard(app, policy)({**scope, "extensions": {BODY_ARRIVED: {}}}, receive, send)
     assert answered[0] == 413
+
+
+@pytest.mark.requirement("F-204")
+def test_the_first_refusals_are_told_and_of_the_others_how_many(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    refusals = Refusals(HttpLimits(refusals=2, refusal_window=0.2))
+    for status in (403, 421, 403, 401, 403):
+        refusals.tell("GET", "/mcp", status, "why")
+    [timer] = [thread for thread in threading.enumerate() if thread.name == "gaia-refusals"]
+    timer.join(10)
+    assert caplog.messages == [
+        "refused GET /mcp with 403: why",
+        "refused GET /mcp with 421: why",
+        "refused 3 more requests within 0.2 s: 1 with 401, 2 with 403",
+    ]
+    refusals.tell("GET", "/mcp", 404, "why")
+    assert caplog.messages[3:] == ["refused GET /mcp with 404: why"]
+
+
+@pytest.mark.requirement("F-204")
+def test_few_refusals_cost_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    refusals = Refusals(HttpLimits(refusals=2, refusal_window=3600))
+    before = threading.active_count()
+    for _ in range(2):
+        refusals.tell("GET", "/mcp", 403, "why")
+    assert (len(caplog.messages), threading.active_count()) == (2, before)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from gaia_bridge.server.http.departures import DISCONNECT
+from gaia_bridge.server.http.request_heads import DISCONNECT
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 
 pytestmark = pytest.mark.anyio

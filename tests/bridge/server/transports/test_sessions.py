@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.calls.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.server.catalog import Catalog

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions
@@ -15,8 +17,9 @@ from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON
 from tests.support.bridges import running_bridge
 from tests.support.bridges import text_of as said
+from tests.support.clients_of_revisions import RevisionClient, client_of_revision
 from tests.support.upstreams import FakeRequest, raw_server, running, text_of, until_ready
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -114,3 +117,77 @@ async def test_the_server_is_told_who_the_client_is_and_what_it_can() -> None:
         shared = json.loads(text_of(await upstream.call_tool("greeted", {}, FakeRequest())))
     assert (greeted["clientInfo"], greeted["capabilities"]) == (client.client_info, client.client_capabilities)
     assert shared["clientInfo"]["name"] == "gaia-mcp-bridge"
+
+
+async def test_a_start_goes_on_when_the_request_that_caused_it_is_given_up() -> None:
+    async with running(SPEC) as upstream:
+        for steps in range(4):  # before it begins, while it starts, and when it has
+            ada = Visitor()
+            given_up = asyncio.create_task(pid(upstream, ada))
+            for _ in range(steps):
+                await checkpoint()
+            given_up.cancel()
+            with anyio.fail_after(PATIENCE):
+                assert int(await pid(upstream, ada)) > 0
+            [leave] = ada.leaves
+            leave()
+            assert upstream.details["sessions"] == 0
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+async def test_what_a_server_says_and_asks_reaches_the_client_that_it_works_for_alone(revision: str) -> None:
+    link: JSON = {"mode": "url", "url": "https://example.com"}
+    async with running_bridge() as running_one:
+        await running_one.bridge.add_upstream(SPEC)
+        await until_ready(*running_one.bridge.sources)
+        endpoint = running_one.endpoint("servers/up")
+        async with client_of_revision(endpoint, revision) as one, client_of_revision(endpoint, revision) as two:
+            people = {"one": one, "two": two}
+
+            async def work(name: str) -> None:
+                client = people[name]
+                await client.introduce()
+                form: JSON = {"message": f"secret of {name}", "requestedSchema": {"type": "object", "properties": {}}}
+                opened: JSON = {"message": f"secret of {name}", "elicitationId": f"secret of {name}", **link}
+                for asked in (form, opened) if revision == "2025-11-25" else (form,):
+                    arguments: JSON = {"method": "elicitation/create", "params": asked}
+                    await client.result("tools/call", {"name": "ask", "arguments": arguments})
+                log: JSON = {"level": "error", "data": f"secret of {name}"}
+                for method, params in (
+                    ("message", log),
+                    ("elicitation/complete", {"elicitationId": f"secret of {name}"}),
+                ):
+                    arguments = {"method": method, "params": params}
+                    await client.result("tools/call", {"name": "afterwards", "arguments": arguments})
+                told = ["notifications/message", "notifications/elicitation/complete"]
+                told = told if revision == "2025-11-25" else told[:1]
+                await client.until(lambda: [it["method"] for it in client.notifications] == told)
+
+            async with anyio.create_task_group() as tasks:
+                for name in people:
+                    tasks.start_soon(work, name)
+        for name, client in people.items():
+            [other] = people.keys() - {name}
+            assert f"secret of {other}" not in json.dumps(client.messages)
+            assert all(question["params"]["message"] == f"secret of {name}" for question in client.asked)
+
+
+async def test_what_a_server_says_when_it_starts_reaches_the_client_that_it_starts_for_alone() -> None:
+    async with running_bridge() as running_one:
+        await running_one.bridge.add_upstream(replace(raw_server("logs at start"), options=SPEC.options))
+        await until_ready(*running_one.bridge.sources)
+        endpoint = running_one.endpoint("servers/up")
+        async with client_of_revision(endpoint, "2025-11-25") as one, client_of_revision(endpoint, "2025-11-25") as two:
+            await one.introduce()
+            await two.introduce()
+            pids = [await _process_of(client) for client in (one, two)]
+            assert [pid in json.dumps(one.notifications) for pid in pids] == [True, False]
+            assert [pid in json.dumps(two.notifications) for pid in pids] == [False, True]
+
+
+async def _process_of(client: RevisionClient) -> str:
+    """What the process of a client has said of itself, once the client has heard that."""
+    result = await client.result("tools/call", {"name": "pid"})
+    said_at_start = f"process {result['content'][0]['text']}"
+    await client.until(lambda: said_at_start in json.dumps(client.notifications))
+    return said_at_start

@@ -319,13 +319,15 @@ class Holding(Connection):
         super().__init__()
         self.began: list[str] = []
         self.release: dict[str, anyio.Event] = {}
+        self.results: dict[str, JSON] = {}
+        """The answers that are others than usual."""
 
     async def request(self, method: str, params: JSON | None = None, **_: Any) -> JSON:
         name: str = (params or {})["key"]
         self.began.append(name)
         self.release[name] = anyio.Event()
         await self.release[name].wait()
-        return {"content": []}
+        return self.results.get(name, {"content": []})
 
 
 class Person(FakeRequest):
@@ -531,6 +533,7 @@ THOUGHT: JSON = {"messages": [], "maxTokens": 1}
 
 
 @pytest.mark.requirement("P-203")
+@pytest.mark.parametrize("during", [None, 1], ids=["for whomever", "for a call"])
 @pytest.mark.parametrize(
     ("declared", "method", "params", "code"),
     [
@@ -541,14 +544,16 @@ THOUGHT: JSON = {"messages": [], "maxTokens": 1}
         ({"sampling": {}}, "sampling/createMessage", {**THOUGHT, "toolChoice": {"mode": "auto"}}, INVALID_PARAMS),
         ({"sampling": {}}, "elicitation/create", FORM, -32601),
         ({"roots": {}}, "sampling/createMessage", THOUGHT, -32601),
+        ({"elicitation": {}}, "elicitation/create", {"message": 1}, INVALID_PARAMS),
+        ({"sampling": {}}, "sampling/createMessage", {"messages": "?"}, INVALID_PARAMS),
     ],
 )
 async def test_a_client_is_asked_nothing_that_it_did_not_declare_and_the_server_is_told_as_by_the_client(
-    declared: JSON, method: str, params: JSON, code: int
+    declared: JSON, method: str, params: JSON, code: int, during: int | None
 ) -> None:
     async with calls_in_flight(Person("ada", declared)) as (relays, _, _):
         with pytest.raises(ProtocolError) as refused:
-            await relays.answer(method, params, None)
+            await relays.answer(method, params, during)
     assert refused.value.code == code
 
 

@@ -49,6 +49,7 @@ def test_a_server_is_found_whatever_it_is_called_until_it_is_taken_back(spec: Se
         (CHILD, {"cwd": None}),
         (CHILD, {"options": ServerOptions(era="handshake")}),
         (CHILD, {"options": ServerOptions(isolation="session")}),
+        (CHILD, {"options": ServerOptions(is_of_one_client=True)}),
         (PLACE, {"url": "http://127.0.0.1:9/other"}),
         (PLACE, {"headers": {"Authorization": "Bearer y"}}),
         (PLACE, {"sse": True}),

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from gaia_bridge.client.transport import LaunchError, NotApprovedError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
-from gaia_bridge.runtime import suspension
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 from gaia_bridge.sources.upstream.supervisor import Supervisor
@@ -443,6 +442,29 @@ async def test_it_is_not_stopped_while_it_works_and_not_before_its_time_after_th
 
 
 @pytest.mark.requirement("F-001")
+async def test_whoever_waits_for_the_end_of_the_requests_waits_for_the_last_of_them() -> None:
+    ended: list[float] = []
+    async with supervised(Server()) as supervisor, anyio.create_task_group() as tasks:
+        began = anyio.current_time()
+        await supervisor.wait_drained()
+
+        async def request(begins: float, ends: float) -> None:
+            await anyio.sleep(begins)
+            with supervisor.using:
+                await anyio.sleep(ends - begins)
+
+        async def wait() -> None:
+            await supervisor.wait_drained()
+            ended.append(anyio.current_time() - began)
+
+        for begins, ends in ((0, 5), (0, 10), (7, 15)):
+            tasks.start_soon(request, begins, ends)
+        await anyio.sleep(1)
+        for _ in range(2):
+            tasks.start_soon(wait)
+    assert ended == pytest.approx([15, 15])
+
+
 async def test_while_a_server_is_tried_again_it_is_known_why_it_failed() -> None:
     server = Server(UpstreamError("exited with code 3 and s3cr3t"), 10)
     async with supervised(server, lazy=False) as supervisor:
@@ -512,7 +534,7 @@ async def test_after_a_suspension_every_server_is_asked_once_and_not_all_at_the_
 ) -> None:
     servers = [Server() for _ in range(20)]
     asleep = 0.0
-    monkeypatch.setattr(suspension, "clock", lambda: anyio.current_time() + asleep)
+    monkeypatch.setattr("gaia_bridge.sources.upstream.supervisor.clock", lambda: anyio.current_time() + asleep)
     async with AsyncExitStack() as stack:
         supervisors = [await stack.enter_async_context(supervised(server, lazy=False)) for server in servers]
         idle = await stack.enter_async_context(supervised(Server(), at_once=False))
@@ -531,7 +553,7 @@ async def test_after_a_suspension_every_server_is_asked_once_and_not_all_at_the_
 @pytest.mark.requirement("F-123")
 async def test_a_server_that_did_not_survive_a_suspension_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     asleep = 0.0
-    monkeypatch.setattr(suspension, "clock", lambda: anyio.current_time() + asleep)
+    monkeypatch.setattr("gaia_bridge.sources.upstream.supervisor.clock", lambda: anyio.current_time() + asleep)
     async with supervised(server := Server(), lazy=False) as supervisor:
         server.connections[0].ping_error = UpstreamError("did not answer ping within 15 s")
         asleep = 60.0

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia.mcp.client.transports.open_connection import AskedMeanwhile, BorrowedServer, OpenConnection
-from gaia_bridge.calls.loop_guard.bridge_hops import new_id
+from gaia_bridge.calls.bridge_hops import new_id
 from gaia_bridge.constants import LENT_LOOP_PATIENCE
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError

@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.loop_guard.bridge_hops import came_through
+from gaia_bridge.calls.bridge_hops import came_through
 from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
@@ -27,8 +27,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, introduced, with_list
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.version import __version__
-
-__all__ = ["FeatureCache", "Remembered", "Unseen", "default_cache_folder"]
 
 logger = logging.getLogger(__name__)
 

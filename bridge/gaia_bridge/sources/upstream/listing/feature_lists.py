@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.loop_guard.bridge_hops import came_through
+from gaia_bridge.calls.bridge_hops import came_through
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.json_schema.validation import reference_problem, shape_problem
@@ -23,23 +23,6 @@ from gaia_bridge.protocol.vocabulary import capability_problem, definition_probl
 from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-__all__ = [
-    "CAPABILITIES",
-    "EXTRAS",
-    "LISTS",
-    "ListedKind",
-    "changes",
-    "has_list",
-    "introduced",
-    "is_permitted",
-    "no_features",
-    "permitted",
-    "summary",
-    "with_list",
-    "with_lists_of",
-    "with_pages",
-]
 
 
 class ListedKind(Struct, frozen=True):

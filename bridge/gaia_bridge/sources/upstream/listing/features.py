@@ -2,27 +2,32 @@
 
 The lists are read on every connection, and when the server announces changes. Clients are notified at a bounded rate,
 however often that happens.
+
+Announcements make lists newer than they are trusted for, and no older: servers of MCPServer (mcp 2.3) and of FastMCP
+(4.2) declare that they announce changes, and announce none that their own code makes.
+
+How long clients wait for the first lists is bounded, so that a server that hangs delays them once.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
 from msgspec.structs import replace
 
-from gaia_bridge.client import ServerHandshake
+from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.config import fingerprint
 from gaia_bridge.contract import ChangeListener
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.json_schema.output_schemas import OutputSchemas
+from gaia_bridge.json_schema.validation import OutputSchemas
 from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import forwarded_meta
@@ -38,12 +43,77 @@ from gaia_bridge.sources.upstream.listing.feature_lists import (
     with_lists_of,
     with_pages,
 )
-from gaia_bridge.sources.upstream.listing.freshness import outdated
 from gaia_bridge.sources.upstream.tool_transforms import transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 
-__all__ = ["FeatureTracker", "HasLists"]
+
+class FirstLook:
+    """How long clients waited for one server, and may still wait. Use it only on the event loop.
+
+    Args:
+        limits: Of the server.
+    """
+
+    def __init__(self, limits: UpstreamLimits) -> None:
+        self._limits = limits
+        self._first = 0.0
+        self._met: set[Era] = set()
+        self._began = self._took = 0.0
+
+    async def within(self, wait: Callable[[], Awaitable[None]], *, listed_once: bool) -> None:
+        """Wait for something. All waits together last at most `first_look` seconds, or `first_list`.
+
+        Args:
+            wait: Waits for it.
+            listed_once: Whether the client lists once, so that `first_list` counts.
+        """
+        self._first = self._first or anyio.current_time()
+        most = self._limits.first_list if listed_once else self._limits.first_look
+        with anyio.CancelScope(deadline=self._first + max(most, self._limits.first_look)):
+            await wait()
+
+    def begins(self) -> None:
+        """Note that an attempt to connect began."""
+        self._began = anyio.current_time()
+
+    def succeeded(self) -> None:
+        """Note that the connection is open."""
+        self._took = anyio.current_time() - self._began
+
+    def second(self) -> float:
+        """Seconds that clients wait for a connection of their era, by what the last one took."""
+        return round(self._took * self._limits.second_start + self._limits.first_look, 2)
+
+    def is_first_of(self, era: Era) -> bool:
+        """Whether this is the first client of an era."""
+        first = era not in self._met
+        self._met.add(era)
+        return first
+
+
+def outdated(
+    features: ServerFeatures, read: Mapping[ChangeKind, float], now: float, usual: float, *, at_least: float
+) -> set[ChangeKind]:
+    """Which lists are to be read again.
+
+    Args:
+        features: What the server offers.
+        read: When each was read.
+        now: The same for now.
+        usual: Seconds that a list is trusted of which the server does not say how long (`ttlMs`).
+        at_least: Seconds that any is trusted; all older ones are to be read again if `usual` is no more than that.
+    """
+    found: set[ChangeKind] = set()
+    for listed in LISTS:
+        if not has_list(features, listed):
+            continue
+        said = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
+        trusted = at_least if usual <= at_least else max(at_least, min(said, default=usual))
+        if now - read.get(listed.change, -math.inf) >= trusted:
+            found.add(listed.change)
+    return found
+
 
 logger = logging.getLogger(__name__)
 
@@ -142,6 +212,11 @@ class FeatureTracker:
             self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params), client=client))
         else:
             logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
+
+    def tell_alone(self, client: Hashable, change: Change) -> None:
+        """Pass on what the server said on the private connection of a client, if that is for the client."""
+        if change.kind is ChangeKind.NOTIFIED:
+            self.announce(replace(change, client=client))
 
     def adjust(self, spec: ServerSpec) -> None:
         """Apply a new entry that leads to the same server."""

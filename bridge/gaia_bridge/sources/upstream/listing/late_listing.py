@@ -32,8 +32,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Unseen
 from gaia_bridge.sources.upstream.source import Upstream
 
-__all__ = ["list_later"]
-
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.1

@@ -1,0 +1,116 @@
+"""Which bridges a request has passed, and through which a definition came: so that no bridge publishes itself again.
+
+A bridge makes up an id for itself. Every request that it sends says in `_meta`, under one key, the ids of all bridges
+that it has passed; one that comes back is refused. A bridge that is asked by another for a list says the same of each
+definition, so that the other leaves out what it would only get back from itself. Nobody else is shown either. Pure.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gaia_bridge.errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+
+HOPS_META_KEY: Final = "io.gaia-mcp-bridge/hops"
+"""The key in `_meta`, of requests and of definitions: a list of ids, in the order in which they were passed."""
+
+_LOOP: Final = {"reason": "io.gaia-mcp-bridge/loop"}
+"""The data of the error that refuses a request: to send it again would change nothing."""
+
+_ID_LENGTH: Final = 64
+"""Characters of an id at most; ours have sixteen."""
+
+
+def new_id() -> str:
+    """An id for one bridge, for as long as it runs."""
+    return secrets.token_hex(8)
+
+
+def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The bridges that a request has passed; `None` if its sender is no bridge.
+
+    Args:
+        meta: The request's `_meta`.
+
+    Raises:
+        ProtocolError: What it says is no list of ids.
+    """
+    if HOPS_META_KEY not in meta:
+        return None
+    found = _ids(meta[HOPS_META_KEY])
+    if found is None:
+        raise ProtocolError(INVALID_PARAMS, f"{HOPS_META_KEY} in _meta must be a list of ids")
+    return found
+
+
+def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
+    """Refuse a request that was here before, or has come a long way.
+
+    Args:
+        meta: The request's `_meta`.
+        limit: Bridges that a request may have passed.
+
+    Raises:
+        ProtocolError: It is refused; says why.
+    """
+    if HOPS_META_KEY not in meta:
+        return
+    hops = hops_of(meta) or ()
+    if own in hops:
+        way = len(hops) - hops.index(own)
+        length = "directly" if way == 1 else f"by way of {way - 1} more"
+        problem = f"This bridge has sent the request itself, and got it back {length}: it does not publish itself again"
+    elif len(hops) > limit:
+        problem = f"The request has passed {len(hops)} bridges; more than {limit} are taken for a loop"
+    else:
+        return
+    raise ProtocolError(INVALID_REQUEST, problem, dict(_LOOP))
+
+
+def is_loop(error: ProtocolError) -> bool:
+    """Whether a bridge refused a request because it goes in a circle."""
+    return is_object(error.data) and error.data.get("reason") == _LOOP["reason"]
+
+
+def passed(params: JSON | None, own: str) -> JSON:
+    """The parameters of a request that a bridge sends on.
+
+    Args:
+        params: The parameters so far; what their `_meta` says of other bridges stays.
+    """
+    if params is None or "_meta" not in params:
+        return {**(params or {}), "_meta": {HOPS_META_KEY: [own]}}
+    meta = params["_meta"] if is_object(params["_meta"]) else {}
+    if HOPS_META_KEY not in meta:
+        return {**params, "_meta": {**meta, HOPS_META_KEY: [own]}}
+    return {**params, "_meta": {**meta, HOPS_META_KEY: [*(_ids(meta[HOPS_META_KEY]) or ()), own]}}
+
+
+def came_through(definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """The bridges that a definition came through, as far as they said so."""
+    meta = definition.get("_meta")
+    return (_ids(meta.get(HOPS_META_KEY)) or ()) if is_object(meta) else ()
+
+
+def marked(definition: JSON, own: str) -> JSON:
+    """A definition as another bridge is given it."""
+    return passed(definition, own)  # `_meta` has the same place in both
+
+
+def unmarked(definition: JSON) -> JSON:
+    """A definition as everybody else is given it; the same object where there is nothing to take away."""
+    meta = definition.get("_meta")
+    if not is_object(meta) or HOPS_META_KEY not in meta:
+        return definition
+    others = {key: value for key, value in meta.items() if key != HOPS_META_KEY}
+    bare = {key: value for key, value in definition.items() if key != "_meta"}
+    return {**bare, "_meta": others} if others else bare
+
+
+def _ids(value: object) -> tuple[str, ...] | None:
+    if not is_array(value) or not all(isinstance(item, str) and len(item) <= _ID_LENGTH for item in value):
+        return None
+    return tuple(value)

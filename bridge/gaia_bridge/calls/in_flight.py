@@ -1,0 +1,135 @@
+"""The requests in flight on a connection: ours, which wait for their answers, and those of the other side."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from gaia_bridge.text.json_types import JSON
+
+_DIGITS = 18
+"""More would be no id of ours, and costs something to convert."""
+
+RequestId = int | str | float
+"""What a request can be known by. Servers may give theirs fractions (JSON-RPC 2.0, section 4); MCP has none."""
+
+
+def own_id(value: object) -> int | None:
+    """The id of a request of ours as the other side repeats it; `None` if it cannot be one.
+
+    Ours are integers. Some servers write every id as text, and the official SDKs read such an id as the number. A
+    number with a fraction of zero is the same number to JavaScript. `True` equals one, and is no id.
+    """
+    if type(value) is int:
+        return value
+    if type(value) is str:
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= _DIGITS else None
+    return int(value) if type(value) is float and value.is_integer() else None
+
+
+class SentRequests:
+    """The requests of one connection that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, asyncio.Future[JSON]] = {}
+        self._lost: Exception | None = None
+
+    def add(self, number: int) -> asyncio.Future[JSON]:
+        """Expect the response to a request; await it, and in the end `forget` it.
+
+        Raises:
+            Exception: What the connection has ended with.
+        """
+        if self._lost is not None:
+            raise self._lost
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        return future
+
+    def forget(self, number: int) -> None:
+        """Expect it no longer."""
+        self._waiting.pop(number, None)
+
+    def resolve(self, number: object, response: JSON) -> bool:
+        """Hand a response to whoever waits for it.
+
+        Args:
+            number: The request that it answers, as it says; see `own_id`.
+
+        Returns:
+            Whether anybody waited: others are late, foreign, or second ones.
+        """
+        answered = own_id(number)
+        future = None if answered is None else self._waiting.pop(answered, None)
+        if future is None or future.done():
+            return False
+        future.set_result(response)
+        return True
+
+    def reject(self, number: int, error: Exception) -> bool:
+        """End one request without its response; returns whether anybody waited for it."""
+        future = self._waiting.pop(number, None)
+        if future is None or future.done():
+            return False
+        _fail(future, error)
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """The connection is over: nobody waits any longer, now or later."""
+        self._lost = error
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                _fail(future, error)
+
+
+def _fail(future: asyncio.Future[JSON], error: Exception) -> None:
+    future.set_exception(error)
+    future.exception()  # whoever waited may be on its way out; no complaint about that
+
+
+class Cancellable(Protocol):
+    """A request in flight."""
+
+    def cancel(self, reason: str | None) -> None:
+        """Whoever made it does not want its answer any more."""
+        ...
+
+
+class ReceivedRequests:
+    """The requests of one connection that are not answered yet."""
+
+    __slots__ = ("_in_flight",)
+
+    def __init__(self) -> None:
+        self._in_flight: dict[RequestId, Cancellable] = {}
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    def begin(self, request_id: RequestId, request: Cancellable) -> bool:
+        """A request is being worked on.
+
+        Returns:
+            Whether it may be: its id must not be that of another one in flight (basic, "Requests").
+        """
+        return self._in_flight.setdefault(request_id, request) is request
+
+    def end(self, request_id: RequestId, request: Cancellable) -> None:
+        """It no longer is; another of the same id, which was refused, leaves it in flight."""
+        if self._in_flight.get(request_id) is request:
+            del self._in_flight[request_id]
+
+    def cancel(self, request_id: object, reason: object) -> None:
+        """The other side does not want the answer to one of its requests any more, if there is such a request."""
+        if isinstance(request_id, bool) or not isinstance(request_id, int | str | float):
+            return
+        request = self._in_flight.get(request_id)
+        if request is None and not isinstance(request_id, float):  # some write the digits of a number as text here
+            request = next((known for key, known in self._in_flight.items() if str(key) == str(request_id)), None)
+        if request is not None:
+            request.cancel(reason if isinstance(reason, str) else None)
+
+    def cancel_all(self) -> None:
+        """The other side is gone."""
+        for request in list(self._in_flight.values()):
+            request.cancel(None)

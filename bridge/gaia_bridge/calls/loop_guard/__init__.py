@@ -1,1 +1,0 @@
-"""Keeps a bridge from publishing itself: by the requests that pass through it, and by the processes that it starts."""

@@ -1,1 +1,0 @@
-"""Who is told of which change: the resources that clients subscribed to, and the messages that they are sent."""

@@ -1,0 +1,363 @@
+"""Finding tools among many, by regular expression, and by words, the best first; agents search with it as well.
+
+A search never raises: what is wrong with it is data, too.
+
+Tools are looked up by name in a mapping whose order is kept. Their definitions are MCP's, or have its fields:
+`name`, `description`, `inputSchema`, `annotations`.
+
+Regular expressions that a model wrote are matched in time linear in the text: the engine is the one behind JSON
+Schema's `pattern`, which does not backtrack. Python's own only says what is wrong with a pattern that the engine
+refused. Words are ranked (BM25) in an index of SQLite's in memory: they are stemmed, names count most, and `readFile`,
+`read_file` and `read-file` are two words.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+    import jsonschema_rs
+
+Definition = Mapping[str, Any]
+
+DEFAULT_LIMIT: Final = 10
+"""Tools of one answer. More is more to read than a model needs to choose one."""
+
+MAX_LIMIT: Final = 50
+"""Tools of one answer, at most."""
+
+_ANYTHING: Final = ".*"
+
+_SUMMARY: Final = 150
+"""Characters of a description that say enough to choose a tool."""
+
+_SEARCHED: Final = 10_000
+"""Characters of a description that are searched; no tool says what it does in more."""
+
+MAX_PATTERN: Final = 500
+"""Characters of a pattern: some forty tool names with `|` between them."""
+
+_COMPILED: Final = 128 * 1024
+"""Bytes of a compiled pattern, with which its cost per character of text grows; most have a few hundred."""
+
+_STATES: Final = 1024 * 1024
+"""Bytes of what the engine remembers while it matches."""
+
+_MAX_WORDS: Final = 32
+"""Words of a query; what a model pastes beyond that says nothing about a tool."""
+
+_TEXT: Final = 10_000
+"""Characters of each field that are indexed."""
+
+_MAX_PARAMETERS: Final = 500
+"""Parameters of one tool that are indexed, those of nested objects included."""
+
+_WEIGHTS: Final = (8.0, 2.0, 1.0)
+"""What a word counts in the name, the description, and the parameters."""
+
+_PREFIX: Final = 3
+"""Letters from which on a word is also the beginning of others: `repo` of `repository`."""
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class SearchError(ValueError):
+    """A search that cannot be done.
+
+    Args:
+        problem: What came, and what was expected.
+        suggestion: What to write instead.
+    """
+
+    def __init__(self, problem: str, suggestion: str) -> None:
+        super().__init__(problem)
+        self.suggestion = suggestion
+
+
+class Found(Struct, frozen=True):
+    """What a search found."""
+
+    by: str
+    """`pattern` or `query`."""
+    text: str
+    """What was looked for."""
+    total: int
+    """How many tools match."""
+    names: Sequence[str]
+    """Those among them that are told, in the order of the tools or the best first."""
+
+
+def as_limit(value: object) -> int:
+    """How many tools somebody wants who said `value`: at least 1, at most `MAX_LIMIT`, `DEFAULT_LIMIT` if unclear.
+
+    Models write `"3"`, `3.0`, `0` and `null` as well.
+    """
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return DEFAULT_LIMIT
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 1:  # nor is NaN
+        return DEFAULT_LIMIT
+    return int(min(value, MAX_LIMIT))
+
+
+def search_text(arguments: Mapping[str, Any], key: str) -> str | None:
+    """What is looked for, by an argument's name; `None` if it is not given.
+
+    Raises:
+        SearchError: It is no text.
+    """
+    value = arguments.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    raise SearchError(
+        f"{key} has to be text, got {type(value).__name__}", f'Write it as text, like {{"{key}": "file"}}'
+    )
+
+
+def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limit: object) -> Found:
+    """The tools with names or descriptions that a regular expression is found in, in their order.
+
+    Args:
+        pattern: The regular expression; anything matches if there is none.
+        limit: How many are told, as `as_limit` understands it.
+
+    Raises:
+        SearchError: The pattern is none.
+    """
+    pattern = pattern or _ANYTHING
+    try:
+        compiled = Pattern(pattern)
+    except PatternError as error:
+        raise SearchError(
+            str(error), "Use a simple pattern, such as 'file', 'read|write' or '^git_'; '.*' finds every tool"
+        ) from None
+    names = [
+        name
+        for name, definition in tools.items()
+        if compiled.matches(name) or compiled.matches(str(definition.get("description") or "")[:_SEARCHED])
+    ]
+    return Found("pattern", pattern, len(names), names[: as_limit(limit)])
+
+
+def is_destructive(definition: Definition) -> bool:
+    """Whether a tool says of itself that it may destroy something (MCP `annotations.destructiveHint`)."""
+    annotations = definition.get("annotations")
+    return is_object(annotations) and annotations.get("destructiveHint") is True
+
+
+def summary(name: str, definition: Definition) -> JSON:
+    """A tool in an answer: its name, the beginning of its description, and whether it is dangerous."""
+    description = " ".join(str(definition.get("description") or "").split())
+    shown = description if len(description) <= _SUMMARY else f"{description[:_SUMMARY]}..."
+    return {"name": name, "description": shown, "dangerous": is_destructive(definition)}
+
+
+def found(what: Found, tools: Iterable[JSON], message: str, **more: Any) -> JSON:
+    """The answer to a search that found something.
+
+    Args:
+        tools: The tools that are told.
+        message: What to do with them.
+    """
+    told = list(tools)
+    if len(told) < what.total:
+        message += f" {what.total - len(told):,} more match: search for something narrower, or with a higher limit."
+    return {
+        "status": "success",
+        what.by: what.text,
+        "total_matches": what.total,
+        "tools": told,
+        **more,
+        "message": message,
+    }
+
+
+def nothing_found(what: Found) -> JSON:
+    """The answer to a search that found nothing."""
+    return {
+        "status": "no_matches",
+        "message": f"No tool matches the {what.by} {what.text!r}",
+        "suggestion": "Try something broader: a single word such as 'file', 'read' or 'web', or the pattern '.*'",
+    }
+
+
+def refused(error: SearchError) -> JSON:
+    """The answer to a search that cannot be done."""
+    return {"status": "error", "error": str(error), "suggestion": error.suggestion}
+
+
+class PatternError(ValueError):
+    """A pattern that cannot be used; says why."""
+
+
+class Pattern:
+    """A compiled pattern. It is looked for anywhere in a text, and case does not matter.
+
+    Args:
+        text: The pattern, as for Python's `re`, without look-around and back references.
+
+    Raises:
+        PatternError: It is none, or more than is allowed.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_PATTERN:
+            raise PatternError(f"the pattern has {len(text):,} characters; at most {MAX_PATTERN} are allowed")
+        try:
+            self._validator = _compiled(text)
+        except ValueError:
+            raise PatternError(_explanation(text)) from None
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern is found in a text."""
+        try:
+            return self._validator.is_valid(text)
+        except ValueError:  # lone surrogates, of which the engine knows nothing
+            return self._validator.is_valid(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _compiled(text: str) -> jsonschema_rs.Validator:
+    """A validator that takes the texts in which the pattern is found.
+
+    Raises:
+        ValueError: The engine refuses the pattern.
+    """
+    import jsonschema_rs
+
+    options = jsonschema_rs.RegexOptions(size_limit=_COMPILED, dfa_size_limit=_STATES)
+    return jsonschema_rs.validator_for({"pattern": f"(?i){text}"}, pattern_options=options)
+
+
+def _explanation(text: str) -> str:
+    """Why the engine refused a pattern."""
+    try:
+        with warnings.catch_warnings():  # of what a later Python would make of it
+            warnings.simplefilter("ignore")
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"the pattern is no regular expression: {error}"
+    return (
+        "the pattern uses something that is not supported here: look-around such as (?=x), back references such as \\1,"
+        " \\Z, comments, a { without a backslash that begins no repetition, or repetitions that multiply"
+    )
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case; a name in camel, snake or kebab case is several."""
+    return _WORD.findall(_HUMP.sub(" ", text).lower())
+
+
+class ToolRanking:
+    """An index of tools, made when it is first needed and again when they changed. Safe to use from several threads.
+
+    A tool that changed is another object: definitions are replaced, and not changed in place.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._indexed: dict[str, Definition] = {}
+        self._index: Connection | None = None
+
+    def search(self, tools: Mapping[str, Definition], query: str | None, limit: object) -> Found:
+        """The tools that have to do with the words of a query, the best first, and among equals in their order.
+
+        Args:
+            query: Words; none of them has to occur, and one that occurs in few tools counts more.
+            limit: How many are told, as `as_limit` understands it.
+
+        Raises:
+            SearchError: There is no word in the query.
+        """
+        words = list(dict.fromkeys(words_of(query or "")))[:_MAX_WORDS]
+        if not words:
+            raise SearchError("the query has no words in it", "Say in a few words what the tool should do")
+        with self._lock:
+            index = self._current(tools)
+            rows: list[tuple[int]] = index.execute(
+                "SELECT rowid FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, ?, ?, ?), rowid",
+                (" OR ".join(map(_term, words)), *_WEIGHTS),
+            ).fetchall()
+        names = list(tools)
+        ranked = [names[number] for (number,) in rows[: as_limit(limit)]]
+        return Found("query", query or "", len(rows), ranked)
+
+    def _current(self, tools: Mapping[str, Definition]) -> Connection:
+        """The index of these tools."""
+        if self._index is not None and _are_same(self._indexed, tools):
+            return self._index
+        if self._index is None:
+            self._index = _empty_index()
+            weakref.finalize(self, self._index.close)
+        self._indexed = dict(tools)
+        rows = ((number, *_fields(name, tool)) for number, (name, tool) in enumerate(tools.items()))
+        with self._index:
+            self._index.execute("DELETE FROM tools")
+            self._index.executemany("INSERT INTO tools(rowid, name, description, parameters) VALUES (?, ?, ?, ?)", rows)
+        return self._index
+
+
+def _empty_index() -> Connection:
+    import sqlite3  # which most programs never need
+
+    index = sqlite3.connect(":memory:", check_same_thread=False)
+    index.execute("CREATE VIRTUAL TABLE tools USING fts5(name, description, parameters, tokenize='porter unicode61')")
+    return index
+
+
+def _are_same(indexed: Mapping[str, Definition], tools: Mapping[str, Definition]) -> bool:
+    return len(indexed) == len(tools) and all(
+        old == new and indexed[old] is tools[new] for old, new in zip(indexed, tools, strict=True)
+    )
+
+
+def _term(word: str) -> str:
+    """A word in SQLite's query language, in quotes, so that nothing in it is an operator."""
+    return f'"{word}" OR "{word}"*' if len(word) >= _PREFIX else f'"{word}"'
+
+
+def _fields(name: str, tool: Definition) -> tuple[str, str, str]:
+    title = tool.get("title") or ""
+    return (
+        _indexable([name, "".join(words_of(name)), str(title)]),
+        _indexable([str(tool.get("description") or "")]),
+        _indexable(_parameters(tool.get("inputSchema"))),
+    )
+
+
+def _indexable(texts: Iterable[str]) -> str:
+    return " ".join(words_of(" ".join(texts)[:_TEXT])).encode("utf-8", "replace").decode("utf-8")
+
+
+def _parameters(schema: Any) -> list[str]:
+    """The names and descriptions of parameters, from the outside in."""
+    texts: list[str] = []
+    waiting: list[Any] = [schema]
+    while waiting and len(texts) < _MAX_PARAMETERS:
+        part = waiting.pop(0)
+        if not is_object(part):
+            continue
+        properties = part.get("properties")
+        for name, inner in properties.items() if is_object(properties) else ():
+            texts.append(name)
+            if is_object(inner) and isinstance(inner.get("description"), str):
+                texts.append(inner["description"])
+            waiting.append(inner)
+        waiting.append(part.get("items"))
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            if is_array(part.get(keyword)):
+                waiting.extend(part[keyword])
+    return texts

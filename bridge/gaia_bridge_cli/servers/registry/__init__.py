@@ -1,0 +1,1 @@
+"""The public registry of servers: searched, and taken from."""

@@ -1,0 +1,221 @@
+"""What `gaia-bridge serve` says when it is ready: what is published where, what to do next, and who may call."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import click
+from msgspec import Struct
+
+from gaia_bridge.config import current_folder
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
+from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.web_addresses import is_loopback_host
+from gaia_bridge.version import __version__
+from gaia_bridge_cli.output import counted
+from gaia_bridge_desk.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
+
+_NAMES = 12
+"""How many names of one kind are shown."""
+
+_PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
+
+
+class Published(Protocol):
+    """What the banner wants to know of a `gaia_bridge.contract.Source`."""
+
+    @property
+    def name(self) -> str:
+        """The name it is published under."""
+        ...
+
+    @property
+    def kind(self) -> SourceKind:
+        """Agent or upstream server."""
+        ...
+
+    @property
+    def features(self) -> ServerFeatures:
+        """What it offers right now."""
+        ...
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it is."""
+        ...
+
+
+class Access(Struct, frozen=True):
+    """Who may call.
+
+    Args:
+        host: The address that is listened on.
+        port: The port that is listened on.
+        allow_hosts: The host names that were allowed explicitly.
+        hosts: All accepted `Host` headers.
+        token_file: Where the token is kept that clients need, if they need one.
+        public: The address that clients use, where a proxy stands before us.
+    """
+
+    host: str
+    port: int
+    allow_hosts: Sequence[str]
+    hosts: Collection[str]
+    token_file: Path | None
+    public: object = None
+
+    @property
+    def base_url(self) -> str:
+        """A URL that is accepted: the public one, or with the address itself, else with the first allowed name."""
+        if self.public is not None:
+            return str(self.public)
+        own = self._authority(self.host.lower())
+        accepted = own in self.hosts or not self.allow_hosts
+        return f"http://{own if accepted else self._authority(self.allow_hosts[0])}"
+
+    @property
+    def address(self) -> str:
+        """What is listened on."""
+        return self._authority(self.host)
+
+    def _authority(self, name: str) -> str:
+        host = f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+        has_port = ":" in host.rpartition("]")[2]
+        return host if has_port else f"{host}:{self.port}"
+
+
+class Told(Struct, frozen=True):
+    """What the banner says beside what is published.
+
+    Args:
+        models: The ids of the models of the OpenAI-compatible API.
+        installed: The words by which `gaia-bridge install` is told the same; `None` if it is to lead to this address.
+        has_auth: Whether clients need a token.
+        has_configured: Whether the servers are those of the user's configuration, which `--no-servers` leaves out.
+        verbose: Whether all is said.
+    """
+
+    models: Sequence[str] = ()
+    installed: Sequence[str] | None = ()
+    has_auth: bool = False
+    has_configured: bool = False
+    verbose: bool = False
+
+
+_NOTHING_MORE: Final = Told()
+
+
+def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_MORE) -> str:
+    """The whole text. Colours in it are taken out again where nobody would see them.
+
+    Args:
+        sources: What is published.
+        access: Who may call.
+        told: What else is said.
+    """
+    found = list(sources)
+    return "\n".join(("", *_first_lines(found, access, told), *_lines(found, access, told)))
+
+
+def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+    """Where what is, what to do next, and how to stop."""
+    agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
+    servers = [one_line(source.name) for source in sources if source.kind is SourceKind.SERVER]
+    beside = f"{'configured ' * told.has_configured}server{'s' * (len(servers) > 1)} {_joined(servers)}"
+    leaves_out = " (--no-servers leaves them out)" if told.has_configured and agents else ""
+    what = [*([_joined(agents)] if agents else []), *([beside + leaves_out] if servers else [])]
+    url = click.style(f"{access.base_url}/mcp", fg="cyan", bold=True)
+    yield f"{_bold('gaia-bridge')} {__version__} serves {' and '.join(what) or 'nothing yet'} at {url}"
+    if not what:
+        yield f"Add something:  {_command('gaia-bridge add NAME COMMAND')}, or name an agent"
+    words = ["gaia-bridge", "install", "vscode"]
+    if told.installed is not None:
+        words += told.installed
+    else:
+        usual = access.base_url == f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
+        words += ["--http", *(["--auth"] * told.has_auth), *([] if usual else ["--url", f"{access.base_url}/mcp"])]
+    yield f"Add to VS Code:  {_command(shlex.join(words))}"
+    yield f"Stop:  {_command('Ctrl-C')}"
+
+
+def _with_offer(source: Published) -> str:
+    features = source.features
+    kinds = {"tool": features.tools, "prompt": features.prompts, "resource": features.resources}
+    offer = ", ".join(filter(None, (counted(len(items), kind) for kind, items in kinds.items())))
+    return f"{one_line(source.name)}{f' ({offer})' if offer else ''}"
+
+
+def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+    url, models = access.base_url, [one_line(model) for model in told.models]
+    yield ""
+    yield f"  {_bold(f'{url}/mcp')}  everything"
+    yield f"  {url}/sse  the same, for older editors"
+    if models:
+        yield f"  {url}/v1  for clients of OpenAI's API, with the model{'s' * (len(models) > 1)} {_joined(models)}"
+    yield f"  working folder: {one_line(str(current_folder()), 200)}"
+    for source in sources:
+        yield ""
+        yield from _source_lines(source, url)
+    yield ""
+    yield from _access_lines(access, told.verbose)
+    if told.verbose:
+        yield ""
+        yield f"{_bold('VS Code')}: save this as .vscode/mcp.json"
+        yield to_text(document(http_server(f"{url}/mcp", token_variable=TOKEN_VARIABLE if access.token_file else None)))
+
+
+def _source_lines(source: Published, url: str) -> Iterator[str]:
+    path = f"{url}/{_PATHS[source.kind]}/{quote(source.name, safe='')}"
+    yield f"  {_bold(f'{path}/mcp')}  {source.kind.value} {source.name}"
+    if source.kind is SourceKind.AGENT:
+        yield f"  {path}/sse"
+    state = source.status.state
+    if state is not SourceState.READY:
+        reason = "what it offers follows" if state is SourceState.STARTING else one_line(source.status.reason)
+        yield f"    {click.style(state.value, fg='yellow')}: {reason}"
+    for label, names in _names(source.features).items():
+        yield f"    {len(names)} {label if len(names) > 1 else label.removesuffix('s')}: {_joined(names)}"
+    for item in source.features.left_out:
+        yield f"    {click.style('left out', fg='yellow')}: {item.kind} {one_line(item.name)}: {one_line(item.reason)}"
+
+
+def _names(features: ServerFeatures) -> Mapping[str, list[str]]:
+    """The names of everything that is offered, by what it is; nothing for what is not offered at all."""
+    kinds: dict[str, tuple[Iterable[Mapping[str, Any]], str]] = {
+        "tools": (features.tools, "name"),
+        "prompts": (features.prompts, "name"),
+        "resources": (features.resources, "uri"),
+        "resource templates": (features.templates, "uriTemplate"),
+    }
+    names = {label: [one_line(str(item[key])) for item in items] for label, (items, key) in kinds.items()}
+    return {label: found for label, found in names.items() if found}
+
+
+def _joined(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _access_lines(access: Access, verbose: bool) -> Iterator[str]:
+    if access.token_file is None:
+        who = "programs on this machine" if is_loopback_host(access.host) else "whoever reaches this address"
+        yield f"{_bold('Access')}: {who}, without a token (--auth asks for one)"
+    else:
+        yield f"{_bold('Access')}: with the token in {access.token_file}, for VS Code in the variable {TOKEN_VARIABLE}"
+    if access.public is not None:
+        yield f"  behind a proxy, which passes requests on to {access.address}"
+    if verbose:
+        yield f"  under the names {', '.join(sorted(access.hosts))}"
+
+
+def _command(text: str) -> str:
+    return click.style(text, fg="green")
+
+
+def _bold(text: str) -> str:
+    return click.style(text, bold=True)

@@ -1,0 +1,89 @@
+"""The MCP Inspector beside a bridge: a page in the browser for what is published. Never the reason for an end."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from contextlib import ExitStack
+from typing import Final
+
+import anyio
+import click
+
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.client.transports.error_output import ErrorOutput
+from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
+from gaia_bridge.config.launching.workplaces import own_folder
+from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text.redaction import Redactor
+
+logger = logging.getLogger(__name__)
+
+_PROGRAM: Final = "npx"
+_ARGUMENTS: Final = ("-y", "@modelcontextprotocol/inspector@2", "--transport", "http", "--server-url")
+
+_LIMITS: Final = UpstreamLimits(stop_grace=0.1)
+"""How its end is waited for: it does not look whether its input is closed."""
+
+_KEPT: Final = 1_024
+"""Bytes of what it says that are kept; all of it is shown as it comes."""
+
+
+class _WithSecrets(Redactor):
+    """Its secrets are for whoever started it: the address that it names has the token of its page."""
+
+    def __call__(self, text: str) -> str:
+        """The text as it is."""
+        return text
+
+
+async def run_inspector(url: str) -> None:
+    """Start the Inspector, and see it to its end when this is cancelled. Whatever becomes of it is no error here.
+
+    Args:
+        url: What it connects to.
+    """
+    program = shutil.which(_PROGRAM)
+    if program is None:
+        logger.warning(
+            "the Inspector is not started: there is no npx on the PATH, a part of Node.js: https://nodejs.org/"
+        )
+        return
+    try:
+        spec = StdioServerSpec("inspector", program, (*_ARGUMENTS, url), cwd=own_folder("inspector"), inherit_env=True)
+        child = Child(spec)
+    except UpstreamError as error:
+        logger.warning("the Inspector %s", error)
+        return
+    await _until_end(child)
+
+
+async def _until_end(child: Child) -> None:
+    stdin, *outputs = child.pipes
+    ended = anyio.Event()
+    child.on_exit(lambda code: ended.set())
+    with ExitStack() as opened:
+
+        async def read() -> None:
+            while outputs:
+                transport, _ = await outputs.pop().connect_reader(_output)
+                opened.callback(transport.close)
+
+        try:
+            await undisturbed(read())
+            await ended.wait()
+            logger.warning("the Inspector %s; the bridge goes on without it", exit_text(child.exit_code or 0))
+        finally:
+            for pipe in (stdin, *outputs):
+                pipe.close()
+            await child.stop(_LIMITS, lambda: None)
+
+
+def _output() -> ErrorOutput:
+    return ErrorOutput("inspector", _WithSecrets(), _KEPT, _show, time.monotonic)
+
+
+def _show(line: str) -> None:
+    click.echo(f"inspector: {line}", err=True)

@@ -1,0 +1,234 @@
+"""The forms of bundles that hold files: Agent Plugins, and MCPB bundles.
+
+A plugin is a folder that VS Code, Copilot CLI, Cursor and others install, with servers and skills. Format:
+https://agent-plugins.org/specification (1.0.0), and for Claude Code https://code.claude.com/docs/en/plugins-reference.
+Neither asks for values: what a server needs is in the variables of whoever starts the editor.
+
+An MCPB bundle is a file that Claude Desktop installs when it is opened, and asks for what the server needs. Format:
+https://github.com/modelcontextprotocol/mcpb, manifest 0.4, server type `uv`: Claude Desktop brings Python and uv, and
+installs what `pyproject.toml` says. Secrets are kept in the keyring of the system.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.text.escaping import one_line
+from gaia_bridge.text.json_types import JSON
+from gaia_bridge_desk.bundles.contents import Contents
+from gaia_bridge_desk.bundles.metadata import Metadata
+from gaia_bridge_desk.bundles.start import serve_arguments, uvx_arguments
+from gaia_bridge_desk.bundles.travelling import Variable
+
+_SCHEMAS: Final = "https://agent-plugins.org/schemas/1.0.0"
+_FOLDER: Final = "server"
+"""Where agents and configuration are. `agents` is taken: Claude Code keeps descriptions of its own agents there."""
+
+_OPEN_ROOT: Final = "${PLUGIN_ROOT}"
+_CLAUDE_ROOT: Final = "${CLAUDE_PLUGIN_ROOT}"
+PLUGIN_ROOTS: Final = (_OPEN_ROOT, _CLAUDE_ROOT)
+"""What stands for the folder of the plugin, until the editor fills it in."""
+
+
+class PluginForm(Enum):
+    """Whose form a plugin has."""
+
+    AGENT_PLUGIN = "agent-plugin"
+    CLAUDE = "claude"
+
+
+def plugin_files(about: Metadata, contents: Contents, form: PluginForm) -> dict[str, bytes]:
+    """The files of a plugin: path to content.
+
+    Args:
+        about: What it says of itself.
+        contents: What is in it.
+        form: Whose form it has.
+    """
+    is_open = form is PluginForm.AGENT_PLUGIN
+    root = f"{_OPEN_ROOT if is_open else _CLAUDE_ROOT}/{_FOLDER}"
+    server: JSON = {"command": "uvx", "args": _arguments(contents, root)}
+    files = {f"{_FOLDER}/{name}": content for name, content in contents.files.items()}
+    files |= {f"skills/{name}": content for name, content in contents.skills.items()}
+    files["README.md"] = _readme(about, contents).encode()
+    if is_open:
+        files["plugin.json"] = _text({"$schema": f"{_SCHEMAS}/plugin.schema.json", **_manifest(about)})
+        entry = {"type": "stdio", **server}
+        files["mcp.json"] = _text({"$schema": f"{_SCHEMAS}/mcp.schema.json", "mcpServers": {about.name: entry}})
+    else:
+        files[".claude-plugin/plugin.json"] = _text(_manifest(about))
+        files[".mcp.json"] = _text({"mcpServers": {about.name: server}})
+    return dict(sorted(files.items()))
+
+
+def _arguments(contents: Contents, root: str) -> list[str]:
+    """The arguments of `uvx`. A package has all that is needed, and a program of its own name."""
+    if contents.package is not None:
+        return [contents.package, *serve_arguments(contents.agents, None)]
+    config = f"{root}/{contents.config}" if contents.config is not None else None
+    arguments = serve_arguments([f"{root}/{agent}" for agent in contents.agents], config)
+    return uvx_arguments(contents.requirements, arguments)
+
+
+def _manifest(about: Metadata) -> JSON:
+    author = {key: value for key, value in (("name", about.author), ("email", about.email)) if value is not None}
+    told: JSON = {
+        "name": about.name,
+        "version": about.version,
+        "description": about.description,
+        "author": author or None,
+        "homepage": about.homepage,
+        "repository": about.repository,
+        "license": about.license,
+        "keywords": list(about.keywords) or None,
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _readme(about: Metadata, contents: Contents) -> str:
+    lines = [
+        f"# {about.name}",
+        "",
+        about.description,
+        "",
+        "It needs `uvx`, a part of [uv](https://docs.astral.sh/uv/).",
+    ]
+    if contents.variables:
+        lines += ["", "Start the editor with these variables:", "", "| variable | for | otherwise |", "|---|---|---|"]
+    for variable in contents.variables:
+        users = _cell(", ".join(variable.users)) or "the agents"
+        default = "" if variable.default is None else f"`{_cell(variable.default)}`"
+        lines.append(f"| `{variable.name}` | {users} | {default} |")
+    return "\n".join((*lines, ""))
+
+
+def _cell(text: str) -> str:
+    return one_line(text).replace("|", "\\|")
+
+
+def _text(document: JSON) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+_PYTHON: Final = ">=3.11"
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
+"""When all files were made: the same files give the same bundle, byte for byte. They are not packed, because what packs
+them is another one with each Python."""
+_READABLE: Final = 0o100644 << 16
+_UNIX: Final = 3
+_BUNDLE_FOLDER: Final = "server"
+
+_PROGRAM: Final = '''\
+"""Starts the MCP server of this bundle: uv run server.py"""
+
+import sys
+from pathlib import Path
+
+from gaia_bridge.cli import main
+
+HERE = Path(__file__).resolve().parent / "{folder}"
+
+if __name__ == "__main__":
+    sys.exit(main({arguments}))
+'''
+
+
+def mcpb_files(about: Metadata, contents: Contents) -> dict[str, bytes]:
+    """The files of a bundle: path to content.
+
+    Args:
+        about: What it says of itself.
+        contents: What is in it.
+
+    Raises:
+        ConfigError: Something is missing that Claude Desktop asks for.
+    """
+    if about.author is None:
+        raise ConfigError("--author", "the bundle has none, and Claude Desktop shows it", "say who made it")
+    files = {f"{_BUNDLE_FOLDER}/{name}": content for name, content in contents.files.items()}
+    files |= {f"{_BUNDLE_FOLDER}/skills/{name}": content for name, content in contents.skills.items()}
+    files["server.py"] = _program(contents).encode()
+    files["pyproject.toml"] = _project(about, contents).encode()
+    files["manifest.json"] = _text(_bundle_manifest(about, contents))
+    return dict(sorted(files.items()))
+
+
+def mcpb_bytes(files: Mapping[str, bytes]) -> bytes:
+    """The bundle, whose bytes depend on the files alone.
+
+    Args:
+        files: Path to content.
+    """
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in sorted(files.items()):
+            info = zipfile.ZipInfo(name, _MOMENT)
+            info.external_attr, info.create_system = _READABLE, _UNIX
+            archive.writestr(info, content)
+    return target.getvalue()
+
+
+def _bundle_manifest(about: Metadata, contents: Contents) -> JSON:
+    author = {"name": about.author} | ({"email": about.email} if about.email is not None else {})
+    config: JSON = {"command": "uv", "args": ["run", "--directory", "${__dirname}", "server.py"]}
+    if contents.variables:
+        config["env"] = {each.name: f"${{user_config.{each.name}}}" for each in contents.variables}
+    told: JSON = {
+        "manifest_version": "0.4",
+        "name": about.name,
+        "display_name": about.name.replace("-", " ").replace(".", " ").capitalize(),
+        "version": about.version,
+        "description": about.description,
+        "author": author,
+        "repository": {"type": "git", "url": about.repository} if about.repository is not None else None,
+        "homepage": about.homepage,
+        "license": about.license,
+        "keywords": list(about.keywords) or None,
+        "server": {"type": "uv", "entry_point": "server.py", "mcp_config": config},
+        "tools_generated": True,
+        "prompts_generated": True,
+        "compatibility": {"platforms": ["darwin", "linux"], "runtimes": {"python": _PYTHON}},
+        "user_config": {each.name: _asked(each) for each in contents.variables} or None,
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _asked(variable: Variable) -> JSON:
+    """What Claude Desktop asks for. What has a default that is written in the configuration is no secret."""
+    users = ", ".join(variable.users)
+    asked: JSON = {
+        "type": "string",
+        "title": variable.name.replace("_", " ").capitalize(),
+        "description": f"{variable.name}, for {users or 'the agents'}",
+        "required": variable.default is None,
+        "sensitive": not variable.default,
+    }
+    return asked if variable.default is None else asked | {"default": variable.default}
+
+
+def _program(contents: Contents) -> str:
+    placed = contents.agents if contents.package is not None else [_Placed(each) for each in contents.agents]
+    config = None if contents.config is None else _Placed(contents.config)
+    words = ", ".join(repr(word) for word in serve_arguments(placed, config))
+    return _PROGRAM.format(folder=_BUNDLE_FOLDER, arguments=f"[{words}]")
+
+
+class _Placed(str):
+    """A file of the bundle, written as the expression that finds it."""
+
+    def __repr__(self) -> str:
+        return f"str(HERE / {str(self)!r})"
+
+
+def _project(about: Metadata, contents: Contents) -> str:
+    needed = "".join(f"  {json.dumps(each, ensure_ascii=False)},\n" for each in contents.requirements)
+    return (
+        f'[project]\nname = {json.dumps(about.name)}\nversion = "0"\n'
+        f'requires-python = "{_PYTHON}"\ndependencies = [\n{needed}]\n\n[tool.uv]\npackage = false\n'
+    )

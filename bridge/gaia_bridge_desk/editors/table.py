@@ -1,0 +1,456 @@
+"""The table of editors: where each keeps its MCP servers, how it writes one, and what it has of the protocol. Facts.
+
+Each entry says where its facts come from. What a program itself writes (`codex mcp add` and so on) counts more than
+what is written about it. How many tools and how large results a program takes is in `gaia_bridge.server.known_clients`,
+because the core needs it while it serves; `Editor.client` is the name that leads there.
+
+Features are those that a program declares, or was seen to use; of what is not listed, nobody has seen it. Sources: the
+registry apify/mcp-client-capabilities, the documentation that the entries name, and for VS Code what it sent to our own
+tests.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from gaia_bridge_desk.editors import references
+from gaia_bridge_desk.editors.references import (
+    CLAUDE,
+    CLINE,
+    COPILOT,
+    CURSOR,
+    GEMINI,
+    OPENCODE,
+    ROO,
+    WINDSURF,
+    Language,
+)
+
+
+class FileKind(Enum):
+    """How a file is written."""
+
+    JSON = "json"
+    """Strictly: a comment makes it unreadable for the editor."""
+    JSONC = "jsonc"
+    """With comments and trailing commas."""
+    TOML = "toml"
+
+
+class Scope(Enum):
+    """For whom a file counts."""
+
+    USER = "user"
+    """In every folder."""
+    WORKSPACE = "workspace"
+    """In one folder; the file is there."""
+    REMOTE = "remote"
+    """On this machine, for an editor that runs on another one and works here."""
+
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """How one server is written.
+
+    Args:
+        stdio: What the entry of a program begins with.
+        http: What the entry of an address begins with; `None` where there are none.
+        command: The key of the program.
+        args: The key of its arguments; `None` where the program and they are one list.
+        env: The key of its variables.
+        cwd: The key of its folder, where it has one.
+        workspace: What stands for the folder that is open, where something does.
+        url: The key of the address.
+        headers: The key of its headers.
+        variable: How the value of a variable of the environment is written, with `{}` for its name.
+        bearer_variable: The key of the variable that holds the token, where that is no header.
+        further: What every entry ends with.
+        timeout: The unit of `timeout`, in seconds; `None` where that key means nothing.
+        references: What is filled in where an entry is read.
+        env_file: Whether `envFile` names a file of variables.
+        plain_url: What an address is reached by that has no type: `sse` or `http`.
+    """
+
+    stdio: dict[str, Any] = field(default_factory=dict[str, Any])
+    http: dict[str, Any] | None = field(default_factory=dict[str, Any])
+    command: str = "command"
+    args: str | None = "args"
+    env: str = "env"
+    cwd: str | None = "cwd"
+    workspace: str | None = None
+    url: str = "url"
+    headers: str = "headers"
+    variable: str | None = None
+    bearer_variable: str | None = None
+    further: dict[str, Any] = field(default_factory=dict[str, Any])
+    timeout: float | None = None
+    references: Language = references.NONE
+    env_file: bool = False
+    plain_url: str = "http"
+
+
+class Place(Struct, frozen=True):
+    """A file of an editor.
+
+    Args:
+        scope: For whom it counts.
+        folder: The folder, which begins with `~`, `{support}` (`~/Library/Application Support` on macOS, else
+            `{config}`), `{config}` (`$XDG_CONFIG_HOME`, or `~/.config`), `{data}` (`$XDG_DATA_HOME`, or
+            `~/.local/share`) or, in a workspace, `.`. That it is there says that the editor is.
+        names: What the file is called in it; the first of several that exists, or else the first.
+        variable: The variable of the environment that names another folder.
+        shape: How servers are written in it, where that is not as in the editor's other files.
+    """
+
+    scope: Scope
+    folder: str
+    names: tuple[str, ...]
+    variable: str | None = None
+    shape: Shape | None = None
+
+
+class Editor(Struct, frozen=True, kw_only=True):
+    """An editor, or another program that uses MCP servers.
+
+    Args:
+        name: What it is called on the command line.
+        title: What it is called.
+        kind: How its files are written.
+        root: The key of its servers.
+        shape: How it writes one.
+        places: Its files, the usual one first; none where it is told by hand.
+        programs: Its commands, by which it is found.
+        settings: Files that list no servers, and say which are switched off.
+        prompts: Whether it asks for what is to be typed in (`inputs` beside the servers).
+        sockets: Whether it reaches `unix:///...`.
+        then: What people do afterwards.
+        http_by_hand: What to do for an address, where the file takes none.
+        has_agents: Whether agents of others run in it, which it lends its servers.
+        has_projects: Whether its file for all folders also has servers of single ones.
+        client: What it introduces itself as, where something is known of that name.
+        features: What it has of `gaia_bridge_desk.doctor.servers.FEATURES`, with commas; empty if it is no program.
+    """
+
+    name: str
+    title: str
+    kind: FileKind = FileKind.JSON
+    root: str = "mcpServers"
+    shape: Shape
+    places: tuple[Place, ...]
+    programs: tuple[str, ...] = ()
+    settings: tuple[Place, ...] = ()
+    prompts: bool = False
+    sockets: bool = False
+    then: str
+    http_by_hand: str | None = None
+    has_agents: bool = False
+    has_projects: bool = False
+    client: str = ""
+    features: str
+
+    def has_feature(self, name: str) -> bool:
+        """Whether it has a feature of the protocol."""
+        return name in self.features.split(", ")
+
+    @property
+    def most_tools(self) -> int | None:
+        """How many tools it takes, as far as that is known."""
+        from gaia_bridge.server.known_clients import tool_limit
+
+        return tool_limit(self.client)
+
+    def shape_in(self, place: Place | None) -> Shape:
+        """How a server is written in one of the files."""
+        return self.shape if place is None or place.shape is None else place.shape
+
+
+VSCODE: Final = Shape(
+    stdio={"type": "stdio"},
+    http={"type": "http"},
+    workspace="${workspaceFolder}",
+    variable="${{env:{}}}",
+    references=references.VSCODE,
+    env_file=True,
+)
+"""https://code.visualstudio.com/docs/agents/reference/mcp-configuration, and `gaia_bridge_desk.editors.vscode`."""
+
+_CLAUDE_CODE: Final = Shape(
+    stdio={"type": "stdio"}, http={"type": "http"}, cwd=None, variable="${{{}}}", timeout=0.001, references=CLAUDE
+)
+"""What `claude mcp add` of Claude Code 2.1.197 writes; `${VAR}`: https://code.claude.com/docs/en/mcp."""
+
+_CLINE: Final = Shape(
+    http={"type": "streamableHttp"},
+    cwd=None,
+    variable="${{env:{}}}",
+    plain_url="sse",
+    timeout=1,
+    references=CLINE,
+)
+"""https://docs.cline.bot/mcp/mcp-overview; an address without a type is SSE to it, and `timeout` counts seconds."""
+
+_START_IN_VSCODE: Final = "run MCP: List Servers in it, choose the server, and Start Server"
+
+_GLOBAL_STORAGE: Final = "{support}/Code/User/globalStorage"
+
+
+def _vscode(
+    name: str, title: str, support: str, remote: str | None, program: str, client: str = "visual studio code"
+) -> Editor:
+    """VS Code and those that are built from it. The file for machines that are worked on from others is
+    `data/User/mcp.json`: https://github.com/microsoft/vscode/issues/269340. Whether inputs of that one are asked for
+    is open (https://github.com/microsoft/vscode/pull/324124).
+
+    Agents in its Agent Host are lent the servers of these files. They and its chat also read `.mcp.json`
+    (https://code.visualstudio.com/docs/agents/reference/mcp-configuration), which is therefore not written beside: VS
+    Code 1.139.1 shows prompts and resources of both, although it lists the second of one name as disabled."""
+    places = [Place(Scope.USER, support, ("mcp.json",)), Place(Scope.WORKSPACE, "./.vscode", ("mcp.json",))]
+    if remote is not None:
+        places.append(Place(Scope.REMOTE, remote, ("mcp.json",)))
+    return Editor(
+        name=name,
+        title=title,
+        kind=FileKind.JSONC,
+        root="servers",
+        shape=VSCODE,
+        places=tuple(places),
+        programs=(program,),
+        prompts=True,
+        sockets=True,
+        then=_START_IN_VSCODE,
+        has_agents=True,
+        client=client,
+        features="tools, prompts, resources, resource updates, list changes, tasks, elicitation, sampling, roots",
+    )
+
+
+EDITORS: Final = (
+    _vscode("vscode", "VS Code", "{support}/Code/User", "~/.vscode-server/data/User", "code"),
+    _vscode(
+        "vscode-insiders",
+        "VS Code Insiders",
+        "{support}/Code - Insiders/User",
+        "~/.vscode-server-insiders/data/User",
+        "code-insiders",
+    ),
+    _vscode("code-server", "code-server", "{data}/code-server/User", None, "code-server", "code-server"),
+    Editor(  # https://cursor.com/docs/mcp.md
+        name="cursor",
+        title="Cursor",
+        kind=FileKind.JSONC,
+        shape=Shape(
+            stdio={"type": "stdio"},
+            cwd=None,
+            workspace="${workspaceFolder}",
+            variable="${{env:{}}}",
+            references=CURSOR,
+            env_file=True,
+        ),
+        places=(Place(Scope.USER, "~/.cursor", ("mcp.json",)), Place(Scope.WORKSPACE, "./.cursor", ("mcp.json",))),
+        programs=("cursor",),
+        then="switch the server on in Cursor Settings, Tools & MCP",
+        client="cursor-vscode",
+        features="tools, prompts, resources, list changes, elicitation, roots",
+    ),
+    Editor(  # https://docs.windsurf.com/windsurf/cascade/mcp; `${env:...}` there as well
+        name="windsurf",
+        title="Windsurf",
+        shape=Shape(url="serverUrl", cwd=None, variable="${{env:{}}}", references=WINDSURF),
+        places=(Place(Scope.USER, "~/.codeium/windsurf", ("mcp_config.json",)),),
+        programs=("windsurf",),
+        then="press Refresh in Windsurf's list of MCP servers",
+        client="windsurf",
+        features="tools, prompts, resources, list changes",
+    ),
+    Editor(
+        name="claude-code",
+        title="Claude Code",
+        shape=_CLAUDE_CODE,
+        places=(
+            Place(Scope.USER, "~", (".claude.json",), "CLAUDE_CONFIG_DIR"),
+            Place(Scope.WORKSPACE, ".", (".mcp.json",)),
+        ),
+        settings=(
+            Place(Scope.USER, "~/.claude", ("settings.json",), "CLAUDE_CONFIG_DIR"),
+            Place(Scope.WORKSPACE, "./.claude", ("settings.json",)),
+            Place(Scope.WORKSPACE, "./.claude", ("settings.local.json",)),
+        ),
+        programs=("claude",),
+        then="claude mcp list shows it; servers of a project are approved when claude is started there",
+        has_projects=True,
+        client="claude-code",
+        features="tools, prompts, resources, list changes, elicitation, roots",
+    ),
+    Editor(  # https://modelcontextprotocol.io/quickstart/user; a remote server is a connector, made in its settings
+        name="claude-desktop",
+        title="Claude Desktop",
+        shape=Shape(http=None, cwd=None),
+        places=(Place(Scope.USER, "{support}/Claude", ("claude_desktop_config.json",)),),
+        then="quit Claude Desktop and start it again",
+        http_by_hand=(
+            "add it in Claude Desktop itself: Settings, Connectors, Add custom connector. It is reached from the "
+            "internet, with https; a bridge of this machine alone is used without --http"
+        ),
+        features="tools, prompts, resources",
+    ),
+    Editor(  # https://zed.dev/docs/ai/mcp; `timeout` in seconds
+        name="zed",
+        title="Zed",
+        kind=FileKind.JSONC,
+        root="context_servers",
+        shape=Shape(cwd=None, timeout=1),
+        places=(
+            Place(Scope.USER, "{config}/zed", ("settings.json",)),
+            Place(Scope.WORKSPACE, "./.zed", ("settings.json",)),
+        ),
+        programs=("zed", "zeditor", "zedit"),
+        then="the Agent Panel's settings show it with a green dot",
+        features="tools, prompts",
+    ),
+    Editor(  # https://www.jetbrains.com/help/junie/model-context-protocol-mcp.html: stdio alone
+        name="junie",
+        title="JetBrains Junie",
+        shape=Shape(http=None, cwd=None),
+        places=(
+            Place(Scope.USER, "~/.junie/mcp", ("mcp.json",)),
+            Place(Scope.WORKSPACE, "./.junie/mcp", ("mcp.json",)),
+        ),
+        then="it is in Settings, Tools, Junie, MCP Settings",
+        features="tools",
+    ),
+    Editor(  # https://www.jetbrains.com/help/ai-assistant/mcp.html; the IDE keeps these in a place of its own
+        name="jetbrains",
+        title="JetBrains AI Assistant",
+        shape=Shape(cwd=None),
+        places=(),
+        then="in Settings, Tools, AI Assistant, Model Context Protocol (MCP), choose Add, paste it, and press Apply",
+        features="tools",
+    ),
+    Editor(  # what `codex mcp add` of 0.169.0 writes; a project's file counts where it is trusted
+        name="codex",
+        title="Codex",
+        kind=FileKind.TOML,
+        root="mcp_servers",
+        shape=Shape(headers="http_headers", bearer_variable="bearer_token_env_var"),
+        places=(
+            Place(Scope.USER, "~/.codex", ("config.toml",), "CODEX_HOME"),
+            Place(Scope.WORKSPACE, "./.codex", ("config.toml",)),
+        ),
+        programs=("codex",),
+        then="codex mcp list shows it",
+        client="codex-mcp-client",
+        features="tools, elicitation",
+    ),
+    Editor(  # what `gemini mcp add` of 0.61.0 writes; older ones know `httpUrl`; a plain `url` is SSE to them
+        name="gemini-cli",
+        title="Gemini CLI",
+        kind=FileKind.JSONC,
+        shape=Shape(http={"type": "http"}, variable="${{{}}}", timeout=0.001, plain_url="sse", references=GEMINI),
+        places=(
+            Place(Scope.USER, "~/.gemini", ("settings.json",)),
+            Place(Scope.WORKSPACE, "./.gemini", ("settings.json",)),
+        ),
+        settings=(Place(Scope.USER, "~/.gemini", ("mcp-server-enablement.json",)),),
+        programs=("gemini",),
+        then="gemini mcp list shows it, in folders that you trust",
+        client="gemini-cli-mcp-client",
+        features="tools, prompts",
+    ),
+    # What `copilot mcp add` of 1.0.102 writes. A workspace's file is the portable one, in which Claude Code refuses
+    # the list `tools`; it counts in folders that Copilot trusts.
+    Editor(
+        name="copilot-cli",
+        title="Copilot CLI",
+        shape=Shape(
+            stdio={"type": "local"},
+            http={"type": "http"},
+            cwd=None,
+            variable="${{{}}}",
+            further={"tools": ["*"]},
+            timeout=0.001,
+            references=COPILOT,
+        ),
+        places=(
+            Place(Scope.USER, "~/.copilot", ("mcp-config.json",), "COPILOT_HOME"),
+            Place(Scope.WORKSPACE, ".", (".mcp.json",), shape=_CLAUDE_CODE),
+        ),
+        settings=(Place(Scope.USER, "~/.copilot", ("settings.json",), "COPILOT_HOME"),),
+        programs=("copilot",),
+        then="copilot mcp list shows it, that of a workspace once copilot was started there and you trust the folder",
+        client="copilot-cli",
+        features="tools",
+    ),
+    Editor(  # https://opencode.ai/docs/mcp-servers/; tried with 1.18.33
+        name="opencode",
+        title="opencode",
+        kind=FileKind.JSONC,
+        root="mcp",
+        shape=Shape(
+            stdio={"type": "local"},
+            http={"type": "remote"},
+            args=None,
+            env="environment",
+            cwd=None,
+            variable="{{env:{}}}",
+            further={"enabled": True},
+            timeout=0.001,
+            references=OPENCODE,
+        ),
+        places=(
+            Place(Scope.USER, "{config}/opencode", ("opencode.json", "opencode.jsonc")),
+            Place(Scope.WORKSPACE, ".", ("opencode.json", "opencode.jsonc")),
+        ),
+        programs=("opencode",),
+        then="opencode mcp list shows it",
+        client="opencode",
+        features="tools, list changes",
+    ),
+    Editor(
+        name="cline",
+        title="Cline in VS Code",
+        shape=_CLINE,
+        places=(Place(Scope.USER, f"{_GLOBAL_STORAGE}/saoudrizwan.claude-dev/settings", ("cline_mcp_settings.json",)),),
+        then="it is in Cline's list of MCP servers",
+        features="tools, resources, list changes",
+    ),
+    Editor(
+        name="cline-cli",
+        title="Cline CLI",
+        shape=_CLINE,
+        places=(Place(Scope.USER, "~/.cline/data/settings", ("cline_mcp_settings.json",)),),
+        programs=("cline",),
+        then="it is there when cline is started again",
+        features="tools, resources, list changes",
+    ),
+    Editor(  # https://docs.roocode.com/features/mcp/using-mcp-in-roo
+        name="roo",
+        title="Roo Code in VS Code",
+        shape=Shape(
+            http={"type": "streamable-http"},
+            workspace="${workspaceFolder}",
+            variable="${{env:{}}}",
+            timeout=1,
+            references=ROO,
+        ),
+        places=(
+            Place(Scope.USER, f"{_GLOBAL_STORAGE}/rooveterinaryinc.roo-cline/settings", ("mcp_settings.json",)),
+            Place(Scope.WORKSPACE, "./.roo", ("mcp.json",)),
+        ),
+        then="it is in Roo's list of MCP servers",
+        features="tools, resources",
+    ),
+    Editor(  # read by Claude Code, Copilot CLI, VS Code's Copilot harness, JetBrains Air and others
+        name="mcp-json",
+        title="the portable .mcp.json",
+        shape=_CLAUDE_CODE,
+        places=(Place(Scope.WORKSPACE, ".", (".mcp.json",)),),
+        then="programs that are started in this folder read it, most of them once you approve",
+        features="",
+    ),
+)
+"""All of them, in the order in which they are listed."""
+
+BY_HAND: Final = "its servers are kept where no other program can write them"
+"""Why nothing is written for an editor that has no places."""

@@ -1,0 +1,78 @@
+"""The undocumented parts of uvicorn that our listener stands on: a new minor version may change them.
+
+If one of these fails, read `bridge/gaia_bridge/server/http/{connection,request_cycle,listener}.py` beside the new
+version before its bound in pyproject.toml is raised.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import requires
+
+import pytest
+import uvicorn
+from packaging.requirements import Requirement
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from gaia_bridge.server.http.connection import Connection
+from gaia_bridge.server.http.request_cycle import Cycle
+
+OVERRIDDEN = {
+    HttpToolsProtocol: {
+        "connection_lost": ["self", "exc"],
+        "connection_made": ["self", "transport"],
+        "data_received": ["self", "data"],
+        "on_body": ["self", "body"],
+        "on_header": ["self", "name", "value"],
+        "on_headers_complete": ["self"],
+        "on_message_complete": ["self"],
+        "on_response_complete": ["self"],
+        "pause_writing": ["self"],
+        "resume_writing": ["self"],
+        "shutdown": ["self"],
+        "timeout_keep_alive_handler": ["self"],
+    },
+    RequestResponseCycle: {"run_asgi": ["self", "app"], "send": ["self", "message"]},
+}
+
+
+@pytest.mark.parametrize("base", OVERRIDDEN)
+def test_the_methods_that_are_overridden_or_called_have_the_parameters_of_uvicorn(base: type) -> None:
+    for name, parameters in OVERRIDDEN[base].items():
+        assert list(inspect.signature(getattr(base, name)).parameters) == parameters, name
+
+
+def test_a_connection_overrides_no_other_method_of_uvicorn() -> None:
+    """A new method of uvicorn that has the name of one of ours would be replaced by it."""
+    own = {HttpToolsProtocol: Connection, RequestResponseCycle: Cycle}
+    for base, ours in own.items():
+        shared = {name for name in vars(base) if inspect.isfunction(getattr(base, name))} & set(vars(ours))
+        assert shared - {"__init__"} <= set(OVERRIDDEN[base])
+
+
+def test_the_attributes_of_a_connection_and_of_a_request_are_those_of_uvicorn() -> None:
+    protocol = "app app_state cycle flow headers loop parser root_path scope server_state tasks timeout_keep_alive"
+    attributes = {name for name in inspect.getsource(HttpToolsProtocol).split("self.") for name in [_word(name)]}
+    assert {*protocol.split(), "timeout_keep_alive_task", "url", "access_logger", "access_log"} <= attributes
+    cycle = "body disconnected expected_content_length flow keep_alive message_event more_body on_response"
+    attributes = {_word(name) for name in inspect.getsource(RequestResponseCycle).split("self.")}
+    assert {*cycle.split(), "response_complete", "response_started", "transport", "chunked_encoding"} <= attributes
+
+
+def test_constants_and_buffers_are_as_the_listener_takes_them() -> None:
+    assert HIGH_WATER_LIMIT == 65536
+    assert STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
+    assert {"drain", "pause_reading", "resume_reading"} <= set(vars(FlowControl))
+    assert {"startup", "shutdown", "main_loop", "on_tick"} <= set(vars(uvicorn.Server))
+
+
+def test_uvicorn_is_held_below_its_next_minor_version() -> None:
+    mine = next(each for text in requires("gaia-mcp-bridge") or () if (each := Requirement(text)).name == "uvicorn")
+    major, minor, *_ = map(int, uvicorn.__version__.split("."))
+    assert not mine.specifier.contains(f"{major}.{minor + 1}.0")
+    assert mine.specifier.contains(uvicorn.__version__)
+
+
+def _word(text: str) -> str:
+    return text[: next((index for index, char in enumerate(text) if not (char.isalnum() or char == "_")), len(text))]

@@ -1,0 +1,109 @@
+"""What an agent waits for while it is loaded is named: a module, a line of its own, a server."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge_cli.serving import agent_choice
+from gaia_bridge_cli.serving.agent_choice import told_of_slow_imports
+
+SLOW = """
+import inner_module
+"""
+INNER = """
+import sys
+said = sys.modules["tests.cli.serving.test_slow_imports"].SAID
+assert said.wait(10)
+"""
+SAID = threading.Event()
+
+
+class Heard(logging.Handler):
+    """Hears what is said, and lets the import go on."""
+
+    text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "inner_module.py" in record.getMessage():
+            self.text = record.getMessage()
+            SAID.set()
+
+
+@pytest.mark.requirement("F-226")
+def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_agent.py").write_text(SLOW, encoding="utf-8")
+    (tmp_path / "inner_module.py").write_text(INNER, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setitem(sys.modules, "tests.cli.serving.test_slow_imports", sys.modules[__name__])
+    heard = Heard()
+    logger = logging.getLogger(agent_choice.__name__)
+    logger.addHandler(heard)
+    try:
+        with told_of_slow_imports(0.01):
+            importlib.import_module("slow_agent")
+    finally:
+        logger.removeHandler(heard)
+        for name in ("slow_agent", "inner_module"):
+            sys.modules.pop(name, None)
+    assert "module 'inner_module'" in heard.text
+    assert f"{tmp_path / 'inner_module.py'}:4" in heard.text
+    assert 'what starts a server belongs under `if __name__ == "__main__":`' in heard.text
+
+
+CONNECTS = """
+from contextlib import suppress
+from gaia.mcp.client.transports.stdio import StdioTransport
+
+class Desk:
+    def __init__(self, command, args):
+        transport = StdioTransport(command, args=args)
+        transport.name = "geo"
+        with suppress(RuntimeError):
+            transport.connect() and transport.send_request("initialize", {})
+        transport.disconnect()
+"""
+
+WAITS = "import pathlib, sys, threading\nwhile not pathlib.Path(sys.argv[1]).exists(): threading.Event().wait(0.01)"
+"""A server that never answers, and ends when it is told to."""
+
+
+def test_an_agent_that_waits_for_a_server_is_named_with_its_line_and_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waiting_agent.py").write_text(CONNECTS, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    end = tmp_path / "end"
+
+    class Ends(logging.Handler):
+        text = ""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if "py:10, and waits" in record.getMessage():
+                self.text = record.getMessage()
+                end.touch()
+
+    ends = Ends()
+    logger = logging.getLogger(agent_choice.__name__)
+    logger.addHandler(ends)
+    try:
+        with told_of_slow_imports(0.01):
+            importlib.import_module("waiting_agent").Desk(sys.executable, ["-S", "-c", WAITS, str(end)])
+    finally:
+        logger.removeHandler(ends)
+        sys.modules.pop("waiting_agent", None)
+    line = f"Desk.__init__() is at {tmp_path / 'waiting_agent.py'}:10, and waits for its server 'geo'"
+    assert ends.text.endswith(line)
+
+
+def test_nothing_is_said_of_what_is_quick(caplog: pytest.LogCaptureFixture) -> None:
+    with told_of_slow_imports(60):
+        importlib.import_module("json")
+    assert caplog.text == ""
