@@ -1,4 +1,4 @@
-"""The imports of an agent author: consoles here, agents in `gaia.agents.base`, the MCP client in `gaia.mcp`."""
+"""Names for authors of agents: consoles here, agents in `gaia.agents.base`, the MCP client in `gaia.mcp`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ else:
 __all__ = ["ShippedAgent", "current_request", "server_info"]
 
 _OFFLINE = {"silent_mode": True, "skip_lemonade": True}
-"""Arguments for a base class without console and model server: ours knows the first, AMD's both."""
+"""Arguments with which a base class needs no console and no model server: ours knows the first, AMD's both."""
 
 
 class ShippedAgent(MCPAgent, AnnouncesChanges):

@@ -61,7 +61,7 @@ def dashboard(workspace: Workspace, git: Git, request: RequestContext | None) ->
 
 
 def fingerprint(workspace: Workspace) -> bytes:
-    """Return a digest that differs whenever the figures may: sizes and times of all files, and of what git writes.
+    """Return a digest that differs whenever the figures may: sizes and times of all files, git's own among them.
 
     Nothing is opened and no process started.
     """

@@ -41,7 +41,7 @@ _KEPT_VARIABLES = (
     "USER",
     "XDG_CONFIG_HOME",
 )
-"""Environment variables for git: where the user's configuration is. Above all not `GIT_DIR` of a running hook."""
+"""Environment variables that git gets: where the user's configuration is. Above all not `GIT_DIR` of a running hook."""
 _COMMIT_FIELDS = "%H%x00%an%x00%aI%x00%s"
 
 
@@ -141,8 +141,10 @@ class Git:
             return None
 
     def own_files(self) -> list[Path]:
-        """Return what git itself reads and runs in this work tree: folders, configuration and all that it includes,
-        and folders with hooks. Nothing that is not configured, where git is missing."""
+        """Return the paths that git itself reads and runs in this work tree: its folders and configuration, and hooks.
+
+        Files that the configuration includes are among them. Where git is missing, only its folders are returned.
+        """
         repository = find_repository(self._root)
         paths = [] if repository is None else [repository.git_dir, repository.common_dir]
         top = self._root if repository is None else repository.top

@@ -1,4 +1,4 @@
-"""The language of a file, judged by its name, and the start of a comment there. Standard library only."""
+"""The language of a file, judged by its name, and how comments start in it. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Language(NamedTuple):
 
     name: str
     comments: tuple[str, ...] = ()
-    """The starts of comments."""
+    """The characters that start a comment, one text per kind."""
 
 
 _HASH, _SLASHES, _DASHES, _SEMICOLON = ("#",), ("//", "/*"), ("--",), (";",)

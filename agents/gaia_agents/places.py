@@ -148,7 +148,7 @@ def _path_of(uri: str) -> str | None:
 
 
 def _usable(text: str) -> Path | None:
-    """Return the folder, if it is one that an agent may work in."""
+    """Return the folder, if it is one that an agent may work in; else `None`."""
     if not os.path.isabs(text) or "\0" in text:
         return None
     folder = Path(os.path.realpath(text))

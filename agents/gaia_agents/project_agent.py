@@ -160,7 +160,7 @@ def _commits_by(git: Git, author: str, start: datetime) -> list[Commit]:
 
 
 def _start(days: str, since: str) -> datetime:
-    """Return the beginning of the day to look back to, in local time: yesterday, unless something else is said.
+    """Return the beginning of the day to look back to, in local time; yesterday by default.
 
     Raises:
         ValueError: Both are given, or one says nothing that can be understood.
@@ -208,7 +208,7 @@ def _change(change: Change) -> JSON:
 
 
 def _sentence(status: Status) -> str:
-    """Return the state in words."""
+    """Describe the state of a work tree in a sentence."""
     where = f"On branch {status.branch}" if status.branch else f"At commit {(status.commit or '')[:12]}, on no branch"
     if status.commit is None:
         where += ", before the first commit"

@@ -1,4 +1,4 @@
-"""The tools of `ProjectAgent`, as MCP definitions. Data only."""
+"""The tools, prompts and resources of `ProjectAgent`, as MCP definitions. Data only."""
 
 from __future__ import annotations
 

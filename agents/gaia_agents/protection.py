@@ -1,4 +1,4 @@
-"""Protection of files from clients: of secrets, and of files that run by themselves (docs/shipped-agents.md).
+"""Protection from clients: secrets are not read, files that run by themselves not written (docs/shipped-agents.md).
 
 A client may be a model that was told what to do by what it read. So an agent writes nothing that this bridge, an
 editor, a shell or git starts without a person starting it; and of keys and passwords it does not even see the names.
@@ -122,7 +122,7 @@ def reason_not_to_write(root: Path, place: str, own_files: Collection[Path]) -> 
 
 
 def plain(name: str) -> str:
-    """Return a name as the file systems compare it that know least of case and invisible characters (HFS+)."""
+    """Return a name as file systems compare it that ignore case and invisible characters (HFS+)."""
     if not name.isascii():
         name = "".join(c for c in name if unicodedata.category(c) != "Cf")
     return name.casefold()

@@ -23,7 +23,7 @@ class Repository:
     git_dir: Path
     """This work tree's own `HEAD` and `index`."""
     common_dir: Path
-    """The folder that all work trees share: `refs`, `info/exclude`. Often the same as `git_dir`."""
+    """The folder with the parts that all work trees share: `refs`, `info/exclude`. Often the same as `git_dir`."""
 
 
 def find_repository(folder: Path) -> Repository | None:

@@ -53,7 +53,7 @@ class Summary:
         ]
 
     def python(self) -> JSON | None:
-        """Return the Python files taken together; `None` if there are none."""
+        """Return the figures of all Python files together; `None` if there are none."""
         files = [(report["path"], report["python"]) for report in self.reports if "python" in report]
         if not files:
             return None

@@ -49,7 +49,7 @@ class WorkspaceFile:
 
 
 def open_workspace(root: Path | str | None, own_files: Callable[[], Collection[Path]] = tuple) -> Workspace:
-    """Return the workspace at `root`, or at the folder that `GAIA_WORKSPACE` names, or at the current one.
+    """Open the workspace at `root`, or at the folder that `GAIA_WORKSPACE` names, or at the current one.
 
     Args:
         root: The folder.

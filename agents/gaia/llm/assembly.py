@@ -128,7 +128,7 @@ class Assembly:
         return text
 
     def reply(self) -> Reply:
-        """All of it."""
+        """Return the whole reply."""
         seen: set[str] = set()
         calls: list[ToolCall] = []
         for call in self._calls:
@@ -162,7 +162,7 @@ class Assembly:
                 self._extend(call, delta)
 
     def _call_for(self, delta: JSON, taken: Collection[_Call]) -> _Call | None:
-        """Return the call that a piece belongs to, or a new one."""
+        """Return the call that a piece belongs to, or a new one; `None` if there are too many."""
         index, call_id = delta.get("index"), _id_of(delta)
         if index is not None:
             candidates = [call for call in self._calls if call.index == index]
@@ -221,7 +221,7 @@ def _id_of(delta: JSON) -> str:
 
 
 def _text_of(content: object) -> str:
-    """Text, also where it comes as a list of parts."""
+    """Return text, also where it comes as a list of parts."""
     if is_array(content):
         parts = [part.get("text") for part in content if is_object(part) and part.get("type", "text") == "text"]
         return "".join(part for part in parts if isinstance(part, str))
@@ -244,7 +244,7 @@ def _parsed(text: str) -> Any:
 
 
 def _repaired(text: str) -> str:
-    """Arguments without what only the way of sending has done to them; malformed ones stay as they are."""
+    """Repair arguments that came empty, twice, or as JSON in a JSON text; malformed ones stay as they are."""
     if not text.strip():
         return "{}"
     if is_object(value := _parsed(text)):

@@ -125,7 +125,7 @@ _LOOKAROUND: Final = re.compile(r"(?<!\\)(?:\\\\)*\(\?<?[=!]")
 
 
 def provider_named(name: str) -> str:
-    """Return a key of `DIALECTS`.
+    """Return the key of `DIALECTS` for the name of a provider.
 
     Args:
         name: What somebody set, such as `OpenAI` or `claude`.
@@ -198,7 +198,7 @@ def normalised(schema: JSON, dialect: Dialect) -> JSON:
 
 
 def declaration(provider: str, name: str, description: str, parameters: JSON) -> JSON:
-    """Return a tool in a provider's envelope.
+    """Return a tool's declaration in a provider's format.
 
     Args:
         provider: A key of `DIALECTS`.

@@ -139,7 +139,7 @@ class Refusal(Exception):
 
 
 def error_in(event: Any) -> Refusal | None:
-    """Return the error that an event of a stream, or a whole answer with status 200, is."""
+    """Return the error in an event of a stream, or in a whole answer with status 200; `None` if it has none."""
     if not is_object(event):
         return None
     error = event.get("error")
@@ -177,7 +177,7 @@ class Report(Struct, frozen=True):
         return f"{self.server.title} at {self.url}" if self.server else f"The model server at {self.url}"
 
     def unreachable(self, why: str) -> ModelError:
-        """Nothing answers there."""
+        """Report that nothing answers at the address."""
         start = f"Start {self.server.title} ({self.server.start})" if self.server else "Start it"
         if self.server and not self.server.is_local:
             start = "Look whether this machine is online"
@@ -187,7 +187,7 @@ class Report(Struct, frozen=True):
         )
 
     def no_model_server(self, what: str) -> ModelError:
-        """Something answers there, but in another language."""
+        """Report that the server at the address does not speak OpenAI's protocol."""
         return ModelUnreachableError(
             f"What answers at {self.url} does not speak OpenAI's protocol: {self._clean(what)}.",
             "Set GAIA_BASE_URL to the address of the API, which mostly ends in /v1.",
@@ -201,21 +201,21 @@ class Report(Struct, frozen=True):
         )
 
     def broken(self, how: str) -> ModelError:
-        """Report that the answer has no end."""
+        """Report that the answer broke off."""
         return ModelError(
             f"{self.title} stopped in the middle of its answer ({self._clean(how)}).",
             "Ask again; if that happens again, see its log: it may have run out of memory.",
         )
 
     def oversized(self, what: str, limit: int, setting: str) -> ModelError:
-        """Report that the answer has no measure."""
+        """Report that the server sent more than the limit."""
         return ModelError(
             f"{self.title} sent more than {limit:,} {what}.",
             f"If that is meant, build the model with ModelLimits({setting}=...).",
         )
 
     def unknown_model(self, models: Sequence[str], message: str = "") -> ModelError:
-        """Report that the server has no such model."""
+        """Report that the server has no such model, or cannot use it."""
         if not models or self.model in models:  # then it knows more about it
             reason = f" ({self._clean(message)})" if message else ""
             problem = f"{self.title} cannot use the model {self.model!r}{reason}."
@@ -226,7 +226,7 @@ class Report(Struct, frozen=True):
         return ModelNotFoundError(problem, f"Set GAIA_MODEL, or the model argument, to one that it has{other}.")
 
     def failure(self, refusal: Refusal, models: Sequence[str] = (), path: str = "/chat/completions") -> ModelError:
-        """Return the error that a refusal is; the order of the questions matters."""
+        """Turn a refusal into the error for the user; the order of the checks matters."""
         message, status = self._clean(refusal.message), refusal.status
         if status not in (401, 403, 429) and _OVERFLOW.search(refusal.words):
             return self._overflow(message)
@@ -291,7 +291,7 @@ class Report(Struct, frozen=True):
 
 
 def several_models(report: Report, models: Sequence[str]) -> ModelError:
-    """Report that no model was named, and there is not exactly one."""
+    """Report that no model was named, and that the server has none or several."""
     if not models:
         get = f" with `{report.server.get}`" if report.server and report.server.get else ""
         return ModelNotFoundError(f"{report.title} has no model for chats.", f"Get or load one{get}.")
@@ -302,7 +302,7 @@ def several_models(report: Report, models: Sequence[str]) -> ModelError:
 
 
 def nothing_found(places: Sequence[Place]) -> ModelError:
-    """No known server answers on this machine."""
+    """Report that no known server answers on this machine."""
     looked = ", ".join(f"{place.server.title if place.server else 'one'} at {shown_url(place.url)}" for place in places)
     first = places[0].server if places else None
     start = f"{first.title} ({first.start})" if first else "one"
@@ -325,7 +325,7 @@ def _parsed(text: str) -> Any:
 
 
 def _message_in(body: Any) -> str:
-    """Return the sentence in an error body, wherever it is."""
+    """Return the message in an error body, wherever it is; empty if there is none."""
     if isinstance(body, str):
         return body
     if is_array(body):

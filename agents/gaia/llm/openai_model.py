@@ -33,7 +33,7 @@ _ABOUT_TOOLS = frozenset({"parallel_tool_calls", "tool_choice"})
 """Options that are refused where there are no tools."""
 
 _STREAM_OPTIONS, _STREAM_WITH_TOOLS, _STREAM = "stream_options", "streams with tools", "streams"
-"""Features that a server may not know."""
+"""Features that a server may lack."""
 
 
 class _Chosen(Struct, frozen=True):
@@ -211,7 +211,7 @@ class OpenAIModel:
         return chosen.report.failure(refusal, models)
 
     async def _look_again(self) -> None:
-        """Forget the server that was looked up, which may be gone: the next request looks for one anew."""
+        """Forget a server or model that was looked up, and may be gone: the next request looks anew."""
         is_found = self._wanted.model is None or len(self._wanted.places) > 1
         if is_found and self._active == 1:  # no other reply is under way on these connections
             await self.aclose()
@@ -241,17 +241,17 @@ class OpenAIModel:
 
 
 def _nothing(name: str) -> None:
-    """Look a variable up in an environment in which nothing is set."""
+    """Look up a variable in an environment in which nothing is set."""
 
 
 def _options(asked: Mapping[str, Any], with_tools: bool) -> JSON:
-    """Options as they may be sent."""
+    """Return the options that may be sent."""
     left_out = _OURS if with_tools else _OURS | _ABOUT_TOOLS
     return {name: value for name, value in asked.items() if name not in left_out and value is not None}
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Return a JSON value with what UTF-8 cannot carry replaced; tools that decode badly produce it."""
+    """Return a JSON value with lone surrogates replaced, which UTF-8 cannot carry; tools that decode badly do."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if is_object(value):
@@ -268,7 +268,7 @@ def _choice(chunk: JSON) -> JSON:
 
 
 def _sendable(message: JSON) -> JSON:
-    """Return a message as every server takes it."""
+    """Return a message that every server takes: the arguments of its tool calls are repaired."""
     calls = message.get("tool_calls")
     if not is_array(calls):
         return message

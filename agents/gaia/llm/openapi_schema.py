@@ -1,4 +1,4 @@
-"""How a provider is told of a schema that knows OpenAPI 3.0 and no more of JSON Schema: Gemini. Pure."""
+"""Schemas for a provider that knows OpenAPI 3.0 and no more of JSON Schema: Gemini. Pure."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _KEYWORDS: Final = {
     "array": ("items", "minItems", "maxItems"),
     "string": ("enum",),
 }
-"""Keywords for values of one type. Elsewhere they are refused ("required: only allowed for OBJECT type")."""
+"""The keywords that apply to one type only. Elsewhere they are refused ("required: only allowed for OBJECT type")."""
 
 
 def _options(schema: JSON) -> list[JSON]:
-    """Return the alternatives of a converted schema; those of an alternative are among them."""
+    """Return the alternatives of a converted schema, nested ones included, in one list."""
     alternatives: list[JSON] = []
     for option in schema.get("anyOf", ()):
         alternatives += option["anyOf"] if "anyOf" in option else [option]

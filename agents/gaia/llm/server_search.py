@@ -85,7 +85,7 @@ async def close_all(wires: Sequence[Wire]) -> None:
 
 
 def only_model(place: Place, listed: Sequence[JSON]) -> str:
-    """Return the model of a server, if there is no question which.
+    """Return the only model of a server that can chat.
 
     Raises:
         ModelNotFoundError: There is none, or more than one.
@@ -98,7 +98,7 @@ def only_model(place: Place, listed: Sequence[JSON]) -> str:
 
 
 def chat_models(listed: Sequence[JSON]) -> list[str]:
-    """Names of the models that can chat, as far as the list tells."""
+    """Return the names of the models that can chat, as far as the list tells."""
     names: list[str] = []
     for item in listed:
         name, labels = item.get("id"), item.get("labels")

@@ -203,14 +203,14 @@ class Wire:
         return completions.with_streaming_response.create(**own, extra_body=more, extra_headers=self._headers)
 
     def _left_out(self, openai: Any) -> dict[str, Any]:
-        """Headers that the library would send, and that are not for this server."""
+        """Return headers that make the library leave out its own ones which are not for this server."""
         names = [] if self.place.key else ["Authorization"]
         if self.place.server is None or self.place.server.name != "openai":
             names += ["OpenAI-Organization", "OpenAI-Project"]
         return {name: openai.Omit() for name in names}
 
     async def _check(self, response: Any) -> None:
-        """Check an answer, called by the library before it reads one that says no."""
+        """Refuse errors, and encodings that were not asked for; the library calls this before it reads an answer."""
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in _DECODABLE:
             raise Refusal(response.status_code, f"its answer is encoded as {encoding!r:.40}, though none was asked for")
@@ -227,7 +227,7 @@ class Wire:
 
     @asynccontextmanager
     async def _translated(self, report: Report) -> AsyncGenerator[None]:
-        """Yield the library's errors become ours."""
+        """Translate the library's errors in the block into ours."""
         try:
             yield
         except self._library.APITimeoutError as error:
@@ -243,7 +243,7 @@ class Wire:
 
 
 def _proxy_to(url: str) -> Proxy | None:
-    """Return the proxy on the way to a model server: the one by which everything else of ours would go."""
+    """Return the proxy on the way to a model server, chosen as for all our requests; `None` if there is none."""
     parts = urlsplit(url)
     try:
         port = parts.port or {"http": 80}.get(parts.scheme, 443)
@@ -255,7 +255,7 @@ def _proxy_to(url: str) -> Proxy | None:
 
 
 def _direct_way_to(url: str) -> dict[str, Any]:
-    """Return the options that keep the library from looking for proxies, as it understands variables."""
+    """Return options that keep the library from looking for proxies in the environment by its own rules."""
     parts = urlsplit(url)
     if parts.scheme == "http" and is_loopback_host(parts.hostname or ""):
         return {"trust_env": False, "verify": False}  # loading certificates takes long
@@ -278,7 +278,7 @@ class _Reader:
         self._ahead = b""
 
     def has_all(self) -> None:
-        """Note that the answer is complete: a failing connection does it no harm now."""
+        """Note that the answer is complete: if the connection fails now, that does no harm."""
         self._patience.has_finished = True
 
     async def start(self) -> bytes:
@@ -377,7 +377,7 @@ def _reason(error: Exception) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """Describe an error, without what only programmers read."""
+    """Return an error's text without its number; its type if it has no text."""
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 

@@ -29,8 +29,8 @@ __all__ = ["MCPClientMixin"]
 logger = logging.getLogger(__name__)
 
 _ENDS: Final = (KeyboardInterrupt, SystemExit)
-"""Exceptions that end the program are passed on. Everything else is a failure, also a cancellation: nobody can cancel a
-function that is not asynchronous, so it is that of a task behind it."""
+"""Exceptions that end the program, and are passed on. Everything else is a failure, also a cancellation: nobody can
+cancel a function that is not asynchronous, so it is that of a task behind it."""
 
 
 class MCPClientMixin:
@@ -118,7 +118,7 @@ class MCPClientMixin:
 
     @property
     def _uses_servers(self) -> bool:
-        """Not if `_mcp_manager` was set to `None`: so agents of GAIA say that they do without servers."""
+        """Whether there may be servers: agents of GAIA set `_mcp_manager` to `None` to do without them."""
         return getattr(self, "_mcp_manager", None) is not None
 
     @cached_property
@@ -134,7 +134,7 @@ class MCPClientMixin:
         return new_id() if getattr(self, "_mcp_republishes", False) else ""
 
     def get_mcp_republished(self) -> Republished | None:
-        """Return what the agent's servers offer, published beside its own tools, prompts and resources."""
+        """Return the servers' tools, prompts and resources, to publish beside the agent's own; `None` if none are."""
         if not self._mcp_own_id:
             return None
         return Republished(self._agent_registry, lambda: self._mcp_manager, self._mcp_own_id)
@@ -233,7 +233,7 @@ class MCPClientMixin:
         return self._mcp_manager.get_status_report() if self._uses_servers else []
 
     def _print_mcp_load_summary(self) -> None:
-        """Show on the agent's console how the servers of the configuration are, if that is news (hook)."""
+        """Show the state of the configured servers on the agent's console, if that is news (hook)."""
         summary = load_summary(self._mcp_manager.config, self._mcp_manager.get_status_report())
         if summary and summary != self._mcp_shown:
             self._mcp_shown = summary
@@ -260,7 +260,7 @@ class MCPClientMixin:
             self._rebuild_prompt()
 
     def on_mcp_replaced(self) -> None:
-        """End the agent's servers: `gaia-bridge --reload` loaded it anew, and its calls are over."""
+        """End the servers of an agent that `gaia-bridge --reload` has loaded anew, and whose calls are over."""
         for name in self._mcp_manager.list_servers() if self._uses_servers else ():
             self._forget_server(name)
 
@@ -324,7 +324,7 @@ class MCPClientMixin:
         return candidates[0] if len(candidates) == 1 else None
 
     def _tool_function(self, client: MCPClient, tool: MCPTool) -> Any:
-        """Return the registry's function: the tool, with its answers and failures as a model reads them."""
+        """Return the function of a tool's entry, whose answers and failures are such as a model reads them."""
         call = client.create_tool_wrapper(tool)
         manager = self._mcp_manager  # and not the agent: what the registry holds must not keep it alive
 
@@ -370,7 +370,7 @@ class MCPClientMixin:
         self._mcp_tools.register(client, client.name, self._agent_registry(), lambda: self._register_mcp_tools(client))
 
     def _refresh_client(self, client: MCPClient) -> None:
-        """Register a server's changed tools. If it does not list those it has now, the old ones stay."""
+        """Register the tools of a server anew, as they changed; if it does not list them, the old ones stay."""
         try:
             client.fetch_tools()
         except (RuntimeError, TimeoutError) as error:

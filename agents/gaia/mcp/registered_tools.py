@@ -1,4 +1,4 @@
-"""The tools of an agent's registry by their MCP server, so that exactly those go with it."""
+"""The tools in an agent's registry by the MCP server that they came from, so that exactly those go with it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class RegisteredTools:
             _remove(self._entries.pop(client, []), registry)
 
     def forget(self) -> None:
-        """Forget the registry of an agent that is gone: the shared one keeps nothing of its tools alive."""
+        """Remove the tools of an agent that is gone from the shared registry, which would keep them alive."""
         for entries in self._entries.values():
             for entry in entries:
                 if _TOOL_REGISTRY.get(entry["name"]) is entry:
@@ -106,7 +106,7 @@ def _entries_of(server: str, registry: ToolRegistry) -> list[ToolEntry]:
 
 
 def _others(entries: list[ToolEntry], registered: list[ToolEntry]) -> list[ToolEntry]:
-    """Those that are none of the known objects."""
+    """Return the entries that are none of the `registered` objects."""
     identities = {id(entry) for entry in registered}
     return [entry for entry in entries if id(entry) not in identities]
 

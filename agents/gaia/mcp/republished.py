@@ -1,4 +1,4 @@
-"""The offer of an agent's MCP servers, as something that is published beside the agent's own."""
+"""The tools, prompts and resources of an agent's MCP servers, published beside the agent's own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Republished:
         return definitions
 
     async def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
-        """Let the server work."""
+        """Let the server of a tool run it."""
         entry = self._registry().get(tool_name) or {}
         client = self._client(str(entry.get("_mcp_server")), f"tool {tool_name}")
         params = {"name": str(entry["_mcp_tool_name"]), "arguments": arguments}
@@ -80,12 +80,12 @@ class Republished:
 
     async def read_mcp_resource(self, uri: str) -> Any:
         """Let a server read a resource: the one that lists it, or else any that has templates."""
-        place = self._places.get(uri)
-        for client in dict.fromkeys([place] if place else self._templates.values()):
+        listed_by = self._places.get(uri)
+        for client in dict.fromkeys([listed_by] if listed_by else self._templates.values()):
             try:
                 return await self._relayed(client, "resources/read", {"uri": uri})
             except ProtocolError:
-                if place is not None:
+                if listed_by is not None:
                     raise
         raise ResourceNotFoundError(uri)
 
@@ -130,7 +130,7 @@ class Republished:
         return definitions
 
     def _without_loops(self, definition: JSON) -> list[JSON]:
-        """Return the definition as it is published; nothing, if the agent publishes it already and only got it back."""
+        """Return a list of the definition as it is published; an empty one if it came from this agent itself."""
         return [] if self._own in came_through(definition) else [marked(definition, self._own)]
 
     async def _relayed(self, client: MCPClient, method: str, params: JSON) -> JSON:

@@ -18,7 +18,7 @@ _TEXTS: Final = ContentStyle(texts_only=True)
 
 
 def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's view of a successful tool call."""
+    """Return the result of a successful tool call, as a model gets it."""
     return {
         "status": "success",
         "message": f"Tool '{tool_name}' returned data",
@@ -28,7 +28,7 @@ def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrapped_failure(error: Any, result: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's view of a failed tool call."""
+    """Return the result of a failed tool call, as a model gets it."""
     return {"status": "error", "error": error, "data": result}
 
 

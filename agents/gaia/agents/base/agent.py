@@ -264,12 +264,12 @@ class Agent(GaiaCalls):
         self._chat.sessions.create(f"{SERVED_SESSION}{session_id}", metadata=about)
 
     def list_chats(self) -> list[dict[str, Any]]:
-        """Those that are served, under the names that they have there."""
+        """List the served conversations, by the names that whoever serves the agent gave them."""
         sessions = [item for item in self._chat.sessions.summaries() if item["session_id"].startswith(SERVED_SESSION)]
         return [{**item, "session_id": item["session_id"].removeprefix(SERVED_SESSION)} for item in sessions]
 
     def get_chat(self, session_id: str) -> list[JSON] | None:
-        """Return the messages of one, without the system message."""
+        """Return the messages of a served conversation, without the system message; `None` if there is no such one."""
         try:
             session = self._chat.sessions.take(f"{SERVED_SESSION}{session_id}", create=False)
         except ValueError:
@@ -277,13 +277,13 @@ class Agent(GaiaCalls):
         return copy.deepcopy(session.history)
 
     def end_chat(self, session_id: str) -> None:
-        """Forget one."""
+        """Forget a served conversation."""
         self._chat.sessions.destroy(f"{SERVED_SESSION}{session_id}")
 
     # Publication
 
     def get_mcp_parts(self, offer: AgentOffer = AS_AGENTS_SAY) -> list[AgentLike]:
-        """Return the parts that MCP clients can use beside its own methods: its tools, and a tool that asks it.
+        """Return the parts of this agent for MCP clients beside its own methods: its tools, and a tool that asks it.
 
         Args:
             offer: What counts more than `mcp_tools` and `mcp_ask`.
@@ -420,7 +420,7 @@ class Agent(GaiaCalls):
 
     @property
     def system_prompt(self) -> str:
-        """The model's first message: `_get_system_prompt`, read once, then how to use the tools there are now."""
+        """The system message: `_get_system_prompt`, read once, then how to use the present tools."""
         return self._composed(None)
 
     def rebuild_system_prompt(self) -> None:
@@ -467,15 +467,15 @@ class Agent(GaiaCalls):
     # Hooks
 
     def _get_system_prompt(self) -> str:
-        """Return who the agent is and how it should work (hook). Default: what was given as `system_prompt`."""
+        """Return the agent's role and way of working, for the model (hook). Default: the argument `system_prompt`."""
         return self._given_prompt
 
     def _create_console(self) -> Console:
-        """Return the agent's console; a hook, called while it is built. Default: `silent_mode` decides."""
+        """Return the agent's console (hook, called while the agent is built). Default: `silent_mode` decides."""
         return SilentConsole() if self.silent_mode else AgentConsole()
 
     def _register_tools(self) -> None:
-        """Register `tool` functions that belong to this agent only; a hook, called while the agent is built."""
+        """Register tools (hook, called while the agent is built): `tool` functions in it belong to this agent only."""
 
     def _model_tools(self) -> Mapping[str, ToolEntry]:
         """Return all tools that the model may call right now (hook). May block.

@@ -42,7 +42,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Console(Protocol):
-    """The console of an agent; `_create_console` may return any object of this shape.
+    """The methods of a console that an agent needs; `_create_console` may return any object of this shape.
 
     It may have more of the methods of `AgentConsole`; what it has not is not shown, and nobody is asked.
     """
@@ -151,7 +151,7 @@ class AgentConsole:
 
 
 def shown_arguments(arguments: Mapping[str, Any]) -> str:
-    """Return the arguments of a tool in one line, for a person to judge."""
+    """Return the arguments of a tool call in one line, shortened, for a person to judge."""
     text = json.dumps(dict(arguments), ensure_ascii=False, default=str)
     more = f" (of {len(text):,} characters, {_SHOWN:,} are shown)" if len(text) > _SHOWN else ""
     return one_line(text, _SHOWN) + more
@@ -165,7 +165,7 @@ def _is_terminal() -> bool:
 
 
 def _forget_what_was_typed() -> None:
-    """Discard what was typed before the question, which is no answer to it."""
+    """Discard the input from before the question: it is no answer."""
     with suppress(ImportError):  # on Windows
         import termios
 

@@ -85,8 +85,8 @@ class GaiaCalls:
         entries = self.tool_registry.snapshot()
         self.console.print_info(f"{len(entries)} tool{'' if len(entries) == 1 else 's'} of {type(self).__name__}")
         for name, entry in sorted(entries.items()):
-            declared = entry.get("parameters")
-            parameters: JSON = declared if is_object(declared) else {}
+            raw_parameters = entry.get("parameters")
+            parameters: JSON = raw_parameters if is_object(raw_parameters) else {}
             shown = ", ".join(_parameter(key, about) for key, about in parameters.items() if is_object(about))
             self.console.print_info(f"  {name}({shown})" if verbose else f"  {name}")
             if verbose and (description := " ".join(str(entry.get("description") or "").split())):

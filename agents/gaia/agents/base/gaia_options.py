@@ -39,7 +39,7 @@ GAIA_DEFAULTS: Final[Mapping[str, Any]] = {
     "context_eviction_keep_steps": None,
     "context_eviction_min_batch_tokens": None,
 }
-"""The options of GAIA's own agents (0.15 to 0.25) for which our `Agent` has none of that name."""
+"""The options of GAIA's agents (0.15 to 0.25) that our `Agent` does not have, with their defaults."""
 
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "debug_prompts": "prompts are in the session's history: get_session_history()",
@@ -61,7 +61,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 
 class Meant(NamedTuple):
-    """The meaning of GAIA's options for our own."""
+    """The values of our own options that GAIA's options stand for."""
 
     model: str | None
     base_url: str | None
@@ -86,7 +86,7 @@ def gaia_options(given: dict[str, Any], bases: Iterable[type]) -> dict[str, Any]
 
 
 def meaning_of(options: Mapping[str, Any], model: object, base_url: str | None) -> Meant:
-    """Return the model that GAIA's options ask for, where `model` and `base_url` do not say it.
+    """Return the model and the address that GAIA's options ask for, where `model` and `base_url` do not.
 
     Args:
         options: GAIA's options.

@@ -311,7 +311,7 @@ def get_tool_display_name(tool_name: str) -> str:
 
 
 def get_tool_display_label(tool_name: str) -> str | None:
-    """Return the console's text while a tool runs, if the tool was registered with `display_label`."""
+    """Return the text that the console shows while a tool runs; `None` if it was registered without `display_label`."""
     return (_shown_entry(tool_name) or {}).get("display_label")
 
 
@@ -370,7 +370,7 @@ def tool_entry(
 
 
 def method_entries(agent: object) -> list[ToolEntry]:
-    """Return the decorated methods of an agent as registry entries, which the agent can keep: they do not keep it.
+    """Return the decorated methods of an agent as registry entries, which do not keep it alive if it keeps them.
 
     Raises:
         TypeError: Two have one name, or one has no JSON Schema; says which, and where they are.
@@ -433,7 +433,7 @@ def given_entry(function: Callable[..., Any]) -> ToolEntry:
 
 
 def parameters_of(entry: ToolEntry) -> dict[str, JSON]:
-    """Return an entry's parameters by their names; an entry written by hand may have a JSON Schema."""
+    """Return an entry's parameters by their names; an entry written by hand may have a JSON Schema there."""
     parameters: object = entry.get("parameters")
     if not is_object(parameters):
         return {}
@@ -464,7 +464,7 @@ def _loosely(name: str) -> str:
 
 
 def _short_names(entry: ToolEntry) -> set[str]:
-    """Return the short names of an MCP server's tool; nothing for other tools."""
+    """Return the short names by which a model may call an MCP server's tool; none for other tools."""
     if "_mcp_tool_name" not in entry:
         return set()
     server, tool_name = str(entry.get("_mcp_server")), entry["_mcp_tool_name"]

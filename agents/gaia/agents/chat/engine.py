@@ -59,7 +59,7 @@ class _Place(Struct, eq=False):
 
 
 class _Seated(Struct, frozen=True):
-    """The parts with which an engine plays turns."""
+    """The parts that an engine needs to play turns."""
 
     seat: ChatRuntime
     narrator: ConsoleOutput
@@ -327,12 +327,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_short(error: ModelError) -> ModelError:
-    """Return the error for a program: its sentence, without the steps on the way, which are of no use."""
+    """Return the error without its traceback, which is of no use to a program; the log has it."""
     logger.debug("the model gave no answer", exc_info=error)
     return error.with_traceback(None)
 
 
 def _cancellation_check() -> Callable[[], object] | None:
-    """Return a check whether the calling code's client is still there, if there is one."""
+    """Return a function that raises when the client of the calling code has cancelled; `None` without a client."""
     request = client_request()
     return None if request is None else request.raise_if_cancelled

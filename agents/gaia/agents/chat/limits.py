@@ -9,13 +9,13 @@ from gaia_bridge.settings import Limits
 __all__ = ["CLIENT_SESSION", "DEFAULT_SESSION", "SERVED_SESSION", "ChatLimits"]
 
 DEFAULT_SESSION = "default"
-"""The session of whoever names none."""
+"""The session of callers that name none."""
 
 CLIENT_SESSION = "api:"
 """The prefix of session names that clients of the OpenAI endpoint choose: none of them is the agent's own."""
 
 SERVED_SESSION = "served:"
-"""And of sessions that whoever serves the agent has named for a client: they end when it says so."""
+"""The prefix of sessions that whoever serves the agent names for a client: only `end_chat` ends them."""
 
 
 class ChatLimits(Limits, frozen=True):

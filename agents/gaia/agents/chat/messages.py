@@ -28,7 +28,7 @@ _BEYOND_64_BITS: Final = 2.0**63
 
 
 def user_message(prompt: str) -> JSON:
-    """Return a user's message."""
+    """Return a prompt as a message of the user."""
     return {"role": "user", "content": valid_text(prompt)}
 
 
@@ -38,10 +38,10 @@ def tool_message(call: ToolCall, content: str) -> JSON:
 
 
 def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
-    """Return the model's reply as a message of the conversation.
+    """Return the model's reply, with these calls of it, as a message of the conversation.
 
-    Servers that parse the arguments of earlier calls fail with those that are no JSON object: these are left out here,
-    and quoted where the model is told what was wrong with them.
+    Servers that parse the arguments of earlier calls fail with those that are no JSON object: these become `{}` here,
+    and are quoted in the result, which tells the model the mistake.
     """
     message: JSON = {"role": "assistant", "content": valid_text(reply.text)}
     wanted = [
@@ -56,9 +56,9 @@ def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
 
 
 def sendable(message: JSON) -> JSON:
-    """Return the value with half characters replaced: JSON in UTF-8, which a model's server is sent, has none.
+    """Return the message with each half of a character replaced: JSON in UTF-8, as a model's server gets it, has none.
 
-    One that is kept in a history would make every later turn fail.
+    A half that is kept in a history would make every later turn fail.
 
     Raises:
         ValueError: It is nested too deeply, or no JSON.
@@ -72,7 +72,7 @@ def sendable(message: JSON) -> JSON:
 
 
 def decoded(text: str) -> Any:
-    """Decode JSON that a model wrote, strictly: `NaN` is no JSON, and servers refuse to be told it, or `1e999`.
+    """Decode JSON that a model wrote, strictly: `NaN` is no JSON, and servers refuse it, as they do `1e999`.
 
     Raises:
         ValueError: It is no JSON.
@@ -104,7 +104,7 @@ def split_instructions(messages: Iterable[JSON]) -> tuple[list[str], list[JSON]]
 
 
 def answered(messages: Sequence[JSON]) -> list[JSON]:
-    """Return the messages, with exactly one answer to every tool call, as servers insist on.
+    """Return the messages with exactly one answer to every tool call, as servers demand.
 
     A client may have gone on without running its own tools, may answer twice, or when nobody waits any more.
     """
@@ -135,7 +135,10 @@ def _refuse(constant: str) -> Any:
 
 
 def _number(digits: str) -> int | float:
-    """Read a number with a point or an exponent. To JSON Schema `1e30` is an integer; to pydantic, no float."""
+    """Read a number with a point or an exponent; one that needs more than 64 bits becomes an integer.
+
+    To JSON Schema `1e30` is an integer, but pydantic takes no float of that size for one.
+    """
     value = float(digits)
     if not math.isfinite(value):
         raise ValueError(f"the number {digits:.40} is too large")

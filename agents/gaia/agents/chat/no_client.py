@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class _NoRequest(OwnRequest):
-    """The request of a tool that has no client."""
+    """The request that a tool sees where no client made one."""
 
     modern = True
 
@@ -71,7 +71,7 @@ def client_request() -> RequestContext | None:
 
 
 def with_some_request(context: Context) -> Context:
-    """Return the same context variables, with a request among them: the client's, or one that nobody made."""
+    """Return the same context variables, with a request among them: the client's, or one without a client."""
     return context if context.run(client_request) is not None else context.run(request_scope, _NO_CLIENT)
 
 

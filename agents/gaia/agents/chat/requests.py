@@ -21,7 +21,7 @@ class AgentHooks(Struct, frozen=True):
     """The agent's functions that the engine calls, each time anew."""
 
     console: Callable[[], Console]
-    """Where its person is."""
+    """Returns the agent's console."""
     own_prompt: Callable[[], str]
     """Says who the agent is and how it should work. May block."""
     model_tools: Callable[[], Mapping[str, ToolEntry]]
@@ -49,7 +49,7 @@ class TurnRequest(Struct, frozen=True):
 
     @classmethod
     def of(cls, prompt: object, session_id: str, create_if_missing: bool, max_steps: int | None) -> TurnRequest:
-        """Make a request of a person's prompt.
+        """Make a request from a person's prompt.
 
         Raises:
             TypeError: The prompt is no text.

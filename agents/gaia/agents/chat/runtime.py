@@ -69,7 +69,7 @@ class ChatRuntime:
 
     @contextmanager
     def playing(self, timeout: float) -> Generator[None]:
-        """Bound the turn in the block, which is cut short, silently, when time is up or the seat is left."""
+        """Bound the turn in the block: it is cut short, silently, when its time is up, or when the seat is left."""
         with anyio.move_on_after(timeout) as scope:
             self._turns.add(scope)
             try:

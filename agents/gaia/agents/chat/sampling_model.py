@@ -1,4 +1,4 @@
-"""The model of the client that an agent works for, as what the agent thinks with (MCP client/sampling).
+"""The model of the client that an agent works for, as the agent's own model (MCP client/sampling).
 
 A client whose model takes tools (`sampling.tools`, since 2025-11-25) is given them. To any other the tools are
 described in the system prompt, and its model calls one by answering with a JSON object.
@@ -49,7 +49,7 @@ class SamplingModel:
 
     @property
     def name(self) -> str:
-        """The name of the model."""
+        """The model's name, for messages to people."""
         return "the client's model"
 
     async def stream(
@@ -87,10 +87,10 @@ class SamplingModel:
         yield reply
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is held."""
 
     def _messages(self, conversation: Sequence[JSON]) -> list[JSON]:
-        """Write the conversation for sampling, where results of tools are user messages by themselves."""
+        """Convert the conversation to messages of sampling, where results of tools are user messages of their own."""
         converted: list[JSON] = []
         for item in conversation:
             blocks = self._blocks(item)
@@ -162,7 +162,7 @@ def _call(block: JSON) -> ToolCall:
 
 
 def _written_call(text: str) -> ToolCall | None:
-    """Return the call that a model wrote as text."""
+    """Return the call that a model wrote as text, as `_HOW_TO_CALL` asks; `None` for any other text."""
     match = _FENCED.match(text)
     written = _object(match[1]) if match is not None else {}
     name, arguments = written.get("tool"), written.get("arguments", {})

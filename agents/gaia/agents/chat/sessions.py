@@ -61,7 +61,7 @@ class AgentSession(Struct, eq=False):
         return repr_without(self, "history", "loaded_tools", "turn", "busy", "saved_at", "size")
 
     def touch(self) -> None:
-        """Somebody was here."""
+        """Note that the session was used now."""
         self.last_activity = _now()
 
 
@@ -95,7 +95,7 @@ class Sessions:
         self._swept = _now()
 
     def set_callbacks(self, created: SessionCallback | None, destroyed: SessionCallback | None) -> None:
-        """Whom to tell; nobody where it is `None`."""
+        """Set the functions to call with the name of a session that is made or ended."""
         self._created, self._destroyed = created, destroyed
 
     def create(
@@ -128,7 +128,7 @@ class Sessions:
         return session
 
     def take(self, session_id: str, *, create: bool) -> AgentSession:
-        """Return the session that a turn is for.
+        """Return the session of a turn, from memory or the file.
 
         Args:
             session_id: Its name.
@@ -279,7 +279,7 @@ class Sessions:
             return session
 
     def _find(self, session_id: str) -> AgentSession | None:
-        """Return the session, if need be as the file has it."""
+        """Return the session, if need be read from the file; `None` if there is none."""
         session = self._present(session_id)
         if session is not None or (store := self._store()) is None:
             return session
@@ -416,7 +416,7 @@ class Sessions:
         )
 
     def _tell(self, callback: SessionCallback | None, session_ids: list[str]) -> None:
-        """Never under a lock: it is somebody else's code."""
+        """Call a callback, never under a lock: it is somebody else's code."""
         if callback is None:
             return
         for session_id in session_ids:

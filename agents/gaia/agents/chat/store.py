@@ -119,7 +119,7 @@ class StoredSession(Struct, frozen=True):
     metadata: JSON = field(default_factory=dict[str, Any])
     """The application's own data about the session."""
     system_message: str | None = None
-    """The model's first message, where that is the session's own."""
+    """The session's own system message, if it has one."""
 
 
 class SessionSummary(Struct, frozen=True):

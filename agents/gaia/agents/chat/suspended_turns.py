@@ -55,7 +55,7 @@ class SuspendedTurns:
                     del self._by_id[name]
 
     def restored(self, messages: Iterable[JSON]) -> list[JSON]:
-        """Return the same conversation, with what was remembered in the places where the client has only the calls."""
+        """Return the conversation with the remembered messages where the client has only the calls of its own tools."""
         result: list[JSON] = []
         with self._lock:
             for message in messages:

@@ -77,7 +77,7 @@ def _schema_of(entry: ToolEntry) -> JSON:
 
 
 def _from_parameters(parameters: Mapping[str, JSON]) -> JSON:
-    """Return the schema of an entry that was written by hand, as GAIA's documentation shows it."""
+    """Return the JSON Schema of parameters that were written by hand, as GAIA's documentation shows them."""
     properties = {
         name: {key: value for key, value in facts.items() if key != "required"} for name, facts in parameters.items()
     }

@@ -33,7 +33,7 @@ _FREE = ("auto", "none")
 
 
 class View(Struct, frozen=True):
-    """The messages and tools that the model sees in one step."""
+    """The system message and the tools for one step of the model."""
 
     system: str
     tools: Mapping[str, ToolEntry]
@@ -146,7 +146,7 @@ class Turn(Struct, frozen=True):
         return handle
 
     def _divided(self, calls: Sequence[ToolCall]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
-        """Divide calls into those of the client's own tools, under unique ids, and all others."""
+        """Divide calls into those of the client's own tools, under new random ids, and all others."""
         names = self._client_names()
         theirs = [replace(call, id=f"call_{secrets.token_hex(12)}") for call in calls if call.name in names]
         return tuple(theirs), tuple(call for call in calls if call.name not in names)
@@ -175,7 +175,7 @@ class _Paragraphs:
 
 
 def _last(reply: Reply, usage: Usage) -> Reply:
-    """Return an answer that leaves nothing to be done, whatever the model still wanted."""
+    """Return an answer that ends the turn, without the calls that the model still wanted."""
     reason = "stop" if reply.finish_reason == "tool_calls" else reply.finish_reason
     return replace(reply, tool_calls=(), finish_reason=reason, usage=usage)
 

@@ -51,7 +51,7 @@ class ServerSession(Struct, frozen=True):
     """The open session of one server. Usable on any event loop."""
 
     name: str
-    """The name of the server here."""
+    """The server's name in the configuration."""
     _lease: Lease
     _server: Server
 
@@ -179,7 +179,7 @@ class MCPClientManager:
                     raise  # and not because somebody has cleaned up meanwhile
 
     async def get_tools(self) -> list[dict[str, Any]]:
-        """Return the tools of all servers there are now, as OpenAI's function calling describes them.
+        """Return the present tools of all servers, as OpenAI's function calling describes them.
 
         Left out are those that MCP Apps keep from models.
 
@@ -296,7 +296,7 @@ class MCPClientManager:
             return {}
 
     def _specs(self) -> list[ServerSpec]:
-        """Return the servers that are to be connected."""
+        """Return the servers to connect."""
         try:
             entries = servers_of(self.config, Path("the configuration" if self._given else self.config_path))
         except ConfigError as error:

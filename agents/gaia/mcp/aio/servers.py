@@ -154,7 +154,7 @@ class Servers:
         self.tools: Mapping[str, ServerTool] = {}
         """By the names that they have here, in an order that stays."""
         self.listener: Callable[[], object] = lambda: None
-        """Told whenever `tools` changed. Must neither block nor raise."""
+        """Called whenever `tools` changed. Must neither block nor raise."""
         self._tasks: set[ServerTask] = set()
         self._connecting = 0
         self._is_closed = False
@@ -203,7 +203,7 @@ class Servers:
         return server
 
     def _changed(self) -> None:
-        """Look again at what there is."""
+        """Update `all` and `tools`, and call the listener if the tools changed."""
         self.all = {name: server for name, server in self.all.items() if not server.stop.is_set()}
         if self._connecting:
             return
@@ -251,7 +251,7 @@ def _warn_of_others(named: Mapping[str, ServerTool], before: Mapping[str, Server
 
 
 class _Call(OwnRequest):
-    """A call that is made by nobody's client. Nobody can be asked or told on the way."""
+    """A call without a client: no person can be asked or informed on the way."""
 
     meta = _PROGRESSING
 

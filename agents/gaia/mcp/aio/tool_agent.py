@@ -129,7 +129,7 @@ class ToolAgent(Agent):
         super().close()
 
     async def _prepare_turn(self) -> None:
-        """Before each turn: see to it that the servers are there."""
+        """Connect to the servers before a turn, where that was not done."""
         await super()._prepare_turn()
         await self.init_mcp_servers()
 
@@ -160,7 +160,7 @@ class ToolAgent(Agent):
         self._mcp_registered[name] = tool, entry
 
     def _free_key(self, name: str, tool: ServerTool) -> str:
-        """Return a name in the registry that is not one of the agent's own tools."""
+        """Return a key for the registry that none of the agent's own tools has."""
         if name not in self.tool_registry:
             return name
         others = (SourceName("", SourceKind.AGENT, other) for other in self.tool_registry)
@@ -174,17 +174,17 @@ class ToolAgent(Agent):
     def _entry(self, key: str, name: str, tool: ServerTool) -> ToolEntry | None:
         assert self.mcp_manager is not None
         try:
-            described = MCPTool.from_definition(dict(tool.definition))
+            mcp_tool = MCPTool.from_definition(dict(tool.definition))
         except MCPToolError as problem:
             logger.warning("MCP server '%s': %s; it is left out", tool.server.name, problem)
             return None
-        annotations = described.definition.get("annotations")
+        annotations = mcp_tool.definition.get("annotations")
         return {
-            **described.to_gaia_format(tool.server.name),
+            **mcp_tool.to_gaia_format(tool.server.name),
             "name": key,
-            "inputSchema": described.input_schema,
+            "inputSchema": mcp_tool.input_schema,
             "annotations": annotations if is_object(annotations) else {},
-            "_meta": described.definition.get("_meta"),
+            "_meta": mcp_tool.definition.get("_meta"),
             "function": _calling(weakref.ref(self.mcp_manager), name),
         }
 
@@ -193,24 +193,24 @@ MCPAgent = ToolAgent
 """GAIA's name for the class. The `MCPAgent` of `gaia.agents.base` is another one: it publishes tools."""
 
 
-def _refreshing(agent: weakref.ref[ToolAgent]) -> Callable[[], None]:
+def _refreshing(agent_ref: weakref.ref[ToolAgent]) -> Callable[[], None]:
     """Return a listener to the manager's changes that does not keep the agent alive."""
 
     def refresh() -> None:
-        if (owner := agent()) is not None:
-            owner.refresh_mcp_tools()
+        if (agent := agent_ref()) is not None:
+            agent.refresh_mcp_tools()
 
     return refresh
 
 
-def _calling(manager: weakref.ref[MCPClientManager], name: str) -> Callable[..., Any]:
-    """Return the registry's function. The process-wide registry must not keep the connections open."""
+def _calling(manager_ref: weakref.ref[MCPClientManager], name: str) -> Callable[..., Any]:
+    """Return the function of a tool's entry, which the process-wide registry has too: it keeps no connections open."""
 
     async def call(**arguments: Any) -> JSON:
-        owner = manager()
-        if owner is None:
+        manager = manager_ref()
+        if manager is None:
             raise ToolError("its agent is gone")
-        return answered(await owner.call_tool(name, arguments))
+        return answered(await manager.call_tool(name, arguments))
 
     call.__name__ = call.__qualname__ = name
     return call

@@ -60,7 +60,7 @@ class ChangeWatcher:
             stopped.wait(self._interval)
 
     def _take(self, stopped: threading.Event) -> Callable[[], None] | None:
-        """Return the listener to call, if any; else the asking thread is no longer the one that calls it."""
+        """Return the listener if there is a change to report; at `None`, the thread that asks has to end."""
         with self._lock:
             if stopped is not self._stopped:
                 return None

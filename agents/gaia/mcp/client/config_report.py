@@ -36,7 +36,7 @@ def gaia_report(files: Iterable[Layer], config_file: Path) -> dict[str, Any]:
 
 
 class ConfigReport(LoadReport, frozen=True, kw_only=True):
-    """The share of each file, and the entries that cannot be used and why. Reads as GAIA's mapping as well.
+    """A report of each file's entries, and of those that cannot be used and why. Reads as GAIA's mapping as well.
 
     Its keys are `mode` ("auto" or "explicit") and `config_file`, which new servers are written to; of an explicit file
     `servers`, the names of its entries; else `global` and `local`, each with `path`, `exists` and `servers`, and

@@ -272,7 +272,7 @@ class MCPClient:
         return read_skills(self._asked)
 
     def get_skill(self, uri: str) -> dict[str, Any]:
-        """Read the current state of one skill.
+        """Read the present entry of one skill.
 
         Args:
             uri: The URI of its `SKILL.md`.
@@ -285,7 +285,7 @@ class MCPClient:
         return entry if is_object(entry) else {}
 
     def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
-        """Return a file of a skill, once it turned out to be what the entry says.
+        """Read a file of a skill, and check that it is the one in the entry.
 
         Args:
             skill: The entry, as `list_skills` and `get_skill` return it.
@@ -299,7 +299,7 @@ class MCPClient:
         return read_skill_file(self._asked, skill, path)
 
     def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of a request.
+        """Make a request, and return its result.
 
         Raises:
             RuntimeError: The client is not connected, or the server answered with an error.
@@ -314,7 +314,7 @@ class MCPClient:
         return result if is_object(result) else {}
 
     def explain_refusal(self, tool_name: str, details: str, arguments: Mapping[str, Any]) -> str:
-        """Return a text for a model whose arguments the server refused.
+        """Return the text for a model whose arguments the server refused.
 
         Args:
             tool_name: What the server calls the tool.

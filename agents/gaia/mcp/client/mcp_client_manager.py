@@ -43,7 +43,7 @@ class MCPClientManager:
         self.config = MCPConfig(agent=owner) if config is None else config
         self.debug = debug
         self.own_id = ""
-        """The bridge's own id, which requests collect on their way; see `gaia_bridge.calls.bridge_hops`."""
+        """The agent's id in requests to its servers, if it republishes them; see `gaia_bridge.calls.bridge_hops`."""
         self._clients: dict[str, MCPClient] = {}
         self._connecting: set[str] = set()
         self._failed: dict[str, str] = {}
@@ -158,7 +158,7 @@ class MCPClientManager:
         self.disconnect_all()
 
     def _new(self, name: str, server: ServerToStart) -> MCPClient | None:
-        """Make a client for an entry, with its name reserved; `None` if there is nothing to connect."""
+        """Make a client for an entry of the configuration, and reserve its name; `None` if it is not to connect."""
         if is_object(server.entry) and server.entry.get("disabled"):
             return None
         try:
@@ -189,13 +189,13 @@ class MCPClientManager:
     def _reserve(self, name: str) -> bool:
         """Claim a name, so that two threads do not connect the same server; not if it is connected, or about to be."""
         with self._lock:
-            held = self._clients.get(name)
-            if name in self._connecting or (held is not None and (held.is_connected() or held.is_connecting())):
+            client = self._clients.get(name)
+            if name in self._connecting or (client is not None and (client.is_connected() or client.is_connecting())):
                 return False
             self._connecting.add(name)
             self._clients.pop(name, None)
-        if held is not None:
-            _disconnect(held)
+        if client is not None:
+            _disconnect(client)
         return True
 
     def _connect(self, name: str, client: MCPClient) -> bool:

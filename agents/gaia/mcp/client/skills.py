@@ -18,7 +18,7 @@ _PAGES: Final = UpstreamLimits().pages
 
 
 def read_skills(ask: Ask) -> list[dict[str, Any]]:
-    """All skills, to the last page.
+    """Read the entries of all skills, to the last page.
 
     Args:
         ask: Makes one request.
@@ -36,7 +36,7 @@ def read_skills(ask: Ask) -> list[dict[str, Any]]:
 
 
 def read_skill_file(ask: Ask, skill: Mapping[str, Any], path: str) -> bytes:
-    """Return a file of a skill, verified.
+    """Read a file of a skill, and verify it.
 
     Args:
         ask: Makes one request.

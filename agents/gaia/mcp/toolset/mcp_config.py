@@ -101,7 +101,7 @@ class MCPServerConfig:
             raise self._problem(f"{kind}, and what it has is no address that begins with http:// or https://")
 
     def _texts(self, name: str) -> list[str] | None:
-        """Return a list of the caller's, checked: one text is a list of its letters to Python."""
+        """Return a field that has to be a list of texts, checked: Python takes one text for a list of its letters."""
         value: Any = getattr(self, name)
         kind = type(value).__name__
         if value is None:

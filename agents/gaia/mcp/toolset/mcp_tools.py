@@ -80,7 +80,7 @@ class MCPToolWrapper(Tool):
         return self.parameters if provider == "openai" else super().parameters_for(provider)
 
     def entry(self) -> ToolEntry:
-        """Return the tool as a registry holds it, with the server that it came from, so that it is displayed with that.
+        """Return the tool as a registry entry with the server that it came from, so that it is displayed with that.
 
         Arguments are judged by the server, which may take more than the model was told of.
         """

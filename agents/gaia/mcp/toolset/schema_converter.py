@@ -1,4 +1,4 @@
-"""MCP's tools and results, as an agent's model takes them ("Schema Conversion")."""
+"""Conversion of MCP's tools and results to forms that an agent's model takes ("Schema Conversion")."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MCPSchemaConverter:
 
     @classmethod
     def _normalize_property(cls, prop: JSON) -> JSON:
-        """Reduce one schema below the top: of a property, of items, of an alternative, a definition.
+        """Reduce a schema below the top (of a property, items, an alternative, a definition) to the accepted keywords.
 
         Args:
             prop: The schema. Its parts are converted after this, one by one.
@@ -64,7 +64,7 @@ class MCPSchemaConverter:
 
     @classmethod
     def extract_tool_info(cls, tool_schema: JSON) -> JSON:
-        """Return the fields for a `Tool`.
+        """Return the name, description and parameters for a `Tool`.
 
         Args:
             tool_schema: The tool as its server lists it: `name`, `description`, `inputSchema`.
@@ -134,6 +134,6 @@ def _plain(value: Any) -> Any:
     if callable(dump := getattr(value, "model_dump", None)):
         return dump(mode="json", by_alias=True, exclude_none=True)
     for field in ("text", "content"):
-        if (inner := getattr(value, field, None)) is not None:
-            return {"type": "text", "text": inner} if field == "text" else {"content": inner}
+        if (content := getattr(value, field, None)) is not None:
+            return {"type": "text", "text": content} if field == "text" else {"content": content}
     return value

@@ -55,7 +55,7 @@ class OpenConnection(Struct, eq=False, weakref=True):
         return is_there and (self.lender is None or self.lender.works)
 
     def mark_used(self) -> None:
-        """Note a request for more than the server's offer: the server is not exchanged any more."""
+        """Note that the server was asked for more than its lists: it is not exchanged any more."""
         if not self.is_used:
             self.is_used = True
             if self.stop_seeking is not None:
