@@ -138,5 +138,5 @@ def _parsed(path: Path, text: str) -> dict[str, str]:
 
 
 def _blank_lines(statement: str) -> int:
-    """How many lines a statement begins with that have nothing in them."""
+    """Count the blank lines that a statement begins with."""
     return statement[: len(statement) - len(statement.lstrip())].count("\n")

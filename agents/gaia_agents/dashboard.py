@@ -1,4 +1,4 @@
-"""The figures behind `project://dashboard`, and what tells cheaply whether they may have changed."""
+"""The figures behind `project://dashboard`, and a cheap check whether they may have changed."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Status:
-    """Where a work tree stands."""
+    """The state of a work tree."""
 
     branch: str | None = None
     """`None` if a commit is checked out directly ("detached")."""
@@ -104,7 +104,7 @@ class Git:
         self._root = root
 
     def status(self) -> Status:
-        """Where the work tree stands (`git status --porcelain=v2`). An untracked folder is one entry.
+        """Return the state of the work tree (`git status --porcelain=v2`). An untracked folder is one entry.
 
         Raises:
             GitError: Git cannot tell.

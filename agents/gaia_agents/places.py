@@ -107,7 +107,7 @@ class WindowPlaces:
 
 
 def places_of(root: Path | str | None, own_files: OwnFiles, *, in_windows: bool) -> Places:
-    """Where an agent works.
+    """Choose where an agent works.
 
     Args:
         root: Its folder.
@@ -120,7 +120,7 @@ def places_of(root: Path | str | None, own_files: OwnFiles, *, in_windows: bool)
 
 
 def folder_told(places: Places) -> str:
-    """Where an agent works, in words."""
+    """Describe where an agent works."""
     fixed = places.fixed
     return "the folder that is open in your window" if fixed is None else f"the folder {fixed.root.name!r}"
 

@@ -85,7 +85,7 @@ class ProjectAgent(ShippedAgent):
             self._watcher.start()
 
     def on_mcp_unpublished(self, publisher: Publisher) -> None:
-        """Stop looking when nobody is left to hear of changes."""
+        """Stop watching when the agent is published no more."""
         super().on_mcp_unpublished(publisher)
         if self._watcher is not None and not self._publishers():
             self._watcher.stop()

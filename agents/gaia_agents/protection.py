@@ -98,7 +98,7 @@ def is_secret(parts: Sequence[str]) -> bool:
 
 
 def reason_not_to_write(root: Path, place: str, own_files: Collection[Path]) -> str | None:
-    """Why a file may not be written for a client; `None` if it may.
+    """Return why a file may not be written for a client; `None` if it may.
 
     Args:
         root: The folder that the agent works on, without links.
@@ -129,7 +129,7 @@ def plain(name: str) -> str:
 
 
 def _starts(end: int) -> Iterable[int]:
-    """Where an entry of `KEPT_SECRET` could begin that ends there: none has more than three parts."""
+    """Return where an entry of `KEPT_SECRET` could begin that ends there: none has more than three parts."""
     return range(max(0, end - 3), end)
 
 

@@ -97,7 +97,7 @@ def _parse(source: bytes) -> tuple[ast.Module, JSON | None]:
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below `scope`, without what is inside of functions and classes below it. Never recurses."""
+    """Yield all nodes below `scope`, without those inside of functions and classes below it. Never recurses."""
     waiting = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()

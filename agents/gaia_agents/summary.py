@@ -37,11 +37,11 @@ class Summary:
         return sum(report["todos"] for report in self.reports)
 
     def lines(self, kind: str) -> int:
-        """All lines of a kind: `total`, `blank` or `comment`."""
+        """Count all lines of a kind: `total`, `blank` or `comment`."""
         return sum(report["lines"][kind] or 0 for report in self.reports)
 
     def languages(self) -> list[JSON]:
-        """Files, lines and bytes of each language, the one with most files first."""
+        """Return files, lines and bytes of each language, the one with most files first."""
         totals: dict[str, Counter[str]] = {}
         for report in self.reports:
             of_language = totals.setdefault(report["language"], Counter())

@@ -165,7 +165,7 @@ class Workspace:
             raise _path_error(path, error, "the file was not written") from None
 
     def files(self, under: str = "", check: Callable[[], None] = lambda: None) -> Iterator[WorkspaceFile]:
-        """All files that are not ignored, sorted by path within each folder, without following links.
+        """Yield all files that are not ignored, sorted by path within each folder, without following links.
 
         Args:
             under: A folder or a single file to start at; the root by default.

@@ -94,7 +94,7 @@ class Assembly:
         self.is_finished = False
         """Whether the server said that this is all."""
         self.failed = False
-        """Whether it said that it failed."""
+        """Whether the server said that it failed."""
         self.thought = ""
         """The last chunk's part of the model's thinking."""
         self.overfull = False

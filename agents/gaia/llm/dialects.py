@@ -226,7 +226,7 @@ def _root(schema: JSON, dialect: Dialect) -> JSON:
 
 
 def _open_patterns(schema: JSON, kept: JSON, keywords: frozenset[str]) -> None:
-    """Leave room for the properties that are known by a pattern only, which cannot be told."""
+    """Leave room for the properties that are known by a pattern only, which cannot be written."""
     if "patternProperties" in schema and "additionalProperties" in keywords:
         if not is_object(kept.get("additionalProperties")):
             kept["additionalProperties"] = True

@@ -17,7 +17,7 @@ _ANYTHING: Final[list[JSON]] = [
     {"type": "object"},
     {"type": "array", "items": {"type": "string"}},
 ]
-"""Any value, for a provider that has to be told a type."""
+"""Any value, for a provider that needs a type."""
 
 
 def as_openapi(schema: JSON, *, top: bool) -> None:
@@ -78,7 +78,7 @@ def _of_type(name: str, schema: JSON) -> JSON:
 
 
 def _worded_enum(schema: JSON) -> JSON:
-    """Only texts can be listed ("enum: only allowed for STRING type", decolua/9router #380); the rest is described."""
+    """Keep an enum of texts ("enum: only allowed for STRING type", decolua/9router #380); describe any other."""
     values = schema.get("enum")
     schema = {key: value for key, value in schema.items() if key != "enum"}
     if not is_array(values):

@@ -26,7 +26,7 @@ class KnownServer(Struct, frozen=True):
     """As `PROVIDER` has it."""
     title: str
     base_urls: tuple[str, ...]
-    """Where it listens unless told otherwise; the first that answers is used."""
+    """Where it listens by default; the first that answers is used."""
     start: str
     """How it is started, for people."""
     longer: str
@@ -38,7 +38,7 @@ class KnownServer(Struct, frozen=True):
     key_variable: str = ""
     """The environment variable with the server's key, which is never sent anywhere else."""
     is_local: bool = True
-    """Whether it is looked for on this machine, when nothing is said."""
+    """Whether it is looked for on this machine, when no server is named."""
 
     def places(self, look_up: Lookup) -> tuple[str, ...]:
         """Return its possible addresses: the one in its variable, else the usual ones."""

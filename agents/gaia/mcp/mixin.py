@@ -147,7 +147,7 @@ class MCPClientMixin:
 
     @cached_property
     def _mcp_loaded(self) -> set[str]:
-        """Servers that nobody asked for but the configuration."""
+        """Servers that only the configuration asked for."""
         return set()
 
     def connect_mcp_server(self, name: str, config: dict[str, Any]) -> bool:
@@ -229,7 +229,7 @@ class MCPClientMixin:
         return len(clients)
 
     def get_mcp_status_report(self) -> list[dict[str, Any]]:
-        """How each server is that was to be connected; see `MCPClientManager.get_status_report`."""
+        """Return the state of each server that was to be connected; see `MCPClientManager.get_status_report`."""
         return self._mcp_manager.get_status_report() if self._uses_servers else []
 
     def _print_mcp_load_summary(self) -> None:

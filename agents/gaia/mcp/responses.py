@@ -14,7 +14,7 @@ _INSTRUCTION: Final = (
 )
 
 _TEXTS: Final = ContentStyle(texts_only=True)
-"""Why a tool failed is said in words; the rest of the result is handed on beside them."""
+"""Only the texts of a result say why a tool failed; the whole result is handed on beside them."""
 
 
 def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:

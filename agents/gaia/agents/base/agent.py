@@ -332,7 +332,7 @@ class Agent(GaiaCalls):
         serve(self, **options)
 
     def _published_tools(self, decorated: Collection[str]) -> dict[str, ToolEntry]:
-        """Those of the registry; what is decorated in the class is published with all that its decorator says."""
+        """Return the tools of the registry without those decorated in the class, which are published by themselves."""
         return {name: entry for name, entry in self.tool_registry.snapshot().items() if name not in decorated}
 
     def _says_who_it_is(self) -> bool:
@@ -379,7 +379,7 @@ class Agent(GaiaCalls):
         return self._chat.sessions.destroy(session_id)
 
     def list_sessions(self) -> list[dict[str, Any]]:
-        """All conversations: `session_id`, `message_count`, `created_at` and `last_activity` (ISO), `metadata`."""
+        """List all conversations: `session_id`, `message_count`, `created_at` and `last_activity` (ISO), `metadata`."""
         return self._chat.sessions.summaries()
 
     def cleanup_stale_sessions(self) -> int:
@@ -391,7 +391,7 @@ class Agent(GaiaCalls):
         on_session_created: Callable[[str], object] | None = None,
         on_session_destroyed: Callable[[str], object] | None = None,
     ) -> None:
-        """Have functions called with a session's name when it is made or ended; `None` for nobody."""
+        """Have functions called with a session's name when it is made or ended; `None` for no function."""
         self._chat.sessions.set_callbacks(on_session_created, on_session_destroyed)
 
     def get_session_history(self, session_id: str = DEFAULT_SESSION) -> list[JSON]:
@@ -405,7 +405,7 @@ class Agent(GaiaCalls):
         return [system, *copy.deepcopy(session.history)]
 
     def clear_session_history(self, session_id: str = DEFAULT_SESSION, keep_system: bool = True) -> None:
-        """Begin a conversation anew. What is being said in it at this moment is not remembered.
+        """Begin a conversation anew. A turn that is being played in it is not remembered.
 
         Args:
             session_id: Which.
@@ -445,7 +445,7 @@ class Agent(GaiaCalls):
 
     @property
     def _chat(self) -> ChatEngine:
-        """Made when it is first used: an agent that only serves others does without what it takes to converse."""
+        """The engine of conversations, made on first use: an agent that only serves its tools does without it."""
         with self._making_engine:
             if self._is_closed:
                 raise RuntimeError(f"this {type(self).__name__} was closed; make a new one to converse with")

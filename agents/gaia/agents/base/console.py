@@ -23,7 +23,7 @@ CONFIRM_TIMEOUT: Final = 300.0
 """Seconds for a person to confirm a tool call; silence is no."""
 
 _SHOWN: Final = 2_000
-"""Characters of a call's arguments that a person is asked to judge; if there are more, that is said."""
+"""Characters of a call's arguments that a person is asked to judge; if there are more, the text says so."""
 
 _PHRASES = {
     "index_document": "Adding a document to the index...",

@@ -26,14 +26,14 @@ class QueryResult(str):
     __slots__ = ()
 
     def as_mapping(self) -> dict[str, Any]:
-        """GAIA's mapping: `status` and `result`."""
+        """Return GAIA's mapping: `status` and `result`."""
         return {"status": "success", "result": str(self)}
 
     def __getitem__(self, key: Any) -> Any:
         return self.as_mapping()[key] if isinstance(key, str) else super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As of a mapping."""
+        """Return a value as a mapping does."""
         return self.as_mapping().get(key, default)
 
 
@@ -93,7 +93,7 @@ class GaiaCalls:
                 self.console.print_info(f"      {description}")
 
     def estimate_tokens(self, text: str) -> int:
-        """About how many tokens a text has: four characters are one. Override it for a model's own."""
+        """Estimate how many tokens a text has: four characters are one. Override it for a model's own."""
         return len(text) // _CHARACTERS_OF_A_TOKEN
 
 

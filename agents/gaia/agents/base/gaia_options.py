@@ -1,4 +1,4 @@
-"""The options of AMD GAIA's `Agent`: those with a meaning here are taken, of the others the log tells what they do."""
+"""The options of AMD GAIA's `Agent`: those with a meaning here are taken, the log explains the others."""
 
 from __future__ import annotations
 

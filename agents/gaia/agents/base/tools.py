@@ -316,7 +316,7 @@ def get_tool_display_label(tool_name: str) -> str | None:
 
 
 def matching_tools(tools: Mapping[str, ToolEntry], tool_name: str) -> list[str]:
-    """Find the tools that somebody may mean who does not spell a registry key quite right.
+    """Find the tools that may be meant by a registry key that is not spelt quite right.
 
     Case does not matter, and a dash is an underscore. The name of a tool of an MCP server may also lack `mcp_`, the
     server, or both. A part of a name is never enough.

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CLOSED: Final = "this agent was closed; make a new one to converse with"
-"""Said to whoever goes on using it."""
+"""The error text for callers that go on using it."""
 
 
 class _Place(Struct, eq=False):
@@ -72,7 +72,7 @@ _ANSWERING: Final[ContextVar[tuple[_Place, ...]]] = ContextVar("gaia_answering",
 
 _ENGINES: Final = weakref.WeakSet["ChatEngine"]()
 _INHERITED: Final[list[ChatRuntime]] = []
-"""After a fork, those of the parent: kept, so that nobody puts away what is not ours."""
+"""After a fork, those of the parent: kept, so that nothing that is not ours is disposed of."""
 
 
 class ChatEngine:
@@ -161,7 +161,7 @@ class ChatEngine:
         self.sessions.close()
 
     def begin_anew_after_fork(self) -> None:
-        """In a child: neither the threads nor the connections of the parent are here."""
+        """Begin anew in a forked child, which has neither the threads nor the connections of the parent."""
         self._lock = threading.RLock()
         if self._seated is not None:
             self._seated.forgotten.detach()
@@ -224,7 +224,7 @@ class ChatEngine:
         return place
 
     async def _play_alone(self, seat: ChatRuntime, narrator: ConsoleOutput, request: TurnRequest, tell: Tell) -> Reply:
-        """For a client that keeps the history, without what the agent did by itself: that is remembered here."""
+        """Play a turn for a client that keeps the history, but for the agent's own calls: those are remembered here."""
         instructions, messages = split_instructions(self._suspended.restored(map(sendable, request.messages)))
         turn = await self._turn(seat, narrator, request, None, instructions, {}, tell)
         reply, added = await turn.play((), messages, tell)

@@ -136,7 +136,7 @@ class ChatRuntime:
 
 
 def _is_unconfigured(options: ChatOptions) -> bool:
-    """Whether nobody has said which model is to be used, and where; one that runs on this machine would be guessed."""
+    """Whether no model and no server is configured; one that runs on this machine would be guessed."""
     if options.model is not None or options.base_url is not None or options.api_key is not None:
         return False
     from gaia.llm.settings import wanted

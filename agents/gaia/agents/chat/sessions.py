@@ -254,7 +254,7 @@ class Sessions:
                 self._opened = None
 
     def begin_anew_after_fork(self) -> None:
-        """In a child: turns of the parent are not played here, and its connection to the file is not ours."""
+        """Begin anew in a forked child, without the turns of the parent and its connection to the file."""
         self._memory, self._changing = threading.RLock(), threading.RLock()
         if self._opened is not None:
             _INHERITED.append(self._opened)

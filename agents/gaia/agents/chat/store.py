@@ -1,4 +1,4 @@
-"""Sessions on disk: what an agent and its users said to each other outlives the process, in one SQLite file.
+"""Sessions on disk: the conversations of an agent and its users outlive the process, in one SQLite file.
 
 A session is saved in one transaction, and only what is new of it is written: a long conversation costs each turn no
 more than a short one. Whoever kills the process in the middle of that finds the session as it was before (or after).
@@ -123,7 +123,7 @@ class StoredSession(Struct, frozen=True):
 
 
 class SessionSummary(Struct, frozen=True):
-    """A session without what was said in it."""
+    """A session without its messages."""
 
     session_id: str
     created_at: datetime
@@ -253,7 +253,7 @@ class SessionStore:
             return [json.loads(text) for text in texts] if is_merged else None
 
     def last_activity(self, session_id: str) -> datetime | None:
-        """When a session was last saved with something new; `None` if there is none. Raises as `load`."""
+        """Return when a session was last saved with something new; `None` if there is none. Raises as `load`."""
         with self._transaction("BEGIN") as connection:
             row = connection.execute(
                 "SELECT last_activity FROM sessions WHERE id = ?", (_valid_id(session_id),)
@@ -277,13 +277,13 @@ class SessionStore:
             return connection.execute("DELETE FROM sessions WHERE id = ?", (_valid_id(session_id),)).rowcount > 0
 
     def count(self) -> int:
-        """How many sessions there are. Raises as `load`."""
+        """Count the sessions. Raises as `load`."""
         with self._transaction("BEGIN") as connection:
             [count] = connection.execute("SELECT COUNT(*) FROM sessions").fetchone()
             return int(count)
 
     def list(self) -> tuple[SessionSummary, ...]:
-        """All sessions without what was said in them, the oldest first. Raises as `load`."""
+        """List all sessions without their messages, the oldest first. Raises as `load`."""
         with self._transaction("BEGIN") as connection:
             rows = connection.execute(_LIST).fetchall()
             return tuple(
@@ -311,7 +311,7 @@ class SessionStore:
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
-        """All of the block, or nothing of it."""
+        """Commit all of the block, or nothing of it."""
         with self._lock, self._translating():
             if self._closed:
                 raise SessionStoreError(self.path, "the store was closed")
@@ -365,7 +365,7 @@ def _prepare_file(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file in one step, so that an unfinished one is never found there, by nobody."""
+    """Make the file in one step, so that no process ever finds an unfinished one there."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
     os.close(descriptor)
     draft = Path(name)
@@ -383,7 +383,7 @@ def _create(path: Path) -> None:
 
 
 def _text(value: object) -> str:
-    """As JSON. In ASCII: a lone surrogate, as a model may write one, comes back as it was."""
+    """Encode a value as JSON. In ASCII: a lone surrogate, as a model may write one, comes back as it was."""
     try:
         return json.dumps(value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -409,7 +409,7 @@ def _moment(microseconds: int) -> datetime:
 
 
 def _common_length(texts: Iterable[str], stored: Iterable[str]) -> int:
-    """How many are the same, from the beginning."""
+    """Count the texts that are the same, from the beginning."""
     same = 0
     for text, other in zip(texts, stored, strict=False):
         if text != other:

@@ -36,7 +36,7 @@ class SuspendedTurns:
         self._by_id: dict[str, tuple[str, ...]] = {}
 
     def remember(self, ids: Iterable[str], messages: Sequence[JSON]) -> None:
-        """Keep what was said in a turn.
+        """Keep the messages of a turn.
 
         Args:
             ids: Of the calls of the client's tools. Only these: a model may give others the same ids every time.

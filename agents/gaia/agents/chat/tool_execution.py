@@ -228,7 +228,7 @@ def _problem_in(value: Any) -> str | None:
 
 
 def _log_failure(key: str, error: BaseException) -> None:
-    """Where nobody foresaw it, whoever runs the agent wants to know where."""
+    """Log why a tool failed; an unexpected error with its traceback, for whoever runs the agent."""
     if isinstance(error, BridgeError | ValueError | TypeError):
         logger.info("tool %s failed: %s", key, words(error))
     else:

@@ -1,4 +1,4 @@
-"""One turn: the model answers, its tool calls are run, it is told the results, and so on until it has no more calls."""
+"""One turn: the model answers, its tool calls are run, it gets the results, and so on until it has no more calls."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _last(reply: Reply, usage: Usage) -> Reply:
 
 
 def _unforced(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the order to call a tool: it is for one answer, and would never let the turn come to an end."""
+    """Return the options without the order to call a tool: it is for one answer, or the turn would never end."""
     if options.get("tool_choice", "auto") in _FREE:
         return options
     return {key: value for key, value in options.items() if key != "tool_choice"}

@@ -254,7 +254,7 @@ class MCPClientManager:
             await asyncio.shield(asyncio.wrap_future(closing))
 
     def on_tools_changed(self, listener: Callable[[], object]) -> None:
-        """Be told when there are other tools than before.
+        """Set the function to call when there are other tools than before.
 
         Args:
             listener: Called on the background loop; must neither block nor raise.

@@ -347,7 +347,7 @@ class MCPClient:
         return call
 
     def on_tools_changed(self, listener: Callable[[], None]) -> None:
-        """Be told when the server says that its tools changed.
+        """Set the function to call when the server says that its tools changed.
 
         Args:
             listener: Called in a thread of its own, so that it may use the client; at most once a second, however often

@@ -111,8 +111,11 @@ class MCPClientManager:
         return [name for name, client in self._clients.copy().items() if client.is_connected()]
 
     def get_status_report(self) -> list[dict[str, Any]]:
-        """How each server is that was to be connected: `name`, `connected`, `tool_count`, and `error`, which is `None`
-        or says why it is not connected. Those that are disabled are left out."""
+        """Return the state of each server that was to be connected, without those that are disabled.
+
+        Returns:
+            For each `name`, `connected`, `tool_count`, and `error`: `None`, or why it is not connected.
+        """
         clients, failed = self._clients.copy(), self._failed.copy()
         report = [_status(name, client) for name, client in clients.items()]
         return report + [

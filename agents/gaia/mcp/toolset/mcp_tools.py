@@ -165,7 +165,7 @@ def _start(manager: MCPClientManager, config: MCPServerConfig) -> bool:
 
 
 def _allowed(config: MCPServerConfig, definitions: list[JSON]) -> list[JSON]:
-    """Those that the configuration lets through, but for what MCP Apps keep from models."""
+    """Return the tools that the configuration allows, but for those that MCP Apps keep from models."""
     offered = {definition["name"]: definition for definition in definitions}
     names = offered if config.allowed_tools is None else config.allowed_tools
     for name in names:
