@@ -128,6 +128,9 @@ class ParkedCalls(Generic[W]):
         self._gone: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
         """Handles of parked work that was ended, each with the reason, for clients that come back later."""
 
+    def __len__(self) -> int:
+        return len(self._parked)
+
     def resumed(self, request: ClientRequest) -> W | None:
         """The parked work that a request resumes; `None` if the request is a new one.
 

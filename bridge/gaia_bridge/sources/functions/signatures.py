@@ -48,9 +48,10 @@ def called_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def described_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """What has the docstring: of a partial, what it calls; of an object, itself, or else its `__call__`."""
-    while type(function) is partial:
-        function = function.func
-    return function if inspect.isroutine(function) or inspect.getdoc(function) else called_function(function)
+    inner: Any = function
+    while type(inner) is partial:  # a subclass may have a docstring of its own
+        inner = inner.func
+    return inner if inspect.isroutine(inner) or inspect.getdoc(inner) else called_function(inner)
 
 
 def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.Parameter]:

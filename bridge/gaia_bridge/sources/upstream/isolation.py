@@ -25,6 +25,11 @@ logger = logging.getLogger(__name__)
 class Runs(Protocol):
     """Serves one client."""
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a call waits for the client to come back with an answer."""
+        ...
+
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled."""
         ...
@@ -116,7 +121,8 @@ class PrivateConnections(Generic[S]):
         return private
 
     def _make_room(self) -> None:
-        idle = next((client for client, private in self._of.items() if not private.requests), None)
+        connections = self._of.items()
+        idle = next((client for client, each in connections if not (each.requests or each.server.is_awaited)), None)
         if idle is None:
             raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
         private = self._of.pop(idle)

@@ -252,6 +252,11 @@ class Upstream(AsksServer):
         yield from (other for _, other in self._others)
         yield from self._private or ()
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a call waits for its client to come back with an answer."""
+        return len(self._calls) > 0 or any(other.is_awaited for other in self._beside())
+
     def retry(self) -> None:
         """Connect again now if the server failed. Does nothing while it works."""
         self._supervisor.retry()

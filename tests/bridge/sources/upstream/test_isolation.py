@@ -95,6 +95,21 @@ async def test_a_connection_that_its_client_is_not_using_gives_way_to_another_cl
         assert len(ben.leaves) == 1, "that a client leaves is told once"
 
 
+async def test_a_connection_gives_way_to_no_other_client_while_a_call_waits_for_the_answer_of_its_own() -> None:
+    ada, ben = Visitor(), Visitor()
+    ada.modern, ada.client_capabilities = True, {"elicitation": {"form": {}}}
+    async with running(SPEC, UpstreamLimits(max_sessions=1)) as upstream:
+        form: JSON = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        question: JSON = {"method": "elicitation/create", "params": form}
+        asked = await upstream.call_tool("ask", question, ada)
+        assert "serves 1 clients with a connection of their own" in await pid(upstream, ben)
+        [key] = asked["inputRequests"]
+        ada.request_state, ada.input_responses = asked["requestState"], {key: {"action": "decline"}}
+        assert "decline" in text_of(await upstream.call_tool("ask", question, ada))
+        ada.request_state, ada.input_responses = None, {}
+        assert int(await pid(upstream, ben)) > 0
+
+
 async def test_sessions_of_real_clients_are_kept_apart_and_end_with_them() -> None:
     async with running_bridge(settings=Settings(upstream=UpstreamLimits(announce_interval=0))) as running_one:
         await running_one.bridge.add_upstream(SPEC)
