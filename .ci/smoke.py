@@ -30,7 +30,7 @@ INITIALIZE = {
 
 
 def main(command: str) -> int:
-    """Returns the exit code: 0 when the command served, answered and stopped."""
+    """Return the exit code: 0 when the command served, answered and stopped."""
     if listening():
         return complain(f"something else listens on {HOST}:{PORT}")
     process = subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)

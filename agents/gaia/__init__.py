@@ -1,4 +1,4 @@
-"""What an agent author imports: consoles here, agents in `gaia.agents.base`, the MCP client in `gaia.mcp`."""
+"""Names for authors of agents: consoles here, agents in `gaia.agents.base`, the MCP client in `gaia.mcp`."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def file_setting(name: str) -> str | None:
 
 
 class _Reading(Struct, frozen=True):
-    """What was found when the file was last looked at."""
+    """The file's state and content when it was last read."""
 
     path: Path | None
     state: object
@@ -89,14 +89,14 @@ def _file_values() -> Mapping[str, str]:
 
 
 def _state_of(path: Path) -> object:
-    """What changes with a file, its permissions too; `None` if there is no file."""
+    """Return a value that changes with a file, its permissions too; `None` if there is no file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return error.errno
-    return found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -138,5 +138,5 @@ def _parsed(path: Path, text: str) -> dict[str, str]:
 
 
 def _blank_lines(statement: str) -> int:
-    """How many lines a statement begins with that have nothing in them."""
+    """Count the blank lines that a statement begins with."""
     return statement[: len(statement) - len(statement.lstrip())].count("\n")

@@ -13,7 +13,7 @@ from gaia_agents.python_facts import python_facts
 __all__ = ["measure_files", "measure_text"]
 
 _MAX_FILE_BYTES = 2 * 1024 * 1024
-"""Nobody writes more than this by hand; a syntax tree takes a hundred times the memory of its source."""
+"""Bytes of a file at most: more is not written by hand, and a syntax tree takes a hundred times its source."""
 _TODO = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 
 JSON = dict[str, Any]

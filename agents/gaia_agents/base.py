@@ -1,4 +1,4 @@
-"""What both shipped agents share: their base class, dispatch of tools, and the request they work for."""
+"""The parts that both shipped agents share: base class, dispatch of tools, and the request they work for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ else:
 __all__ = ["ShippedAgent", "current_request", "server_info"]
 
 _OFFLINE = {"silent_mode": True, "skip_lemonade": True}
-"""What a base class may be told so that it needs no console and no model server: ours knows the first, AMD's both."""
+"""Arguments with which a base class needs no console and no model server: ours knows the first, AMD's both."""
 
 
 class ShippedAgent(MCPAgent, AnnouncesChanges):
@@ -50,7 +50,7 @@ class ShippedAgent(MCPAgent, AnnouncesChanges):
     @property
     @abstractmethod
     def handlers(self) -> Mapping[str, Callable[..., JSON]]:
-        """What runs each tool, by its name; called with the tool's arguments as keywords."""
+        """The function of each tool, by its name; called with the tool's arguments as keywords."""
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
         """List the tools."""
@@ -90,7 +90,7 @@ def server_info(name: str, title: str, description: str, instructions: str) -> J
 
 
 def current_request() -> RequestContext | None:
-    """The client's request that is being worked on; `None` when the agent is called directly."""
+    """Return the client's request that is being worked on; `None` when the agent is called directly."""
     try:
         return get_request_context()
     except LookupError:

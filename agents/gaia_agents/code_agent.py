@@ -75,7 +75,7 @@ class CodeAgent(ShippedAgent):
 
     @property
     def handlers(self) -> Mapping[str, Callable[..., JSON]]:
-        """What runs each tool."""
+        """The function of each tool."""
         return {name: partial(self._run, operation) for name, operation in _OPERATIONS.items()}
 
     def get_mcp_server_info(self) -> JSON:

@@ -1,4 +1,4 @@
-"""What `CodeAgent` offers, as MCP definitions. Data only."""
+"""The tools, prompts and resources of `CodeAgent`, as MCP definitions. Data only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures behind `project://dashboard`, and what tells cheaply whether they may have changed."""
+"""The figures behind `project://dashboard`, and a cheap check whether they may have changed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def dashboard(workspace: Workspace, git: Git, request: RequestContext | None) ->
 
 
 def fingerprint(workspace: Workspace) -> bytes:
-    """A digest that differs whenever the figures may: sizes and times of all files, and of what git writes.
+    """Return a digest that differs whenever the figures may: sizes and times of all files, git's own among them.
 
     Nothing is opened and no process started.
     """
@@ -73,10 +73,10 @@ def fingerprint(workspace: Workspace) -> bytes:
         names = [repository.git_dir / name for name in _GIT_FILES]
         for path in (*names, repository.common_dir / "packed-refs", *_below(repository.common_dir / "refs")):
             try:
-                found = path.lstat()
+                status = path.lstat()
             except OSError:
                 continue
-            digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
+            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
     return digest.digest()
 
 

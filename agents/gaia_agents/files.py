@@ -128,7 +128,7 @@ class Text(NamedTuple):
 
 
 def decode(data: bytes) -> Text | None:
-    """The text in `data`, or `None` if it is binary: a NUL near its beginning and no UTF-16 byte order mark."""
+    """Return the text in `data`, or `None` if it is binary: a NUL near its beginning and no UTF-16 byte order mark."""
     encoding = "utf-8"
     if data.startswith(codecs.BOM_UTF8):
         encoding = "utf-8-sig"
@@ -143,7 +143,7 @@ def decode(data: bytes) -> Text | None:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of `text` as an editor numbers them: ended by LF or CRLF, which are left out."""
+    """Return the lines of `text` as an editor numbers them: ended by LF or CRLF, which are left out."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -197,7 +197,7 @@ def _link(folder: int, temporary: str, name: str) -> bool:
 
 
 def _mode_of(folder: int, name: str) -> int | None:
-    """The permissions of an existing regular file; `None` if there is nothing."""
+    """Return the permissions of an existing regular file; `None` if there is nothing."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -41,7 +41,7 @@ _KEPT_VARIABLES = (
     "USER",
     "XDG_CONFIG_HOME",
 )
-"""What git may see of our environment: where the user's configuration is. Above all not `GIT_DIR` of a running hook."""
+"""Environment variables that git gets: where the user's configuration is. Above all not `GIT_DIR` of a running hook."""
 _COMMIT_FIELDS = "%H%x00%an%x00%aI%x00%s"
 
 
@@ -72,7 +72,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Status:
-    """Where a work tree stands."""
+    """The state of a work tree."""
 
     branch: str | None = None
     """`None` if a commit is checked out directly ("detached")."""
@@ -104,7 +104,7 @@ class Git:
         self._root = root
 
     def status(self) -> Status:
-        """Where the work tree stands (`git status --porcelain=v2`). An untracked folder is one entry.
+        """Return the state of the work tree (`git status --porcelain=v2`). An untracked folder is one entry.
 
         Raises:
             GitError: Git cannot tell.
@@ -125,7 +125,7 @@ class Git:
         return parse_status(answer, "" if prefix == "." else f"{prefix}/")
 
     def commits(self, *options: str) -> list[Commit]:
-        """The commits that `git log` shows with these options; the newest first.
+        """Return the commits that `git log` shows with these options; the newest first.
 
         Raises:
             GitError: Git cannot tell.
@@ -134,33 +134,35 @@ class Git:
         return [Commit(*fields[start : start + 4]) for start in range(0, len(fields) - 3, 4)]
 
     def config(self, key: str) -> str | None:
-        """A value of git's configuration, if it is set."""
+        """Return a value of git's configuration, if it is set."""
         try:
             return self.run("config", "--get", key).strip() or None
         except GitError:
             return None
 
     def own_files(self) -> list[Path]:
-        """What git itself reads and runs in this work tree: its folders, its configuration and that which it includes,
-        and folders with hooks. Nothing that is not configured, where git is missing."""
+        """Return the paths that git itself reads and runs in this work tree: its folders and configuration, and hooks.
+
+        Files that the configuration includes are among them. Where git is missing, only its folders are returned.
+        """
         repository = find_repository(self._root)
-        found = [] if repository is None else [repository.git_dir, repository.common_dir]
+        paths = [] if repository is None else [repository.git_dir, repository.common_dir]
         top = self._root if repository is None else repository.top
         try:
             listed = self.run("config", "--list", "--includes", "--show-origin", "-z").split("\0")
         except GitError:
-            return found
+            return paths
         for origin, setting in zip(listed[::2], listed[1::2], strict=False):
             kind, _, file = origin.partition(":")
             key, _, value = setting.partition("\n")
             if kind == "file":
-                found.append(self._root / file)
+                paths.append(self._root / file)
             if kind == "file" and key == "core.hookspath":
-                found.append(top / os.path.expanduser(value))
-        return found
+                paths.append(top / os.path.expanduser(value))
+        return paths
 
     def user_excludes(self) -> str:
-        """The rules that this user has for all repositories (gitignore, "core.excludesFile"); empty if there are none.
+        """Return this user's rules for all repositories (gitignore, "core.excludesFile"); empty if there are none.
 
         Without git, those that stand where it looks by default.
         """

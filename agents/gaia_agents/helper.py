@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _task(name: str) -> Task:
-    """The function that does the job; its module is imported only where it is needed, to start fast."""
+    """Return the function that does the job; its module is imported only where it is needed, to start fast."""
     if name == "search":
         from gaia_agents.search import search_files
 

@@ -1,4 +1,4 @@
-r"""What `.gitignore` files say (https://git-scm.com/docs/gitignore), entry by entry as git itself decides.
+r"""The rules of `.gitignore` files (https://git-scm.com/docs/gitignore), entry by entry as git itself decides.
 
 Rules come from cloned repositories and globs from clients, so matching must not backtrack without bound: each path
 segment is matched by itself with the standard library's `fnmatch`, whose expressions do not backtrack across a `*`, and
@@ -149,7 +149,7 @@ def _literal(char: str) -> str:
 
 
 def _bracket_end(glob: str, start: int) -> int:
-    """The position of the `]` that closes the bracket at `start`; one that comes first stands for itself."""
+    """Return the position of the `]` that closes the bracket at `start`; one that comes first stands for itself."""
     first = start + 1 + (glob[start + 1 : start + 2] in ("!", "^"))
     return glob.index("]", first + 1)
 

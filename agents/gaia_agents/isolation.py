@@ -45,7 +45,7 @@ class Helper:
         self._watchdog.start()
 
     def events(self) -> Iterator[JSON]:
-        """What the task reports, until it is done or the deadline comes.
+        """Yield the task's reports, until it is done or the deadline comes.
 
         Raises:
             ToolError: The task refused the job, or the process crashed.

@@ -1,4 +1,4 @@
-"""Which language a file is written in, judged by its name, and what starts a comment there. Standard library only."""
+"""The language of a file, judged by its name, and how comments start in it. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Language(NamedTuple):
 
     name: str
     comments: tuple[str, ...] = ()
-    """What starts a comment."""
+    """The characters that start a comment, one text per kind."""
 
 
 _HASH, _SLASHES, _DASHES, _SEMICOLON = ("#",), ("//", "/*"), ("--",), (";",)
@@ -76,7 +76,7 @@ _OTHER = Language("Other")
 
 
 def language_of(path: str) -> Language:
-    """The language of a file; one called "Other" if its name says nothing."""
+    """Return the language of a file; one called "Other" if its name says nothing."""
     name = path.rpartition("/")[2].lower()
     stem, dot, suffix = name.rpartition(".")
     return _BY_NAME.get(name) or (_BY_NAME.get(dot + suffix, _OTHER) if stem else _OTHER)

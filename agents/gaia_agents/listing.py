@@ -59,14 +59,14 @@ def list_files(
         if time.monotonic() > end:
             raise TimeoutError
 
-    found: list[WorkspaceFile] = []
+    files: list[WorkspaceFile] = []
     try:
         for file in workspace.files(under, check):
             if not wanted(file):
                 continue
-            if len(found) == limit:
-                return Listing(tuple(found), complete=False)
-            found.append(file)
+            if len(files) == limit:
+                return Listing(tuple(files), complete=False)
+            files.append(file)
     except TimeoutError:
-        return Listing(tuple(found), complete=False)
-    return Listing(tuple(found), complete=True)
+        return Listing(tuple(files), complete=False)
+    return Listing(tuple(files), complete=True)

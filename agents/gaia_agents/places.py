@@ -1,4 +1,4 @@
-"""Which folder an agent works in: always the same, or that of the window whose request it works for."""
+"""The folder that an agent works in: always the same, or that of the window whose request it works for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Places(Protocol):
     """The folder, where it is always the same."""
 
     def workspace(self) -> Workspace:
-        """The folder for the request that is being worked on.
+        """Return the folder for the request that is being worked on.
 
         Raises:
             ToolError: It is not known.
@@ -53,7 +53,7 @@ class OnePlace:
         self.fixed: Workspace | None = self._only
 
     def workspace(self) -> Workspace:
-        """The folder."""
+        """Return the folder."""
         return self._only
 
 
@@ -75,7 +75,7 @@ class WindowPlaces:
         self._lock = threading.Lock()
 
     def workspace(self) -> Workspace:
-        """The folder of the window.
+        """Return the folder of the window.
 
         Raises:
             ToolError: It has none that could be worked in.
@@ -90,24 +90,24 @@ class WindowPlaces:
         given = _roots(request)
         folder = next((folder for text in given or [started] if (folder := _usable(text)) is not None), None)
         if folder is None:
-            told = ", ".join(map(repr, given)) if given else f"none; it was started in {started!r}"
+            folders = ", ".join(map(repr, given)) if given else f"none; it was started in {started!r}"
             raise ToolError(
-                f"this window has no folder to work in (it has {told:.300}): open the folder of a project in it; the "
-                "home folder, with all that is private in it, is none"
+                f"this window has no folder to work in (it has {folders:.300}): open the folder of a project in it; "
+                "the home folder, with all that is private in it, is none"
             )
         return self._at(folder)
 
     def _at(self, folder: Path) -> Workspace:
         with self._lock:  # tools run in threads
-            found = self._opened.pop(folder, None) or open_workspace(folder, self._own_files)
-            self._opened[folder] = found
+            workspace = self._opened.pop(folder, None) or open_workspace(folder, self._own_files)
+            self._opened[folder] = workspace
             if len(self._opened) > _KEPT:
                 del self._opened[next(iter(self._opened))]
-        return found
+        return workspace
 
 
 def places_of(root: Path | str | None, own_files: OwnFiles, *, in_windows: bool) -> Places:
-    """Where an agent works.
+    """Choose where an agent works.
 
     Args:
         root: Its folder.
@@ -120,13 +120,13 @@ def places_of(root: Path | str | None, own_files: OwnFiles, *, in_windows: bool)
 
 
 def folder_told(places: Places) -> str:
-    """Where an agent works, in words."""
+    """Describe where an agent works."""
     fixed = places.fixed
     return "the folder that is open in your window" if fixed is None else f"the folder {fixed.root.name!r}"
 
 
 def _roots(request: RequestContext) -> list[str]:
-    """The folders that are open in the window, as far as it says."""
+    """Return the folders that are open in the window, as far as it says."""
     if request.hops or not request.has_capability("roots"):  # behind another bridge may be anybody
         return []
     try:
@@ -138,7 +138,7 @@ def _roots(request: RequestContext) -> list[str]:
 
 
 def _path_of(uri: str) -> str | None:
-    """The path of a `file` URI of this machine; `None` for all else."""
+    """Return the path of a `file` URI of this machine; `None` for all else."""
     try:
         parts = urlsplit(uri)
     except ValueError:  # its host is none
@@ -148,7 +148,7 @@ def _path_of(uri: str) -> str | None:
 
 
 def _usable(text: str) -> Path | None:
-    """The folder, if it is one that an agent may work in."""
+    """Return the folder, if it is one that an agent may work in; else `None`."""
     if not os.path.isabs(text) or "\0" in text:
         return None
     folder = Path(os.path.realpath(text))

@@ -57,7 +57,7 @@ class ProjectAgent(ShippedAgent):
 
     @property
     def handlers(self) -> Mapping[str, Callable[..., JSON]]:
-        """What runs each tool."""
+        """The function of each tool."""
         return {"get-status": self._get_status}
 
     def get_mcp_server_info(self) -> JSON:
@@ -85,7 +85,7 @@ class ProjectAgent(ShippedAgent):
             self._watcher.start()
 
     def on_mcp_unpublished(self, publisher: Publisher) -> None:
-        """Stop looking when nobody is left to hear of changes."""
+        """Stop watching when the agent is published no more."""
         super().on_mcp_unpublished(publisher)
         if self._watcher is not None and not self._publishers():
             self._watcher.stop()
@@ -147,7 +147,7 @@ class ProjectAgent(ShippedAgent):
 
 
 def _commits_by(git: Git, author: str, start: datetime) -> list[Commit]:
-    """The author's commits on any local branch, merges left out."""
+    """Return the author's commits on any local branch, merges left out."""
     return git.commits(
         "HEAD",
         "--branches",
@@ -160,7 +160,7 @@ def _commits_by(git: Git, author: str, start: datetime) -> list[Commit]:
 
 
 def _start(days: str, since: str) -> datetime:
-    """The beginning of the day to look back to, in local time: yesterday, unless something else is said.
+    """Return the beginning of the day to look back to, in local time; yesterday by default.
 
     Raises:
         ValueError: Both are given, or one says nothing that can be understood.
@@ -180,21 +180,21 @@ def _start(days: str, since: str) -> datetime:
 
 
 def _status_report(status: Status | None, commits: list[Commit], message: str) -> JSON:
-    known = status or Status()
+    state = status or Status()
     groups = {
-        "staged": known.staged,
-        "modified": known.modified,
-        "untracked": known.untracked,
-        "conflicted": known.conflicted,
+        "staged": state.staged,
+        "modified": state.modified,
+        "untracked": state.untracked,
+        "conflicted": state.conflicted,
     }
     return {
         "repository": status is not None,
         "message": message,
-        "branch": known.branch,
-        "commit": known.commit,
-        "upstream": known.upstream,
-        "ahead": known.ahead,
-        "behind": known.behind,
+        "branch": state.branch,
+        "commit": state.commit,
+        "upstream": state.upstream,
+        "ahead": state.ahead,
+        "behind": state.behind,
         "clean": None if status is None else status.clean,
         "counts": {name: len(changes) for name, changes in groups.items()},
         **{name: [_change(change) for change in changes[:_MAX_LISTED]] for name, changes in groups.items()},
@@ -208,7 +208,7 @@ def _change(change: Change) -> JSON:
 
 
 def _sentence(status: Status) -> str:
-    """The state in words."""
+    """Describe the state of a work tree in a sentence."""
     where = f"On branch {status.branch}" if status.branch else f"At commit {(status.commit or '')[:12]}, on no branch"
     if status.commit is None:
         where += ", before the first commit"

@@ -1,4 +1,4 @@
-"""What `ProjectAgent` offers, as MCP definitions. Data only."""
+"""The tools, prompts and resources of `ProjectAgent`, as MCP definitions. Data only."""
 
 from __future__ import annotations
 

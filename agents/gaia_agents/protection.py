@@ -1,4 +1,4 @@
-"""What no shipped agent does for a client: read what is secret, and write what runs by itself (docs/shipped-agents.md).
+"""Protection from clients: secrets are not read, files that run by themselves not written (docs/shipped-agents.md).
 
 A client may be a model that was told what to do by what it read. So an agent writes nothing that this bridge, an
 editor, a shell or git starts without a person starting it; and of keys and passwords it does not even see the names.
@@ -98,7 +98,7 @@ def is_secret(parts: Sequence[str]) -> bool:
 
 
 def reason_not_to_write(root: Path, place: str, own_files: Collection[Path]) -> str | None:
-    """Why a file may not be written for a client; `None` if it may.
+    """Return why a file may not be written for a client; `None` if it may.
 
     Args:
         root: The folder that the agent works on, without links.
@@ -122,14 +122,14 @@ def reason_not_to_write(root: Path, place: str, own_files: Collection[Path]) -> 
 
 
 def plain(name: str) -> str:
-    """A name as the file systems compare it that know least of case and invisible characters (HFS+)."""
+    """Return a name as file systems compare it that ignore case and invisible characters (HFS+)."""
     if not name.isascii():
         name = "".join(c for c in name if unicodedata.category(c) != "Cf")
     return name.casefold()
 
 
 def _starts(end: int) -> Iterable[int]:
-    """Where an entry of `KEPT_SECRET` could begin that ends there: none has more than three parts."""
+    """Return where an entry of `KEPT_SECRET` could begin that ends there: none has more than three parts."""
     return range(max(0, end - 3), end)
 
 

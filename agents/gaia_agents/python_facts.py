@@ -1,4 +1,4 @@
-"""What a Python source file defines, computed from its syntax tree. Standard library only."""
+"""The definitions of a Python source file, computed from its syntax tree. Standard library only."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def complexity(function: Function) -> int:
 
 
 def _parse(source: bytes) -> tuple[ast.Module, JSON | None]:
-    """The syntax tree, or an empty one and the reason."""
+    """Return the syntax tree, or an empty one and the reason."""
     try:
         with warnings.catch_warnings(action="ignore"):
             return ast.parse(source), None
@@ -97,7 +97,7 @@ def _parse(source: bytes) -> tuple[ast.Module, JSON | None]:
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below `scope`, without what is inside of functions and classes below it. Never recurses."""
+    """Yield all nodes below `scope`, without those inside of functions and classes below it. Never recurses."""
     waiting = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()
@@ -174,9 +174,9 @@ def _undocumented(tree: ast.Module, definitions: list[_Definition]) -> list[str]
     has_docstring: dict[str, bool] = {}
     for item in definitions:
         if item.is_public:
-            found = ast.get_docstring(item.node, clean=False) is not None
-            has_docstring[item.name] = found or has_docstring.get(item.name, False)
-    return missing + [name for name, found in has_docstring.items() if not found]
+            documented = ast.get_docstring(item.node, clean=False) is not None
+            has_docstring[item.name] = documented or has_docstring.get(item.name, False)
+    return missing + [name for name, documented in has_docstring.items() if not documented]
 
 
 def _is_typed(item: _Definition) -> bool:

@@ -23,11 +23,11 @@ class Repository:
     git_dir: Path
     """This work tree's own `HEAD` and `index`."""
     common_dir: Path
-    """What all work trees of the repository share: `refs`, `info/exclude`. Often the same as `git_dir`."""
+    """The folder with the parts that all work trees share: `refs`, `info/exclude`. Often the same as `git_dir`."""
 
 
 def find_repository(folder: Path) -> Repository | None:
-    """The repository that `folder` (absolute) is in, if any."""
+    """Return the repository that `folder` (absolute) is in, if any."""
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top)
         if git_dir is not None:
@@ -37,7 +37,7 @@ def find_repository(folder: Path) -> Repository | None:
 
 
 def read_small(path: Path) -> str:
-    """The text of a small file; empty if it is missing, no regular file, or too large to be what it should be."""
+    """Read the text of a small file; empty if it is missing, no regular file, or larger than it should be."""
     try:
         data = read_regular(str(path), _SMALL)
     except (OSError, ValueError):

@@ -17,21 +17,21 @@ READ_ONLY: JSON = {"readOnlyHint": True, "destructiveHint": False, "idempotentHi
 
 
 def about(schema: JSON, description: str, **more: Any) -> JSON:
-    """`schema` with a description and further keywords."""
+    """Return `schema` with a description and further keywords."""
     return {**schema, "description": description, **more}
 
 
 def array_of(items: JSON) -> JSON:
-    """An array whose items are all of one schema."""
+    """Return an array whose items are all of one schema."""
     return {"type": "array", "items": items}
 
 
 def closed_object(properties: JSON, *, optional: tuple[str, ...] = ()) -> JSON:
-    """An object with no other properties, in which everything but `optional` is required."""
+    """Return an object with no other properties, in which everything but `optional` is required."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def or_null(schema: JSON) -> JSON:
-    """`schema`, or null."""
+    """Return `schema` with null as another value."""
     return {"anyOf": [schema, {"type": "null"}]}

@@ -39,15 +39,15 @@ def search_files(job: JSON, paths: Iterable[str]) -> Iterator[JSON]:
         shown = repr(job["pattern"][:200])
         yield {"error": f"{shown} is no regular expression: {error}; set literal to true to find plain text"}
         return
-    found = searched = skipped = 0
+    matches = searched = skipped = 0
     for path in paths:
         lines = _lines(path)
         searched, skipped = searched + (lines is not None), skipped + (lines is None)
         for match in _matches(pattern, path, lines or [], job["context_lines"]):
-            if found == job["max_results"]:
+            if matches == job["max_results"]:
                 yield {"more": True, "searched": searched, "skipped": skipped}
                 return
-            found += 1
+            matches += 1
             yield {"match": match}
         if (searched + skipped) % _FILES_PER_EVENT == 0:
             yield {"searched": searched, "skipped": skipped}
@@ -55,7 +55,7 @@ def search_files(job: JSON, paths: Iterable[str]) -> Iterator[JSON]:
 
 
 def _lines(path: str) -> list[str] | None:
-    """The lines of a text file; `None` for everything else."""
+    """Return the lines of a text file; `None` for everything else."""
     try:
         text = decode(read_below(".", path, _MAX_FILE_BYTES))
     except (FileTooLargeError, OSError):

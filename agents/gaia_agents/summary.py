@@ -22,7 +22,7 @@ _FILES_PER_REPORT = 25
 
 @dataclass(slots=True)
 class Summary:
-    """What is known about a set of files."""
+    """The figures of a set of files."""
 
     reports: list[JSON] = field(default_factory=list[JSON])
     """One for each text file, as `gaia_agents.analysis.measure_text` makes it."""
@@ -37,11 +37,11 @@ class Summary:
         return sum(report["todos"] for report in self.reports)
 
     def lines(self, kind: str) -> int:
-        """All lines of a kind: `total`, `blank` or `comment`."""
+        """Count all lines of a kind: `total`, `blank` or `comment`."""
         return sum(report["lines"][kind] or 0 for report in self.reports)
 
     def languages(self) -> list[JSON]:
-        """Files, lines and bytes of each language, the one with most files first."""
+        """Return files, lines and bytes of each language, the one with most files first."""
         totals: dict[str, Counter[str]] = {}
         for report in self.reports:
             of_language = totals.setdefault(report["language"], Counter())
@@ -53,7 +53,7 @@ class Summary:
         ]
 
     def python(self) -> JSON | None:
-        """The Python files taken together; `None` if there are none."""
+        """Return the figures of all Python files together; `None` if there are none."""
         files = [(report["path"], report["python"]) for report in self.reports if "python" in report]
         if not files:
             return None

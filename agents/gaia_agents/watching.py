@@ -54,15 +54,15 @@ class Watcher:
                 self._stop = None
 
     def _run(self, stop: threading.Event) -> None:
-        known: object = None
+        previous: object = None
         pause, failed = 0.0, False
         while not stop.wait(pause):
             began = time.monotonic()
             try:
                 seen = self._look()
-                if known is not None and seen != known and not stop.is_set():
+                if previous is not None and seen != previous and not stop.is_set():
                     self._changed()
-                known, failed = seen, False
+                previous, failed = seen, False
             except Exception:  # one bad look must not end all looking
                 if not failed:
                     _log.exception("cannot tell whether the project changed")

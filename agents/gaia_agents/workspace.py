@@ -27,7 +27,7 @@ __all__ = ["WORKSPACE_VARIABLE", "PathError", "Workspace", "WorkspaceFile", "hom
 MAX_PATH = 4_096
 """Characters of a path: Linux's own limit."""
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""What no path from outside may contain: control characters, and bytes that are no UTF-8 (PEP 383)."""
+"""Characters that no path from outside may contain: control characters, and bytes that are no UTF-8 (PEP 383)."""
 MAX_PARTS = 100
 """Folders on the way to a file: more than any project has; each is looked at, and those above it with it."""
 WORKSPACE_VARIABLE = "GAIA_WORKSPACE"
@@ -49,7 +49,7 @@ class WorkspaceFile:
 
 
 def open_workspace(root: Path | str | None, own_files: Callable[[], Collection[Path]] = tuple) -> Workspace:
-    """The workspace at `root`, or at the folder that `GAIA_WORKSPACE` names, or at the current one.
+    """Open the workspace at `root`, or at the folder that `GAIA_WORKSPACE` names, or at the current one.
 
     Args:
         root: The folder.
@@ -165,7 +165,7 @@ class Workspace:
             raise _path_error(path, error, "the file was not written") from None
 
     def files(self, under: str = "", check: Callable[[], None] = lambda: None) -> Iterator[WorkspaceFile]:
-        """All files that are not ignored, sorted by path within each folder, without following links.
+        """Yield all files that are not ignored, sorted by path within each folder, without following links.
 
         Args:
             under: A folder or a single file to start at; the root by default.
@@ -201,12 +201,12 @@ class Workspace:
                     folders.append((inner, self._rules_in(inner, len(top_parts), rules)))
                 elif entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(OSError):  # gone since the listing
-                        found = entry.stat(follow_symlinks=False)
-                        yield WorkspaceFile("/".join(inner), found.st_size, found.st_mtime_ns)
+                        file_status = entry.stat(follow_symlinks=False)
+                        yield WorkspaceFile("/".join(inner), file_status.st_size, file_status.st_mtime_ns)
             waiting.extend(reversed(folders))
 
     def _entries(self, parts: tuple[str, ...]) -> list[os.DirEntry[str]]:
-        """What a folder holds, without `.git` and names that no client could send back; empty if unreadable."""
+        """List a folder without `.git` and names that no client could send back; empty if unreadable."""
         try:
             with os.scandir(self.root.joinpath(*parts)) as listing:
                 entries = [entry for entry in listing if _is_sayable(entry.name)]
@@ -245,7 +245,7 @@ class Workspace:
 
 
 def _with_gitignore(folder: Path, depth: int, above: IgnoreRules) -> IgnoreRules:
-    """The rules in `folder`; those of the folder above if it has none of its own."""
+    """Return the rules in `folder`; those of the folder above if it has none of its own."""
     text = read_small(folder / ".gitignore")
     return IgnoreRules(text.split("\n"), depth, above) if text else above
 
@@ -259,7 +259,7 @@ def _is_own_name(folder: Path, name: str) -> bool:
 
 
 def home_in(folder: Path) -> Path | None:
-    """The user's home folder if it is this folder or below it."""
+    """Return the user's home folder if it is this folder or below it."""
     try:
         home = Path(os.path.realpath(home_folder()))
     except RuntimeError:

@@ -94,9 +94,9 @@ class Assembly:
         self.is_finished = False
         """Whether the server said that this is all."""
         self.failed = False
-        """Whether it said that it failed."""
+        """Whether the server said that it failed."""
         self.thought = ""
-        """What the last chunk has of that which the model says to itself."""
+        """The last chunk's part of the model's thinking."""
         self.overfull = False
         """Whether there were more tool calls than there may be."""
         self._offered = offered
@@ -120,7 +120,7 @@ class Assembly:
         if is_object(delta):
             self.has_begun = self.has_begun or any(value for field, value in delta.items() if field != "role")
             text = _text_of(delta.get("content")) or _text_of(delta.get("refusal"))
-            self.thought = next((said for field in _THOUGHTS if (said := _text_of(delta.get(field)))), "")
+            self.thought = next((thought for field in _THOUGHTS if (thought := _text_of(delta.get(field)))), "")
             self._take_calls(delta.get("tool_calls"))
         if text:
             self._text.append(text)
@@ -128,14 +128,14 @@ class Assembly:
         return text
 
     def reply(self) -> Reply:
-        """All of it."""
+        """Return the whole reply."""
         seen: set[str] = set()
         calls: list[ToolCall] = []
         for call in self._calls:
             while not call.id or call.id in seen:
                 call.id = self._new_id()
             seen.add(call.id)
-            calls.append(ToolCall(call.id, call.name, _mended(call.arguments)))
+            calls.append(ToolCall(call.id, call.name, _repaired(call.arguments)))
         finish = self._finish or "stop"
         if calls and finish == "stop":
             finish = "tool_calls"
@@ -162,7 +162,7 @@ class Assembly:
                 self._extend(call, delta)
 
     def _call_for(self, delta: JSON, taken: Collection[_Call]) -> _Call | None:
-        """The call that a piece belongs to, or a new one."""
+        """Return the call that a piece belongs to, or a new one; `None` if there are too many."""
         index, call_id = delta.get("index"), _id_of(delta)
         if index is not None:
             candidates = [call for call in self._calls if call.index == index]
@@ -208,7 +208,7 @@ class Assembly:
             call.extend(json.dumps(arguments, ensure_ascii=False))
 
     def _longer_name(self, name: str, piece: str) -> str:
-        """A name with its next piece, unless that is the same name again."""
+        """Return a name with its next piece, unless that is the same name again."""
         return name if piece == name and not self._is_offered(name + piece) else name + piece
 
     def _is_offered(self, start: str) -> bool:
@@ -221,7 +221,7 @@ def _id_of(delta: JSON) -> str:
 
 
 def _text_of(content: object) -> str:
-    """Text, also where it comes as a list of parts."""
+    """Return text, also where it comes as a list of parts."""
     if is_array(content):
         parts = [part.get("text") for part in content if is_object(part) and part.get("type", "text") == "text"]
         return "".join(part for part in parts if isinstance(part, str))
@@ -243,8 +243,8 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _mended(text: str) -> str:
-    """Arguments without what only the way of sending has done to them; malformed ones stay as they are."""
+def _repaired(text: str) -> str:
+    """Repair arguments that came empty, twice, or as JSON in a JSON text; malformed ones stay as they are."""
     if not text.strip():
         return "{}"
     if is_object(value := _parsed(text)):

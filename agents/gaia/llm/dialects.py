@@ -22,7 +22,7 @@ __all__ = ["DIALECTS", "Dialect", "converted", "declaration", "normalised", "pro
 
 
 class Dialect(Struct, frozen=True):
-    """What a provider accepts below the top of a tool's parameters."""
+    """The JSON Schema that a provider accepts below the top of a tool's parameters."""
 
     keywords: frozenset[str]
     """Those that are let through."""
@@ -41,7 +41,7 @@ class Dialect(Struct, frozen=True):
     lookaround: bool = True
     """Whether a `pattern` may look ahead or behind."""
     names: re.Pattern[str] | None = None
-    """What the name of a property has to be like."""
+    """The pattern that names of properties must match."""
     strict: bool = False
     """Whether a closed schema with nothing optional makes the provider keep to it exactly."""
 
@@ -125,7 +125,7 @@ _LOOKAROUND: Final = re.compile(r"(?<!\\)(?:\\\\)*\(\?<?[=!]")
 
 
 def provider_named(name: str) -> str:
-    """A key of `DIALECTS`.
+    """Return the key of `DIALECTS` for the name of a provider.
 
     Args:
         name: What somebody set, such as `OpenAI` or `claude`.
@@ -144,7 +144,7 @@ def provider_named(name: str) -> str:
 
 
 def converted(schema: JSON, provider: str, *, close: bool = True, rule: Rule | None = None) -> JSON:
-    """A tool's parameters as a provider accepts them.
+    """Return a tool's parameters as a provider accepts them.
 
     For `openai`, a schema that can be strict is closed: `additionalProperties` is `False` in all objects, at the top
     too. That is so if every property of every object is required and has no default, and no object is open.
@@ -176,7 +176,7 @@ def converted(schema: JSON, provider: str, *, close: bool = True, rule: Rule | N
 
 
 def normalised(schema: JSON, dialect: Dialect) -> JSON:
-    """What a provider accepts of one schema; its parts stay as they are.
+    """Reduce one schema to what a provider accepts; its parts stay as they are.
 
     Args:
         schema: One schema, without references and `allOf`; never changed.
@@ -198,7 +198,7 @@ def normalised(schema: JSON, dialect: Dialect) -> JSON:
 
 
 def declaration(provider: str, name: str, description: str, parameters: JSON) -> JSON:
-    """A tool in a provider's envelope.
+    """Return a tool's declaration in a provider's format.
 
     Args:
         provider: A key of `DIALECTS`.
@@ -226,7 +226,7 @@ def _root(schema: JSON, dialect: Dialect) -> JSON:
 
 
 def _open_patterns(schema: JSON, kept: JSON, keywords: frozenset[str]) -> None:
-    """Leave room for the properties that are known by a pattern only, which cannot be told."""
+    """Leave room for the properties that are known by a pattern only, which cannot be written."""
     if "patternProperties" in schema and "additionalProperties" in keywords:
         if not is_object(kept.get("additionalProperties")):
             kept["additionalProperties"] = True
@@ -261,7 +261,7 @@ def _settle_names(schema: JSON, pattern: re.Pattern[str] | None) -> None:
 
 
 def _parts(schema: JSON) -> list[JSON]:
-    """The schemas directly inside of a converted one."""
+    """Return the schemas directly inside of a converted one."""
     named = [schema[key] for key in ("properties", "$defs") if is_object(schema.get(key))]
     listed = [schema[key] for key in ("anyOf", "prefixItems") if is_array(schema.get(key))]
     parts = [part for parts in named for part in parts.values()] + [part for parts in listed for part in parts]

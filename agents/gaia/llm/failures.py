@@ -1,4 +1,4 @@
-"""What a server's refusal means, and what to do about it. Pure: facts in, an error with its sentence out."""
+"""The meaning of a server's refusal, and what to do about it. Pure: facts in, an error with its sentence out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Refusal(Exception):
         self.headers = headers or {}
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """The server's own words, as one line."""
         if self.is_web_page:
             return "a web page"
@@ -80,7 +80,7 @@ class Refusal(Exception):
 
     @property
     def words(self) -> str:
-        """What kinds of errors are told by; not all of the body, which may repeat what the user said."""
+        """The text that kinds of errors are recognised by; not all of the body, which may repeat the user's text."""
         value = _parsed(self.body)
         if not is_object(value):
             return self.body[:2000]
@@ -96,7 +96,7 @@ class Refusal(Exception):
     @property
     def is_loading(self) -> bool:
         """Whether the server is there, and loads the model."""
-        return self.status == 503 and _LOADING.search(self.said) is not None
+        return self.status == 503 and _LOADING.search(self.message) is not None
 
     @property
     def is_busy(self) -> bool:
@@ -139,7 +139,7 @@ class Refusal(Exception):
 
 
 def error_in(event: Any) -> Refusal | None:
-    """The error that an event of a stream, or a whole answer with status 200, is."""
+    """Return the error in an event of a stream, or in a whole answer with status 200; `None` if it has none."""
     if not is_object(event):
         return None
     error = event.get("error")
@@ -173,11 +173,11 @@ class Report(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What it is called, with its address."""
+        """The server's name with its address."""
         return f"{self.server.title} at {self.url}" if self.server else f"The model server at {self.url}"
 
     def unreachable(self, why: str) -> ModelError:
-        """Nothing answers there."""
+        """Report that nothing answers at the address."""
         start = f"Start {self.server.title} ({self.server.start})" if self.server else "Start it"
         if self.server and not self.server.is_local:
             start = "Look whether this machine is online"
@@ -187,37 +187,37 @@ class Report(Struct, frozen=True):
         )
 
     def no_model_server(self, what: str) -> ModelError:
-        """Something answers there, but in another language."""
+        """Report that the server at the address does not speak OpenAI's protocol."""
         return ModelUnreachableError(
             f"What answers at {self.url} does not speak OpenAI's protocol: {self._clean(what)}.",
             "Set GAIA_BASE_URL to the address of the API, which mostly ends in /v1.",
         )
 
     def silent(self, seconds: float, setting: str) -> ModelError:
-        """It took too long."""
+        """Report that the server took too long."""
         return ModelError(
             f"{self.title} said nothing for {seconds:g} s.",
             f"See what it is doing; a model that is that slow needs ModelLimits({setting}=...).",
         )
 
     def broken(self, how: str) -> ModelError:
-        """The answer has no end."""
+        """Report that the answer broke off."""
         return ModelError(
             f"{self.title} stopped in the middle of its answer ({self._clean(how)}).",
             "Ask again; if that happens again, see its log: it may have run out of memory.",
         )
 
     def oversized(self, what: str, limit: int, setting: str) -> ModelError:
-        """The answer has no measure."""
+        """Report that the server sent more than the limit."""
         return ModelError(
             f"{self.title} sent more than {limit:,} {what}.",
             f"If that is meant, build the model with ModelLimits({setting}=...).",
         )
 
-    def unknown_model(self, models: Sequence[str], said: str = "") -> ModelError:
-        """It has no such model."""
+    def unknown_model(self, models: Sequence[str], message: str = "") -> ModelError:
+        """Report that the server has no such model, or cannot use it."""
         if not models or self.model in models:  # then it knows more about it
-            reason = f" ({self._clean(said)})" if said else ""
+            reason = f" ({self._clean(message)})" if message else ""
             problem = f"{self.title} cannot use the model {self.model!r}{reason}."
         else:
             problem = f"{self.title} has no model {self.model!r}. It has {_listed(models)}."
@@ -226,72 +226,72 @@ class Report(Struct, frozen=True):
         return ModelNotFoundError(problem, f"Set GAIA_MODEL, or the model argument, to one that it has{other}.")
 
     def failure(self, refusal: Refusal, models: Sequence[str] = (), path: str = "/chat/completions") -> ModelError:
-        """The error that a refusal is; the order of the questions matters."""
-        said, status = self._clean(refusal.said), refusal.status
+        """Turn a refusal into the error for the user; the order of the checks matters."""
+        message, status = self._clean(refusal.message), refusal.status
         if status not in (401, 403, 429) and _OVERFLOW.search(refusal.words):
-            return self._overflow(said)
+            return self._overflow(message)
         if refusal.is_web_page and (status < 500):
             return self.no_model_server(f"it sent a web page (status {status})")
         if status in (401, 403) or _QUOTA.search(refusal.words):
-            return self._no_entry(status, said)
+            return self._no_entry(status, message)
         if refusal.is_busy:
-            return self._busy(refusal, said)
+            return self._busy(refusal, message)
         if _UNKNOWN_MODEL.search(refusal.words) and (status in (0, 400, 404, 422)):
-            return self.unknown_model(models, said)
-        if status == 404 or 300 <= status < 400 or "Unexpected endpoint" in said:
+            return self.unknown_model(models, message)
+        if status == 404 or 300 <= status < 400 or "Unexpected endpoint" in message:
             return self.no_model_server(f"there is no {path} (status {status})")
         if _NO_TOOLS.search(refusal.words):
-            return self._no_tools(said)
+            return self._no_tools(message)
         if status == 0 or status >= 500:
             kind = f"status {status}: " if status else ""
-            return ModelError(f"{self.title} failed ({kind}{said}).", "See its log, or try another model.")
-        return ModelError(f"{self.title} refused the request (status {status}: {said}).", "See what it wants.")
+            return ModelError(f"{self.title} failed ({kind}{message}).", "See its log, or try another model.")
+        return ModelError(f"{self.title} refused the request (status {status}: {message}).", "See what it wants.")
 
-    def _overflow(self, said: str) -> ModelError:
+    def _overflow(self, message: str) -> ModelError:
         longer = f"{self.server.longer} ({self.server.title})" if self.server else "give the model a larger context"
         return ContextOverflowError(
-            f"The conversation is longer than {self.model or 'the model'} can read ({said}).",
+            f"The conversation is longer than {self.model or 'the model'} can read ({message}).",
             f"Begin a new session, offer fewer tools or shorter results, or {longer}.",
         )
 
     def nothing_said(self) -> ModelError:
-        """It stopped for want of room before it said anything."""
+        """Report that the model stopped for want of room before it wrote anything."""
         return ContextOverflowError(
             f"{self.title} had no room left for an answer.",
             "Begin a new session, allow more max_tokens, or give the model a larger context.",
         )
 
-    def _no_entry(self, status: int, said: str) -> ModelError:
+    def _no_entry(self, status: int, message: str) -> ModelError:
         variables = "GAIA_API_KEY"
         if self.server and self.server.key_variable:
             variables += f" or {self.server.key_variable}"
         if status == 401:
             problem = "did not accept the API key" if self.place.key else "wants an API key"
-            return ModelCredentialsError(f"{self.title} {problem} ({said}).", f"Set {variables}.")
+            return ModelCredentialsError(f"{self.title} {problem} ({message}).", f"Set {variables}.")
         return ModelCredentialsError(
-            f"{self.title} does not let this key do it ({said}).",
+            f"{self.title} does not let this key do it ({message}).",
             f"Set {variables} to one that may, or see the account.",
         )
 
-    def _busy(self, refusal: Refusal, said: str) -> ModelError:
+    def _busy(self, refusal: Refusal, message: str) -> ModelError:
         after = refusal.retry_after
         hint = "Try again in a moment." if after is None else f"Try again in {after:g} s."
         kind = "is loading the model" if refusal.is_loading else "is too busy"
-        return ModelBusyError(f"{self.title} {kind} (status {refusal.status}: {said}).", hint, after)
+        return ModelBusyError(f"{self.title} {kind} (status {refusal.status}: {message}).", hint, after)
 
-    def _no_tools(self, said: str) -> ModelError:
+    def _no_tools(self, message: str) -> ModelError:
         hint = "Choose a model that can call tools."
-        if "tool-call-parser" in said or "jinja" in said:
+        if "tool-call-parser" in message or "jinja" in message:
             start = self.server.start if self.server else "the options that it names"
             hint = f"Start the server so that it can: {start}."
-        return ModelError(f"{self.title} cannot call tools with {self.model} ({said}).", hint)
+        return ModelError(f"{self.title} cannot call tools with {self.model} ({message}).", hint)
 
     def _clean(self, text: str) -> str:
         return redacted(one_line(text, _SAID), [self.place.key]).rstrip(".")
 
 
 def several_models(report: Report, models: Sequence[str]) -> ModelError:
-    """It was not said which model, and there is not exactly one."""
+    """Report that no model was named, and that the server has none or several."""
     if not models:
         get = f" with `{report.server.get}`" if report.server and report.server.get else ""
         return ModelNotFoundError(f"{report.title} has no model for chats.", f"Get or load one{get}.")
@@ -302,7 +302,7 @@ def several_models(report: Report, models: Sequence[str]) -> ModelError:
 
 
 def nothing_found(places: Sequence[Place]) -> ModelError:
-    """No known server answers on this machine."""
+    """Report that no known server answers on this machine."""
     looked = ", ".join(f"{place.server.title if place.server else 'one'} at {shown_url(place.url)}" for place in places)
     first = places[0].server if places else None
     start = f"{first.title} ({first.start})" if first else "one"
@@ -325,7 +325,7 @@ def _parsed(text: str) -> Any:
 
 
 def _message_in(body: Any) -> str:
-    """The sentence in an error body, wherever it is."""
+    """Return the message in an error body, wherever it is; empty if there is none."""
     if isinstance(body, str):
         return body
     if is_array(body):

@@ -42,7 +42,7 @@ class ModelLimits(Limits, frozen=True):
     event_bytes: int = 4 * MIB
     """One event of a stream: a whole tool call, such as a file that is written."""
     error_bytes: int = 64 * KIB
-    """What is read of an answer that says no."""
+    """Bytes that are read of an error response."""
     models_bytes: int = 4 * MIB
     """The list of models: the largest hosts have thousands."""
     tool_calls: int = 128

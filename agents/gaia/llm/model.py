@@ -1,4 +1,4 @@
-"""What an agent thinks with: anything that continues a conversation."""
+"""The model of an agent: anything that continues a conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called, for messages to people."""
+        """The model's name, for messages to people."""
         ...
 
     def stream(

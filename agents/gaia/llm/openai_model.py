@@ -33,7 +33,7 @@ _ABOUT_TOOLS = frozenset({"parallel_tool_calls", "tool_choice"})
 """Options that are refused where there are no tools."""
 
 _STREAM_OPTIONS, _STREAM_WITH_TOOLS, _STREAM = "stream_options", "streams with tools", "streams"
-"""What a server may not know."""
+"""Features that a server may lack."""
 
 
 class _Chosen(Struct, frozen=True):
@@ -89,11 +89,11 @@ class OpenAIModel:
         if self._chosen is not None:
             return self._chosen.model
         try:
-            found = wanted(*self._arguments)
+            choice = wanted(*self._arguments)
         except ModelError:
-            found = self._wanted
-        place = "this machine" if found.is_guess else shown_url(found.places[0].url)
-        return found.model or f"the model of {place}"
+            choice = self._wanted
+        place = "this machine" if choice.is_guess else shown_url(choice.places[0].url)
+        return choice.model or f"the model of {place}"
 
     async def stream(
         self, messages: Sequence[JSON], tools: Sequence[JSON] = (), options: Mapping[str, Any] | None = None
@@ -211,7 +211,7 @@ class OpenAIModel:
         return chosen.report.failure(refusal, models)
 
     async def _look_again(self) -> None:
-        """What was found may no longer be there: whoever asks next looks for it anew."""
+        """Forget a server or model that was looked up, and may be gone: the next request looks anew."""
         is_found = self._wanted.model is None or len(self._wanted.places) > 1
         if is_found and self._active == 1:  # no other reply is under way on these connections
             await self.aclose()
@@ -241,17 +241,17 @@ class OpenAIModel:
 
 
 def _nothing(name: str) -> None:
-    """An environment in which nothing is set."""
+    """Look up a variable in an environment in which nothing is set."""
 
 
 def _options(asked: Mapping[str, Any], with_tools: bool) -> JSON:
-    """Options as they may be sent."""
+    """Return the options that may be sent."""
     left_out = _OURS if with_tools else _OURS | _ABOUT_TOOLS
     return {name: value for name, value in asked.items() if name not in left_out and value is not None}
 
 
 def _without_surrogates(value: Any) -> Any:
-    """A JSON value with what UTF-8 cannot carry replaced; tools that decode badly produce it."""
+    """Return a JSON value with lone surrogates replaced, which UTF-8 cannot carry; tools that decode badly do."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if is_object(value):
@@ -268,16 +268,16 @@ def _choice(chunk: JSON) -> JSON:
 
 
 def _sendable(message: JSON) -> JSON:
-    """A message as every server takes it."""
+    """Return a message that every server takes: the arguments of its tool calls are repaired."""
     calls = message.get("tool_calls")
     if not is_array(calls):
         return message
-    mended: list[Any] = []
+    repaired: list[Any] = []
     for call in calls:
         function = call.get("function") if is_object(call) else None
         if is_object(call) and is_object(function):
             arguments = repaired_arguments(function.get("arguments"))
-            mended.append({**call, "function": {**function, "arguments": arguments}})
+            repaired.append({**call, "function": {**function, "arguments": arguments}})
         else:
-            mended.append(call)
-    return {**message, "tool_calls": mended}
+            repaired.append(call)
+    return {**message, "tool_calls": repaired}

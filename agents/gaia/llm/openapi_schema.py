@@ -1,4 +1,4 @@
-"""How a provider is told of a schema that knows OpenAPI 3.0 and no more of JSON Schema: Gemini. Pure."""
+"""Schemas for a provider that knows OpenAPI 3.0 and no more of JSON Schema: Gemini. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANYTHING: Final[list[JSON]] = [
     {"type": "object"},
     {"type": "array", "items": {"type": "string"}},
 ]
-"""Any value, for a provider that has to be told a type."""
+"""Any value, for a provider that needs a type."""
 
 
 def as_openapi(schema: JSON, *, top: bool) -> None:
@@ -31,9 +31,9 @@ def as_openapi(schema: JSON, *, top: bool) -> None:
         if type_names(part) == ["null"]:
             part |= {"type": "string", "nullable": True}
     if not top:
-        told = _single_typed(schema)
+        single = _single_typed(schema)
         schema.clear()
-        schema.update(told)
+        schema.update(single)
 
 
 def _single_typed(schema: JSON) -> JSON:
@@ -51,8 +51,8 @@ def _single_typed(schema: JSON) -> JSON:
         return {key: value for key, value in kept.items() if key not in others} | {"type": names[0]}
     if names:
         options = [_of_type(name, kept) for name in names]
-    told: JSON = {key: kept[key] for key in ("description", "nullable") if key in kept}
-    options = [{**option, **told} for option in options or deepcopy(_ANYTHING)]
+    common: JSON = {key: kept[key] for key in ("description", "nullable") if key in kept}
+    options = [{**option, **common} for option in options or deepcopy(_ANYTHING)]
     return options[0] if len(options) == 1 else {"anyOf": options}
 
 
@@ -61,15 +61,15 @@ _KEYWORDS: Final = {
     "array": ("items", "minItems", "maxItems"),
     "string": ("enum",),
 }
-"""What only values of one type can break. Elsewhere it is refused ("required: only allowed for OBJECT type")."""
+"""The keywords that apply to one type only. Elsewhere they are refused ("required: only allowed for OBJECT type")."""
 
 
 def _options(schema: JSON) -> list[JSON]:
-    """The alternatives of a converted schema; those of an alternative are among them."""
-    found: list[JSON] = []
+    """Return the alternatives of a converted schema, nested ones included, in one list."""
+    alternatives: list[JSON] = []
     for option in schema.get("anyOf", ()):
-        found += option["anyOf"] if "anyOf" in option else [option]
-    return found
+        alternatives += option["anyOf"] if "anyOf" in option else [option]
+    return alternatives
 
 
 def _of_type(name: str, schema: JSON) -> JSON:
@@ -78,7 +78,7 @@ def _of_type(name: str, schema: JSON) -> JSON:
 
 
 def _worded_enum(schema: JSON) -> JSON:
-    """Only texts can be listed ("enum: only allowed for STRING type", decolua/9router #380); the rest is described."""
+    """Keep an enum of texts ("enum: only allowed for STRING type", decolua/9router #380); describe any other."""
     values = schema.get("enum")
     schema = {key: value for key, value in schema.items() if key != "enum"}
     if not is_array(values):
@@ -91,5 +91,5 @@ def _worded_enum(schema: JSON) -> JSON:
     if not rest:
         return schema
     words = f"One of: {', '.join(map(repr, rest))}."
-    told = schema.get("description")
-    return schema | {"description": f"{told} {words}" if isinstance(told, str) and told else words}
+    description = schema.get("description")
+    return schema | {"description": f"{description} {words}" if isinstance(description, str) and description else words}

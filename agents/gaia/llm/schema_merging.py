@@ -27,13 +27,13 @@ _SHAPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "properties": dict,
     "type": (str, list),
 }
-"""What has to be of this kind to mean anything; else it is left out."""
+"""The type of value that each keyword must have; with another value, the keyword is left out."""
 _IDENTITY: Final = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment")
-"""What a tool's parameters have no use for; with their meaning, references would lead elsewhere."""
+"""Keywords that a tool's parameters have no use for; if they took effect, references would lead elsewhere."""
 
 
 def modernised(schema: JSON) -> JSON:
-    """One schema as 2020-12 writes it; what is inside of it stays as it is.
+    """Convert one schema to draft 2020-12; the schemas inside of it stay as they are.
 
     Args:
         schema: Of draft 4 to 2020-12, or of OpenAPI 3.0, which says `nullable`.
@@ -66,10 +66,10 @@ def _modernise_bounds(schema: JSON) -> None:
 
 
 def conjunction(one: JSON, other: JSON) -> JSON:
-    """What satisfies both schemas.
+    """Combine two schemas into one, as `allOf` does.
 
     Args:
-        one: Says where both have a keyword that cannot be combined.
+        one: Its value counts where both have a keyword that cannot be combined.
         other: The other.
     """
     both = {**other, **one}
@@ -79,7 +79,7 @@ def conjunction(one: JSON, other: JSON) -> JSON:
 
 
 def alternatives(schema: JSON, flattened: Callable[[JSON], JSON]) -> JSON:
-    """An object schema whose `anyOf` or `oneOf`, which providers refuse at the top, are told by its properties.
+    """Return an object schema with `anyOf` and `oneOf`, which providers refuse at the top, merged into its properties.
 
     The properties of all branches are there, and only those are required that all branches require.
 
@@ -98,13 +98,13 @@ def alternatives(schema: JSON, flattened: Callable[[JSON], JSON]) -> JSON:
 
 
 def _add_branches(flat: JSON, branches: list[JSON]) -> None:
-    found: dict[str, dict[Hashable, Any]] = {}
+    variants: dict[str, dict[Hashable, Any]] = {}
     for branch in branches:
         properties = branch.get("properties")
         for name, part in properties.items() if is_object(properties) else ():
-            found.setdefault(name, {}).setdefault(identity(part), part)
+            variants.setdefault(name, {}).setdefault(identity(part), part)
     own: JSON = flat["properties"] if is_object(flat.get("properties")) else {}
-    listed = {name: [*parts.values()] for name, parts in found.items()}
+    listed = {name: [*parts.values()] for name, parts in variants.items()}
     offered = {name: parts[0] if len(parts) == 1 else {"anyOf": parts} for name, parts in listed.items()}
     flat["properties"] = {**offered, **own}
     if flat.get("additionalProperties") is False and offered.keys() - own.keys():
@@ -175,7 +175,7 @@ def _nullable(schema: JSON) -> JSON:
 
 
 def identity(value: Any) -> Hashable:
-    """The same for equal JSON values; Python holds `True` and `1` for equal, too."""
+    """Return a key that equal JSON values share, and no others: in Python, `True` and `1` are equal, too."""
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else (isinstance(value, bool), value)
 
 

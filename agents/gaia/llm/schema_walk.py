@@ -18,7 +18,7 @@ from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, i
 __all__ = ["MAX_LEVELS", "MAX_SCHEMAS", "Rule", "Walk", "type_names"]
 
 MAX_LEVELS: Final = 32
-"""Schemas inside of each other; what is deeper is only told the type of."""
+"""Schemas inside of each other; of a deeper one only the type is written."""
 
 MAX_SCHEMAS: Final = 5_000
 """Schemas that are written for one tool; of each further one only the type is. A model learns nothing from more."""
@@ -27,10 +27,10 @@ Rule = Callable[[JSON], JSON]
 """Given one schema, whose parts are still to be converted, returns what a provider accepts of it."""
 
 _ANNOTATIONS: Final = frozenset({"deprecated", "examples", "readOnly", "title", "writeOnly"})
-"""What may stand beside a reference and is not worth writing out what it leads to."""
+"""Keywords that may stand beside a reference; the target is not written out for their sake."""
 
-_TOLD: Final = ("description", "default", *_ANNOTATIONS)
-"""What beside a reference replaces what the reference leads to says."""
+_OVERRIDING: Final = ("description", "default", *_ANNOTATIONS)
+"""Keywords beside a reference that replace those of its target."""
 
 _NAME: Final = 60
 """Characters of a definition's name."""
@@ -71,7 +71,7 @@ class Walk:
         self._left = MAX_SCHEMAS
 
     def result(self) -> JSON:
-        """The converted schema: of an object, without alternatives at its top, with `properties`."""
+        """Return the converted schema: of an object, without alternatives at its top, with `properties`."""
         root = self._flattened(self._document, ())
         root["type"] = "object"
         if not is_object(root.get("properties")):
@@ -103,16 +103,16 @@ class Walk:
         return self._with_parts(self._rule(self._plain(schema)), level, trail)
 
     def _flattened(self, schema: JSON, trail: Trail) -> JSON:
-        """An object schema without reference, `allOf` and alternatives, at its top."""
-        gathered, inside = self._gathered(schema, trail)
-        return alternatives(gathered, lambda branch: self._flattened(branch, inside))
+        """Return an object schema that has no reference, `allOf` or alternatives at its top."""
+        merged, inside = self._gathered(schema, trail)
+        return alternatives(merged, lambda branch: self._flattened(branch, inside))
 
     def _gathered(self, schema: JSON, trail: Trail) -> tuple[JSON, Trail]:
-        """A schema without reference and `allOf`: what they come to; and the trail of what is inside of it."""
+        """Return a schema with its reference and `allOf` merged into it, and the trail for the schemas inside of it."""
         schema = modernised(schema)
         reference = schema.pop("$ref", None)
         parts = schema.pop("allOf", None)
-        told = {key: schema[key] for key in _TOLD if key in schema}
+        annotations = {key: schema[key] for key in _OVERRIDING if key in schema}
         is_followed = isinstance(reference, str) and reference not in trail and len(trail) < MAX_LEVELS
         target = self._target(reference) if is_followed else None
         if target is not None:
@@ -125,14 +125,14 @@ class Walk:
             if self._left < 0:
                 break
             if part == {"$ref": reference} and target is not None:
-                found, inside = self._gathered(target, (*inside, str(reference)))
+                merged, inside = self._gathered(target, (*inside, str(reference)))
             else:
-                found, inside = self._gathered(part, inside)
-            schema = conjunction(schema, found)
-        return {**schema, **told}, inside
+                merged, inside = self._gathered(part, inside)
+            schema = conjunction(schema, merged)
+        return {**schema, **annotations}, inside
 
     def _plain(self, schema: JSON) -> JSON:
-        """A schema without `oneOf` and, unless they can be written, tuples; and with a type if it has one."""
+        """Return a schema without `oneOf` and, unless they can be written, tuples; with its type, if it implies one."""
         plain = dict(schema)
         if "oneOf" in plain:
             options = plain.pop("oneOf")
@@ -144,11 +144,11 @@ class Walk:
         return plain
 
     def _with_parts(self, schema: JSON, level: int, trail: Trail) -> JSON:
-        """A schema, to which the rule was applied, with its parts converted."""
+        """Return a schema, to which the rule was applied, with its parts converted."""
         converted = dict(schema)
         if is_object(properties := converted.get("properties")):
-            found = {name: self._schema(part, level + 1, trail) for name, part in properties.items()}
-            converted["properties"] = {name: part for name, part in found.items() if part is not None}
+            parts = {name: self._schema(part, level + 1, trail) for name, part in properties.items()}
+            converted["properties"] = {name: part for name, part in parts.items() if part is not None}
         if "anyOf" in converted:
             listed = converted.pop("anyOf")
             options = [self._schema(part, level + 1, trail) for part in (listed if is_array(listed) else ())]
@@ -164,7 +164,7 @@ class Walk:
         return converted
 
     def _bare(self, schema: JSON, level: int) -> JSON:
-        """No more of a schema than its type."""
+        """Reduce a schema to its type."""
         reference = schema.get("$ref")
         names = type_names(schema) or type_names(
             (self._target(reference) if isinstance(reference, str) else None) or {}
@@ -173,7 +173,7 @@ class Walk:
         return self._with_parts(self._rule(bare), level, ())
 
     def _written(self, pointer: str) -> str:
-        """How a pointer of the original is written; what it leads to will be among the definitions."""
+        """Return a pointer of the original as it is written; its target will be among the definitions."""
         if pointer == "#":
             return "#"
         if pointer not in self._names:
@@ -188,15 +188,15 @@ class Walk:
         return f"#/$defs/{self._names[pointer]}"
 
     def _target(self, reference: str) -> JSON | None:
-        """What a pointer leads to, if that is a schema."""
+        """Return the schema that a pointer leads to; `None` if it leads to none."""
         if not (reference == "#" or reference.startswith("#/")):
             return None
-        found = at_pointer(self._document, reference)
-        return found if is_object(found) else {} if found is True else None
+        target = at_pointer(self._document, reference)
+        return target if is_object(target) else {} if target is True else None
 
 
 def type_names(schema: JSON) -> list[str]:
-    """The types that a schema names itself, one or several."""
+    """Return the types that a schema names itself, one, several or none."""
     declared: Any = schema.get("type", ())
     names = [declared] if isinstance(declared, str) else declared if is_array(declared) else []
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
@@ -211,7 +211,7 @@ def _unwrapped(schema: JSON) -> JSON:
 
 
 def _implied_types(schema: JSON) -> list[str]:
-    """The types of a schema that names none, but was written with them in mind."""
+    """Return the types of a schema that names none, but implies them by its values or keywords."""
     if "anyOf" in schema:
         return []
     values: Any = [schema["const"]] if "const" in schema else schema.get("enum")
@@ -227,7 +227,7 @@ def _type_of(value: object) -> str:
 
 
 def _without_tuple(schema: JSON) -> JSON:
-    """A list whose elements may each be what any element of the tuple may be."""
+    """Turn a tuple into an array whose elements may each be whatever any element of the tuple may be."""
     plain = {key: value for key, value in schema.items() if key not in ("prefixItems", "items")}
     parts: list[Any] = schema["prefixItems"] if is_array(schema["prefixItems"]) else []
     rest, longest = schema.get("items", True), schema.get("maxItems")

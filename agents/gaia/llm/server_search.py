@@ -1,4 +1,4 @@
-"""Which server and which of its models is used, where it was not said."""
+"""The search for a server and one of its models, where none was named."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["chat_models", "close_all", "find_server", "only_model"]
 logger = logging.getLogger(__name__)
 
 _NO_CHAT_LABELS = frozenset({"audio", "embeddings", "image", "reranking", "speech", "transcription", "tts"})
-"""What Lemonade says of models that do something else."""
+"""Lemonade's labels of models that do not chat."""
 _NO_CHAT_NAMES = ("dall-e", "embed", "kokoro", "moderation", "rerank", "sdxl", "stable-diffusion", "tts-", "whisper")
-"""What names of such models have in them, where the list says nothing."""
+"""Parts of the names of such models, where the list has no labels."""
 
 
 async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wire, list[JSON]]:
@@ -43,12 +43,12 @@ async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wir
         ModelError: None answers, or none without a key.
     """
     wires = [Wire(replace(place, key=""), limits) for place in places]
-    found: dict[int, list[JSON]] = {}
+    models: dict[int, list[JSON]] = {}
     locked: dict[int, ModelError] = {}
 
     async def ask(number: int) -> None:
         try:
-            found[number] = await wires[number].models(limits.probe)
+            models[number] = await wires[number].models(limits.probe)
         except ModelCredentialsError as error:
             locked[number] = error
         except ModelError as error:
@@ -58,14 +58,14 @@ async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wir
         async with anyio.create_task_group() as tasks:
             for number in range(len(wires)):
                 tasks.start_soon(ask, number)
-        for number in sorted(locked) if not found else ():
-            if places[number].key and not found:
+        for number in sorted(locked) if not models else ():
+            if places[number].key and not models:
                 await close_all([wires[number]])
                 wires[number] = Wire(places[number], limits)
                 await ask(number)
-        if not found:
+        if not models:
             raise locked[min(locked)] if locked else nothing_found(places)
-        best = min(found, key=lambda number: (not chat_models(found[number]), number))
+        best = min(models, key=lambda number: (not chat_models(models[number]), number))
         chosen = wires[best] if wires[best].place == places[best] else Wire(places[best], limits)
     except BaseException:
         await close_all(wires)
@@ -74,7 +74,7 @@ async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wir
     server = chosen.place.server
     title = server.title if server else "a model server"
     logger.info("using %s at %s; set GAIA_BASE_URL for another", title, shown_url(chosen.place.url))
-    return chosen, found[best]
+    return chosen, models[best]
 
 
 async def close_all(wires: Sequence[Wire]) -> None:
@@ -85,7 +85,7 @@ async def close_all(wires: Sequence[Wire]) -> None:
 
 
 def only_model(place: Place, listed: Sequence[JSON]) -> str:
-    """The model of a server, if there is no question which.
+    """Return the only model of a server that can chat.
 
     Raises:
         ModelNotFoundError: There is none, or more than one.
@@ -98,8 +98,8 @@ def only_model(place: Place, listed: Sequence[JSON]) -> str:
 
 
 def chat_models(listed: Sequence[JSON]) -> list[str]:
-    """Names of the models that can chat, as far as the list tells."""
-    found: list[str] = []
+    """Return the names of the models that can chat, as far as the list tells."""
+    names: list[str] = []
     for item in listed:
         name, labels = item.get("id"), item.get("labels")
         if not isinstance(name, str) or not name or item.get("downloaded") is False:
@@ -107,5 +107,5 @@ def chat_models(listed: Sequence[JSON]) -> list[str]:
         if is_array(labels) and any(label in _NO_CHAT_LABELS for label in labels if isinstance(label, str)):
             continue
         if not any(part in name.lower() for part in _NO_CHAT_NAMES):
-            found.append(name)
-    return found
+            names.append(name)
+    return names

@@ -26,7 +26,7 @@ class KnownServer(Struct, frozen=True):
     """As `PROVIDER` has it."""
     title: str
     base_urls: tuple[str, ...]
-    """Where it listens unless told otherwise; the first that answers is used."""
+    """Where it listens by default; the first that answers is used."""
     start: str
     """How it is started, for people."""
     longer: str
@@ -34,14 +34,14 @@ class KnownServer(Struct, frozen=True):
     get: str = ""
     """How it gets a model, for people; `MODEL` stands for its name."""
     url_variable: str = ""
-    """What its users set to say where it is."""
+    """The environment variable with the server's address."""
     key_variable: str = ""
-    """What its users set to say which key it wants. It is never sent anywhere else."""
+    """The environment variable with the server's key, which is never sent anywhere else."""
     is_local: bool = True
-    """Whether it is looked for on this machine, when nothing is said."""
+    """Whether it is looked for on this machine, when no server is named."""
 
     def places(self, look_up: Lookup) -> tuple[str, ...]:
-        """Where it may be: where its variable says, else where it mostly is."""
+        """Return its possible addresses: the one in its variable, else the usual ones."""
         place = (look_up(self.url_variable) or "").strip() if self.url_variable else ""
         return (complete_url(place, self.base_urls[0]),) if place else self.base_urls
 
@@ -115,7 +115,7 @@ KNOWN: Final = (
 
 
 def known_server(name: str) -> KnownServer:
-    """The server that `PROVIDER` or an argument names.
+    """Return the server that `PROVIDER` or an argument names.
 
     Raises:
         ModelError: There is no such row.
@@ -131,7 +131,7 @@ def known_server(name: str) -> KnownServer:
 
 
 def server_at(url: str, look_up: Lookup) -> KnownServer | None:
-    """Which known server is at an address, as far as that tells."""
+    """Return the known server at an address; `None` if the address does not decide."""
     for server in KNOWN:
         if any(_origin(place) == _origin(url) and place == url for place in server.places(look_up)):
             return server
@@ -142,7 +142,7 @@ def server_at(url: str, look_up: Lookup) -> KnownServer | None:
 
 
 def complete_url(text: str, default: str = "") -> str:
-    """An address as people write it, made whole: `gpu-box` or `http://gpu-box:11434` will do.
+    """Complete an address as people write it: `gpu-box` or `http://gpu-box:11434` will do.
 
     Args:
         text: The address.
@@ -176,7 +176,7 @@ def _no_address(text: str) -> ModelError:
 
 
 def shown_url(url: str) -> str:
-    """An address without what may be secret in it."""
+    """Return an address without user, password and query, which may be secret."""
     try:
         parts = urlsplit(url)
     except ValueError:

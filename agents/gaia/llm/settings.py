@@ -1,4 +1,4 @@
-"""Which model of which server is meant: from arguments, else from the environment, else from `.env`.
+"""The choice of model and server: from arguments, else from the environment, else from `.env`.
 
 The first of these that is set decides on the server:
 
@@ -37,7 +37,7 @@ _PROVIDERS: Final = ("GAIA_PROVIDER", "PROVIDER")
 
 
 def from_environment(name: str) -> str | None:
-    """One variable of the environment; nothing if it is empty."""
+    """Return a variable of the environment; `None` if it is empty."""
     return (os.environ.get(name) or "").strip() or None
 
 
@@ -54,13 +54,13 @@ class Place(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """What the user wants."""
+    """The user's choice of servers and model."""
 
     places: tuple[Place, ...]
     """Where to look, in this order."""
     model: str | None
     is_guess: bool
-    """Whether the server was not named: what it is has to be found out and told."""
+    """Whether no server was named: one has to be looked for, and reported."""
 
 
 def wanted(
@@ -101,31 +101,31 @@ def wanted(
     if url:
         url = complete_url(url)
         server = server or server_at(url, source.place)
-        found = [(server, url)]
+        candidates = [(server, url)]
     else:
         rows = (server,) if server else tuple(row for row in KNOWN if row.is_local)
-        found = [(row, place) for row in rows for place in row.places(source.place)]
-    places = tuple(Place(place, row, key or _own_key(row, source.key)) for row, place in found)
+        candidates = [(row, place) for row in rows for place in row.places(source.place)]
+    places = tuple(Place(place, row, key or _own_key(row, source.key)) for row, place in candidates)
     model = model or look_up("GAIA_MODEL") or in_file("GAIA_MODEL")
     return Wanted(places, model, is_guess=not url and server is None)
 
 
 class _Source(NamedTuple):
-    """Where settings come from."""
+    """The look-ups that settings come from."""
 
     address: Lookup
-    """Which server is meant."""
+    """Reads the variables that name the server, by its address or its provider."""
     place: Lookup
-    """Where a known server is, if its own variable says so."""
+    """Reads the variable with a known server's own address."""
     key: Lookup
     is_address_of_file: bool = False
     """Whether an address in `.env` decides."""
 
 
 def _source(look_up: Lookup, in_file: Lookup, *, named: bool) -> _Source:
-    """Let `.env` name the server where nobody else does, and never send it a key that is not its own.
+    """Let `.env` name the server where nothing else does, and never send that server a key from elsewhere.
 
-    The file may lie in a folder of somebody else's. An address in it must not be told the keys of this user.
+    The file may lie in a folder of somebody else's. An address in it must not get the keys of this user.
     """
 
     def either(name: str) -> str | None:

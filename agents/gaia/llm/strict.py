@@ -40,7 +40,7 @@ class _NotStrictError(Exception):
 
 
 def strict_form(schema: JSON) -> JSON | None:
-    """The same schema with all objects closed, or `None` if it cannot be strict.
+    """Return the schema with all objects closed, or `None` if it cannot be strict.
 
     Args:
         schema: Of an object; never changed.

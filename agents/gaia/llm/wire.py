@@ -33,7 +33,7 @@ __all__ = ["BrokenBeforeAnswerError", "Patience", "Wire", "load_library"]
 T = TypeVar("T")
 
 _OWN_FIELDS = frozenset({"model", "messages", "stream"})
-"""What the library's method wants by name; everything else is sent as it is."""
+"""Named arguments of the library's method; everything else is sent as it is."""
 
 _DECODABLE = frozenset({"", "identity", "gzip", "deflate"})
 """Encodings of an answer that are taken although none is asked for. One that is packed several times, or in a format
@@ -88,7 +88,7 @@ class Patience:
             self._spent += anyio.current_time() - started
 
     def _allowed(self) -> tuple[str, float]:
-        """The limit that counts now, and the seconds that it leaves."""
+        """Return the limit that counts now, and the seconds that it leaves."""
         limits = self._limits
         if self.has_finished:
             return "ending", limits.ending
@@ -138,7 +138,7 @@ class Wire:
         await self._client.close()
 
     async def models(self, seconds: float) -> list[JSON]:
-        """The server's models, as it lists them.
+        """Return the server's models, as it lists them.
 
         Raises:
             ModelError: It does not say.
@@ -203,14 +203,14 @@ class Wire:
         return completions.with_streaming_response.create(**own, extra_body=more, extra_headers=self._headers)
 
     def _left_out(self, openai: Any) -> dict[str, Any]:
-        """Headers that the library would send, and that are not for this server."""
+        """Return headers that make the library leave out its own ones which are not for this server."""
         names = [] if self.place.key else ["Authorization"]
         if self.place.server is None or self.place.server.name != "openai":
             names += ["OpenAI-Organization", "OpenAI-Project"]
         return {name: openai.Omit() for name in names}
 
     async def _check(self, response: Any) -> None:
-        """Called by the library with each answer, before it reads one that says no."""
+        """Refuse errors, and encodings that were not asked for; the library calls this before it reads an answer."""
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in _DECODABLE:
             raise Refusal(response.status_code, f"its answer is encoded as {encoding!r:.40}, though none was asked for")
@@ -227,7 +227,7 @@ class Wire:
 
     @asynccontextmanager
     async def _translated(self, report: Report) -> AsyncGenerator[None]:
-        """The library's errors become ours."""
+        """Translate the library's errors in the block into ours."""
         try:
             yield
         except self._library.APITimeoutError as error:
@@ -243,7 +243,7 @@ class Wire:
 
 
 def _proxy_to(url: str) -> Proxy | None:
-    """The proxy on the way to a model server: the one by which everything else of ours would go."""
+    """Return the proxy on the way to a model server, chosen as for all our requests; `None` if there is none."""
     parts = urlsplit(url)
     try:
         port = parts.port or {"http": 80}.get(parts.scheme, 443)
@@ -255,7 +255,7 @@ def _proxy_to(url: str) -> Proxy | None:
 
 
 def _direct_way_to(url: str) -> dict[str, Any]:
-    """What keeps the library from looking for proxies, as it understands variables."""
+    """Return options that keep the library from looking for proxies in the environment by its own rules."""
     parts = urlsplit(url)
     if parts.scheme == "http" and is_loopback_host(parts.hostname or ""):
         return {"trust_env": False, "verify": False}  # loading certificates takes long
@@ -278,17 +278,17 @@ class _Reader:
         self._ahead = b""
 
     def has_all(self) -> None:
-        """The answer is complete: whatever happens to the connection now does it no harm."""
+        """Note that the answer is complete: if the connection fails now, that does no harm."""
         self._patience.has_finished = True
 
     async def start(self) -> bytes:
-        """The first bytes that are no blanks, without taking them; nothing if there are none."""
+        """Return the first bytes that are no blanks, without taking them; nothing if there are none."""
         while not self._ahead and (chunk := await self._receive()):
             self._ahead = chunk.lstrip()
         return self._ahead
 
     async def read(self) -> bytes:
-        """The next bytes; nothing at the end."""
+        """Return the next bytes; nothing at the end."""
         ahead, self._ahead = self._ahead, b""
         return ahead or await self._receive()
 
@@ -316,7 +316,7 @@ class _Reader:
 
 
 async def _contents(reader: _Reader, report: Report, limits: ModelLimits) -> AsyncGenerator[JSON]:
-    """The JSON objects of an answer, whichever form it has."""
+    """Yield the JSON objects of an answer, whichever form it has."""
     start = await reader.start()
     if start.startswith(b"<"):
         raise Refusal(200, start[:1000].decode("utf-8", "replace"))
@@ -377,7 +377,7 @@ def _reason(error: Exception) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """What went wrong, without what only programmers read."""
+    """Return an error's text without its number; its type if it has no text."""
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 

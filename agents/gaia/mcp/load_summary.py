@@ -1,4 +1,4 @@
-"""Which servers of the configuration an agent has, for its console: a line each, as GAIA prints it."""
+"""The state of an agent's configured servers, for its console: a line each, as GAIA prints it."""
 
 from __future__ import annotations
 

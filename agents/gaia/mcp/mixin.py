@@ -1,4 +1,4 @@
-"""What makes an agent a user of MCP servers ("MCPClientMixin")."""
+"""The mixin that makes an agent a user of MCP servers ("MCPClientMixin")."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = ["MCPClientMixin"]
 logger = logging.getLogger(__name__)
 
 _ENDS: Final = (KeyboardInterrupt, SystemExit)
-"""Who ends the program is not kept from it. Everything else is a failure, also a cancellation: nobody can cancel a
-function that is not asynchronous, so it is that of a task behind it."""
+"""Exceptions that end the program, and are passed on. Everything else is a failure, also a cancellation: nobody can
+cancel a function that is not asynchronous, so it is that of a task behind it."""
 
 
 class MCPClientMixin:
@@ -118,7 +118,7 @@ class MCPClientMixin:
 
     @property
     def _uses_servers(self) -> bool:
-        """Not if `_mcp_manager` was set to `None`: so agents of GAIA say that they do without servers."""
+        """Whether there may be servers: agents of GAIA set `_mcp_manager` to `None` to do without them."""
         return getattr(self, "_mcp_manager", None) is not None
 
     @cached_property
@@ -134,7 +134,7 @@ class MCPClientMixin:
         return new_id() if getattr(self, "_mcp_republishes", False) else ""
 
     def get_mcp_republished(self) -> Republished | None:
-        """What is published beside the agent's own tools, prompts and resources: what its servers offer, or nothing."""
+        """Return the servers' tools, prompts and resources, to publish beside the agent's own; `None` if none are."""
         if not self._mcp_own_id:
             return None
         return Republished(self._agent_registry, lambda: self._mcp_manager, self._mcp_own_id)
@@ -147,7 +147,7 @@ class MCPClientMixin:
 
     @cached_property
     def _mcp_loaded(self) -> set[str]:
-        """Servers that nobody asked for but the configuration."""
+        """Servers that only the configuration asked for."""
         return set()
 
     def connect_mcp_server(self, name: str, config: dict[str, Any]) -> bool:
@@ -229,11 +229,11 @@ class MCPClientMixin:
         return len(clients)
 
     def get_mcp_status_report(self) -> list[dict[str, Any]]:
-        """How each server is that was to be connected; see `MCPClientManager.get_status_report`."""
+        """Return the state of each server that was to be connected; see `MCPClientManager.get_status_report`."""
         return self._mcp_manager.get_status_report() if self._uses_servers else []
 
     def _print_mcp_load_summary(self) -> None:
-        """Hook: show on the agent's console how the servers of the configuration are, if that is news."""
+        """Show the state of the configured servers on the agent's console, if that is news (hook)."""
         summary = load_summary(self._mcp_manager.config, self._mcp_manager.get_status_report())
         if summary and summary != self._mcp_shown:
             self._mcp_shown = summary
@@ -260,17 +260,17 @@ class MCPClientMixin:
             self._rebuild_prompt()
 
     def on_mcp_replaced(self) -> None:
-        """Called by `gaia-bridge --reload` when the agent was loaded anew, and its calls are over: its servers end."""
+        """End the servers of an agent that `gaia-bridge --reload` has loaded anew, and whose calls are over."""
         for name in self._mcp_manager.list_servers() if self._uses_servers else ():
             self._forget_server(name)
 
     def list_mcp_servers(self) -> list[str]:
-        """The names of the servers that are connected right now."""
+        """Return the names of the servers that are connected right now."""
         self._load_what_waits()
         return self._mcp_manager.list_servers()
 
     def get_mcp_client(self, name: str) -> MCPClient | None:
-        """The client of a server, or `None`.
+        """Return the client of a server, or `None`.
 
         Args:
             name: What the server is called here.
@@ -279,7 +279,7 @@ class MCPClientMixin:
         return self._mcp_manager.get_client(name)
 
     def _register_mcp_tools(self, client: MCPClient) -> None:
-        """Hook: register the tools of a client, also when the server says that they changed.
+        """Register the tools of a client, also when the server says that they changed (hook).
 
         An override may register entries with `self.tool_registry.register`, or write them into `_TOOL_REGISTRY`, where
         all agents have them; with `_mcp_server` in them, they are taken away with the server like all others.
@@ -299,7 +299,7 @@ class MCPClientMixin:
             self._mcp_tools.add(client, entry, registry)
 
     def _unregister_mcp_tools(self, client: MCPClient) -> None:
-        """Hook: take away the tools that this client registered, and no others.
+        """Remove the tools that this client registered, and no others (hook).
 
         Args:
             client: The client.
@@ -324,7 +324,7 @@ class MCPClientMixin:
         return candidates[0] if len(candidates) == 1 else None
 
     def _tool_function(self, client: MCPClient, tool: MCPTool) -> Any:
-        """What the registry calls: the tool, with its answers and failures as a model reads them."""
+        """Return the function of a tool's entry, whose answers and failures are such as a model reads them."""
         call = client.create_tool_wrapper(tool)
         manager = self._mcp_manager  # and not the agent: what the registry holds must not keep it alive
 
@@ -352,17 +352,17 @@ class MCPClientMixin:
         return function
 
     def _agent_registry(self) -> ToolRegistry:
-        """The agent's own registry; a new one where no base class has made one."""
+        """Return the agent's own registry; a new one where no base class has made one."""
         registry = getattr(self, "tool_registry", None)
         if registry is None:
             registry = self.tool_registry = ToolRegistry(type(self).__name__)
         return registry
 
     def _register_client(self, client: MCPClient) -> None:
-        this, known = weakref.ref(self), weakref.ref(client)
+        this, client_ref = weakref.ref(self), weakref.ref(client)
 
         def refresh() -> None:
-            agent, changed = this(), known()
+            agent, changed = this(), client_ref()
             if agent is not None and changed is not None:
                 agent._refresh_client(changed)
 
@@ -370,7 +370,7 @@ class MCPClientMixin:
         self._mcp_tools.register(client, client.name, self._agent_registry(), lambda: self._register_mcp_tools(client))
 
     def _refresh_client(self, client: MCPClient) -> None:
-        """The server says that its tools changed. If it does not tell which it has now, the old ones stay."""
+        """Register the tools of a server anew, as they changed; if it does not list them, the old ones stay."""
         try:
             client.fetch_tools()
         except (RuntimeError, TimeoutError) as error:

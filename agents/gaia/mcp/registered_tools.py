@@ -1,4 +1,4 @@
-"""Which tools of an agent's registry came from which MCP server, so that exactly those go with it."""
+"""The tools in an agent's registry by the MCP server that they came from, so that exactly those go with it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RegisteredTools:
         with self._lock:
             before = self._entries.pop(client, [])
             self._entries[client] = []
-            known = _entries_of(server, registry)
+            existing = _entries_of(server, registry)
             current = self._entries[client]
             try:
                 hook()
@@ -49,7 +49,7 @@ class RegisteredTools:
                 current += before  # what it had is still there, and goes with the client
                 raise
             finally:
-                current += _others(_entries_of(server, registry), [*known, *current])
+                current += _others(_entries_of(server, registry), [*existing, *current])
             _remove(_others(before, current), registry)
 
     def refresh(self, client: object, server: str, registry: ToolRegistry, hook: Callable[[], None]) -> bool:
@@ -73,7 +73,7 @@ class RegisteredTools:
             _remove(self._entries.pop(client, []), registry)
 
     def forget(self) -> None:
-        """The agent is gone, and its registry with it: the shared one keeps nothing of its tools alive."""
+        """Remove the tools of an agent that is gone from the shared registry, which would keep them alive."""
         for entries in self._entries.values():
             for entry in entries:
                 if _TOOL_REGISTRY.get(entry["name"]) is entry:
@@ -105,9 +105,9 @@ def _entries_of(server: str, registry: ToolRegistry) -> list[ToolEntry]:
     return [entry for entry in (*shared, *own) if entry.get("_mcp_server") == server]
 
 
-def _others(entries: list[ToolEntry], known: list[ToolEntry]) -> list[ToolEntry]:
-    """Those that are none of the known objects."""
-    identities = {id(entry) for entry in known}
+def _others(entries: list[ToolEntry], registered: list[ToolEntry]) -> list[ToolEntry]:
+    """Return the entries that are none of the `registered` objects."""
+    identities = {id(entry) for entry in registered}
     return [entry for entry in entries if id(entry) not in identities]
 
 

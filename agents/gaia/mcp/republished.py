@@ -1,4 +1,4 @@
-"""What the MCP servers of an agent offer, as something that is published beside the agent's own."""
+"""The tools, prompts and resources of an agent's MCP servers, published beside the agent's own."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Republished:
         self._templates: dict[str, MCPClient] = {}
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
-        """The tools of all servers."""
-        found: list[JSON] = []
+        """Return the tools of all servers."""
+        definitions: list[JSON] = []
         for name, entry in self._registry().snapshot().items():
             client = self._manager().get_client(str(entry.get("_mcp_server")))
             if client is None or not client.is_connected():
@@ -46,24 +46,24 @@ class Republished:
             tools = {tool.name: tool for tool in client.list_tools()}
             tool = tools.get(str(entry.get("_mcp_tool_name")))
             if tool is not None and tool.definition:
-                found += self._without_loops({**tool.definition, "name": name})
-        return found
+                definitions += self._without_loops({**tool.definition, "name": name})
+        return definitions
 
     async def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
-        """Let the server work."""
+        """Let the server of a tool run it."""
         entry = self._registry().get(tool_name) or {}
         client = self._client(str(entry.get("_mcp_server")), f"tool {tool_name}")
         params = {"name": str(entry["_mcp_tool_name"]), "arguments": arguments}
         return await self._relayed(client, "tools/call", params)
 
     def get_mcp_prompts(self) -> list[JSON]:
-        """The prompts of all servers."""
-        found: list[JSON] = []
+        """Return the prompts of all servers."""
+        definitions: list[JSON] = []
         for client, definition in self._listed("prompts/list", "prompts"):
             name = registry_name(client.name, str(definition.get("name")))
             self._prompts[name] = client, str(definition.get("name"))
-            found += self._without_loops({**definition, "name": name})
-        return found
+            definitions += self._without_loops({**definition, "name": name})
+        return definitions
 
     async def get_mcp_prompt(self, name: str, arguments: dict[str, str]) -> Any:
         """Let the server fill in a prompt."""
@@ -71,21 +71,21 @@ class Republished:
         return await self._relayed(client, "prompts/get", {"name": original, "arguments": arguments})
 
     def get_mcp_resources(self) -> list[JSON]:
-        """The resources of all servers; of several at one URI, the first."""
+        """Return the resources of all servers; of several at one URI, the first."""
         return self._addressed("resources/list", "resources", "uri", self._places)
 
     def get_mcp_resource_templates(self) -> list[JSON]:
-        """The resource templates of all servers."""
+        """Return the resource templates of all servers."""
         return self._addressed("resources/templates/list", "resourceTemplates", "uriTemplate", self._templates)
 
     async def read_mcp_resource(self, uri: str) -> Any:
         """Let a server read a resource: the one that lists it, or else any that has templates."""
-        known = self._places.get(uri)
-        for client in dict.fromkeys([known] if known else self._templates.values()):
+        listed_by = self._places.get(uri)
+        for client in dict.fromkeys([listed_by] if listed_by else self._templates.values()):
             try:
                 return await self._relayed(client, "resources/read", {"uri": uri})
             except ProtocolError:
-                if known is not None:
+                if listed_by is not None:
                     raise
         raise ResourceNotFoundError(uri)
 
@@ -109,7 +109,7 @@ class Republished:
         return client
 
     def _listed(self, method: str, field: str) -> list[tuple[MCPClient, JSON]]:
-        found: list[tuple[MCPClient, JSON]] = []
+        offers: list[tuple[MCPClient, JSON]] = []
         for name in self._manager().list_servers():
             client = self._manager().get_client(name)
             if client is None:
@@ -117,20 +117,20 @@ class Republished:
             result = client.transport.send_request(method).get("result")  # a server that has none answers with an error
             items = result.get(field) if is_object(result) else None
             if is_array(items):
-                found += [(client, item) for item in items if is_object(item)]
-        return found
+                offers += [(client, item) for item in items if is_object(item)]
+        return offers
 
     def _addressed(self, method: str, field: str, key: str, places: dict[str, MCPClient]) -> list[JSON]:
         places.clear()
-        found: list[JSON] = []
+        definitions: list[JSON] = []
         for client, definition in self._listed(method, field):
             if (place := str(definition.get(key))) not in places:
                 places[place] = client
-                found += self._without_loops(definition)
-        return found
+                definitions += self._without_loops(definition)
+        return definitions
 
     def _without_loops(self, definition: JSON) -> list[JSON]:
-        """The definition as it is published; nothing, if the agent publishes it already and only got it back."""
+        """Return a list of the definition as it is published; an empty one if it came from this agent itself."""
         return [] if self._own in came_through(definition) else [marked(definition, self._own)]
 
     async def _relayed(self, client: MCPClient, method: str, params: JSON) -> JSON:

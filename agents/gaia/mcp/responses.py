@@ -14,11 +14,11 @@ _INSTRUCTION: Final = (
 )
 
 _TEXTS: Final = ContentStyle(texts_only=True)
-"""Why a tool failed is said in words; the rest of the result is handed on beside them."""
+"""Only the texts of a result say why a tool failed; the whole result is handed on beside them."""
 
 
 def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """What a model is given when a tool did its work."""
+    """Return the result of a successful tool call, as a model gets it."""
     return {
         "status": "success",
         "message": f"Tool '{tool_name}' returned data",
@@ -28,12 +28,12 @@ def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrapped_failure(error: Any, result: dict[str, Any]) -> dict[str, Any]:
-    """What a model is given when a tool failed."""
+    """Return the result of a failed tool call, as a model gets it."""
     return {"status": "error", "error": error, "data": result}
 
 
 def failure_text(result: dict[str, Any]) -> str | None:
-    """What an MCP result that says `isError` says about it; `None` for any other result."""
+    """Return the text of an MCP result with `isError`; `None` for any other result."""
     if result.get("isError") is not True:
         return None
     return render_result(result, _TEXTS) or FAILED_SILENTLY

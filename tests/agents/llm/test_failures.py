@@ -556,7 +556,7 @@ async def test_a_failure_does_no_harm_to_other_chats(server: ModelHandle) -> Non
 def test_an_error_in_a_stream_is_known_in_every_shape(event: JSON, status: int) -> None:
     refusal = error_in(event)
     assert refusal is not None
-    assert (refusal.status, refusal.said) == (status, "Not Found" if "detail" in event else "no")
+    assert (refusal.status, refusal.message) == (status, "Not Found" if "detail" in event else "no")
 
 
 @pytest.mark.parametrize("event", [{"choices": [], "error": None}, {"choices": []}, {}, None, []])

@@ -97,13 +97,13 @@ class Agent(GaiaCalls):
     """The tools that this agent's model may call."""
 
     mcp_tools: ClassVar[bool | Collection[str] | None] = None
-    """Which of these MCP clients may call: all, none, or those of these names. By default all, but none of an agent
+    """The tools that MCP clients may call: all, none, or those of these names. By default all, but none of an agent
     that lists its tools for clients itself (`get_mcp_tool_definitions`)."""
     mcp_ask: ClassVar[bool | str | None] = None
     """Whether MCP clients have a tool that asks the agent, or the name of that tool (`ask`). By default they have; of
     an `MCPAgent`, if it says who it is (`_get_system_prompt`) and does not list its tools itself."""
     mcp_ask_description: ClassVar[str] = ""
-    """What that tool is described as; by default the first paragraph of the class's docstring."""
+    """The description of that tool; by default the first paragraph of the class's docstring."""
 
     def __init__(
         self,
@@ -133,14 +133,14 @@ class Agent(GaiaCalls):
             )
         classes = type(self).__mro__
         options = gaia_options(kwargs, classes[classes.index(Agent) + 1 :])
-        meant = meaning_of(options, model, base_url)
+        meaning = meaning_of(options, model, base_url)
         self._keep_gaia_options(options, max_steps)
         self.silent_mode = silent_mode
         self.debug = debug
         self.agent_type = agent_type
         self._chat_options = ChatOptions(
-            meant.model if model is None else model,
-            meant.base_url,
+            meaning.model if model is None else model,
+            meaning.base_url,
             api_key,
             max_steps,
             deferred_tools,
@@ -264,12 +264,12 @@ class Agent(GaiaCalls):
         self._chat.sessions.create(f"{SERVED_SESSION}{session_id}", metadata=about)
 
     def list_chats(self) -> list[dict[str, Any]]:
-        """Those that are served, under the names that they have there."""
-        found = [item for item in self._chat.sessions.summaries() if item["session_id"].startswith(SERVED_SESSION)]
-        return [{**item, "session_id": item["session_id"].removeprefix(SERVED_SESSION)} for item in found]
+        """List the served conversations, by the names that whoever serves the agent gave them."""
+        sessions = [item for item in self._chat.sessions.summaries() if item["session_id"].startswith(SERVED_SESSION)]
+        return [{**item, "session_id": item["session_id"].removeprefix(SERVED_SESSION)} for item in sessions]
 
     def get_chat(self, session_id: str) -> list[JSON] | None:
-        """The messages of one, without the system message."""
+        """Return the messages of a served conversation, without the system message; `None` if there is no such one."""
         try:
             session = self._chat.sessions.take(f"{SERVED_SESSION}{session_id}", create=False)
         except ValueError:
@@ -277,13 +277,13 @@ class Agent(GaiaCalls):
         return copy.deepcopy(session.history)
 
     def end_chat(self, session_id: str) -> None:
-        """Forget one."""
+        """Forget a served conversation."""
         self._chat.sessions.destroy(f"{SERVED_SESSION}{session_id}")
 
     # Publication
 
     def get_mcp_parts(self, offer: AgentOffer = AS_AGENTS_SAY) -> list[AgentLike]:
-        """What MCP clients can use of this agent beside its own methods: its tools, and a tool that asks it.
+        """Return the parts of this agent for MCP clients beside its own methods: its tools, and a tool that asks it.
 
         Args:
             offer: What counts more than `mcp_tools` and `mcp_ask`.
@@ -332,7 +332,7 @@ class Agent(GaiaCalls):
         serve(self, **options)
 
     def _published_tools(self, decorated: Collection[str]) -> dict[str, ToolEntry]:
-        """Those of the registry; what is decorated in the class is published with all that its decorator says."""
+        """Return the tools of the registry without those decorated in the class, which are published by themselves."""
         return {name: entry for name, entry in self.tool_registry.snapshot().items() if name not in decorated}
 
     def _says_who_it_is(self) -> bool:
@@ -379,7 +379,7 @@ class Agent(GaiaCalls):
         return self._chat.sessions.destroy(session_id)
 
     def list_sessions(self) -> list[dict[str, Any]]:
-        """All conversations: `session_id`, `message_count`, `created_at` and `last_activity` (ISO), `metadata`."""
+        """List all conversations: `session_id`, `message_count`, `created_at` and `last_activity` (ISO), `metadata`."""
         return self._chat.sessions.summaries()
 
     def cleanup_stale_sessions(self) -> int:
@@ -391,11 +391,11 @@ class Agent(GaiaCalls):
         on_session_created: Callable[[str], object] | None = None,
         on_session_destroyed: Callable[[str], object] | None = None,
     ) -> None:
-        """Have functions called with a session's name when it is made or ended; `None` for nobody."""
+        """Have functions called with a session's name when it is made or ended; `None` for no function."""
         self._chat.sessions.set_callbacks(on_session_created, on_session_destroyed)
 
     def get_session_history(self, session_id: str = DEFAULT_SESSION) -> list[JSON]:
-        """The messages of a conversation, in OpenAI's shape, the system message first.
+        """Return the messages of a conversation, in OpenAI's shape, the system message first.
 
         Raises:
             ValueError: There is no such session.
@@ -405,7 +405,7 @@ class Agent(GaiaCalls):
         return [system, *copy.deepcopy(session.history)]
 
     def clear_session_history(self, session_id: str = DEFAULT_SESSION, keep_system: bool = True) -> None:
-        """Begin a conversation anew. What is being said in it at this moment is not remembered.
+        """Begin a conversation anew. A turn that is being played in it is not remembered.
 
         Args:
             session_id: Which.
@@ -420,7 +420,7 @@ class Agent(GaiaCalls):
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told first: `_get_system_prompt`, read once, then how to use the tools there are now."""
+        """The system message: `_get_system_prompt`, read once, then how to use the present tools."""
         return self._composed(None)
 
     def rebuild_system_prompt(self) -> None:
@@ -445,7 +445,7 @@ class Agent(GaiaCalls):
 
     @property
     def _chat(self) -> ChatEngine:
-        """Made when it is first used: an agent that only serves others does without what it takes to converse."""
+        """The engine of conversations, made on first use: an agent that only serves its tools does without it."""
         with self._making_engine:
             if self._is_closed:
                 raise RuntimeError(f"this {type(self).__name__} was closed; make a new one to converse with")
@@ -467,32 +467,32 @@ class Agent(GaiaCalls):
     # Hooks
 
     def _get_system_prompt(self) -> str:
-        """Hook: who the agent is and how it should work. Default: what was given as `system_prompt`."""
+        """Return the agent's role and way of working, for the model (hook). Default: the argument `system_prompt`."""
         return self._given_prompt
 
     def _create_console(self) -> Console:
-        """Hook, called while the agent is built: its console. Default: `silent_mode` decides."""
+        """Return the agent's console (hook, called while the agent is built). Default: `silent_mode` decides."""
         return SilentConsole() if self.silent_mode else AgentConsole()
 
     def _register_tools(self) -> None:
-        """Hook, called while the agent is built: `tool` functions registered in here belong to this agent only."""
+        """Register tools (hook, called while the agent is built): `tool` functions in it belong to this agent only."""
 
     def _model_tools(self) -> Mapping[str, ToolEntry]:
-        """Hook: all tools that the model may call right now. May block.
+        """Return all tools that the model may call right now (hook). May block.
 
         Default: the tools of the registry, but for those that MCP Apps keep from models.
         """
         return {name: entry for name, entry in self.tool_registry.snapshot().items() if is_model_visible(entry)}
 
     async def _prepare_turn(self) -> None:
-        """Hook: do what has to be done before each turn. Runs on the background loop, and must not block it."""
+        """Do what has to be done before each turn (hook). Runs on the background loop, and must not block it."""
 
     @property
     def _tool_seconds(self) -> float:
         return self._chat_options.limits.tool_timeout
 
     def _confirm_tool(self, tool_name: str, arguments: dict[str, Any]) -> bool:
-        """Hook: whether a tool that may destroy something may be used; may block.
+        """Return whether a tool that may destroy something may be used (hook); may block.
 
         Default: the client is asked that the agent is working for, if it can be; else the console asks.
         """

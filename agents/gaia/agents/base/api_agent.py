@@ -13,7 +13,7 @@ class ApiAgent(Agent):
     """Base class of agents that chat clients can choose as a model ("Multiple Inheritance Pattern")."""
 
     def get_model_id(self) -> str:
-        """The model's name: by default `gaia-` and the class name in lower case without a final `Agent`."""
+        """Return the model's name: by default `gaia-` and the class name in lower case without a final `Agent`."""
         name = type(self).__name__
         return f"gaia-{(name.removesuffix('Agent') or name).lower()}"
 

@@ -23,7 +23,7 @@ CONFIRM_TIMEOUT: Final = 300.0
 """Seconds for a person to confirm a tool call; silence is no."""
 
 _SHOWN: Final = 2_000
-"""Characters of a call's arguments that a person is asked to judge; if there are more, that is said."""
+"""Characters of a call's arguments that a person is asked to judge; if there are more, the text says so."""
 
 _PHRASES = {
     "index_document": "Adding a document to the index...",
@@ -36,13 +36,13 @@ _PHRASES = {
     "summarize_document": "Summarizing a document...",
     "write_file": "Writing a file...",
 }
-"""What GAIA's own tools are doing, in words; other tools say it with `tool(display_label=...)`."""
+"""The progress texts of GAIA's own tools; other tools set theirs with `tool(display_label=...)`."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Console(Protocol):
-    """What an agent needs of a console; `_create_console` may return any object of this shape.
+    """The methods of a console that an agent needs; `_create_console` may return any object of this shape.
 
     It may have more of the methods of `AgentConsole`; what it has not is not shown, and nobody is asked.
     """
@@ -131,7 +131,7 @@ class AgentConsole:
         self._print(f"Error: {message}", "bold red")
 
     def _print(self, text: str, style: str) -> None:
-        text = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+        text = _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
         try:
             self._rich.print(text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)
         except (OSError, ValueError):
@@ -151,7 +151,7 @@ class AgentConsole:
 
 
 def shown_arguments(arguments: Mapping[str, Any]) -> str:
-    """What a tool would be called with, in one line, for a person to judge."""
+    """Return the arguments of a tool call in one line, shortened, for a person to judge."""
     text = json.dumps(dict(arguments), ensure_ascii=False, default=str)
     more = f" (of {len(text):,} characters, {_SHOWN:,} are shown)" if len(text) > _SHOWN else ""
     return one_line(text, _SHOWN) + more
@@ -165,7 +165,7 @@ def _is_terminal() -> bool:
 
 
 def _forget_what_was_typed() -> None:
-    """What was typed before the question is no answer to it."""
+    """Discard the input from before the question: it is no answer."""
     with suppress(ImportError):  # on Windows
         import termios
 
@@ -186,7 +186,7 @@ class SilentConsole:
         """Print nothing."""
 
     def confirm_tool_execution(self, tool_name: str, arguments: Mapping[str, Any], timeout: float = 0) -> bool:
-        """Nobody is there: no."""
+        """Refuse, since no person is there."""
         return False
 
     def print_info(self, message: str) -> None:

@@ -26,14 +26,14 @@ class QueryResult(str):
     __slots__ = ()
 
     def as_mapping(self) -> dict[str, Any]:
-        """GAIA's mapping: `status` and `result`."""
+        """Return GAIA's mapping: `status` and `result`."""
         return {"status": "success", "result": str(self)}
 
     def __getitem__(self, key: Any) -> Any:
         return self.as_mapping()[key] if isinstance(key, str) else super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As of a mapping."""
+        """Return a value as a mapping does."""
         return self.as_mapping().get(key, default)
 
 
@@ -85,21 +85,21 @@ class GaiaCalls:
         entries = self.tool_registry.snapshot()
         self.console.print_info(f"{len(entries)} tool{'' if len(entries) == 1 else 's'} of {type(self).__name__}")
         for name, entry in sorted(entries.items()):
-            found = entry.get("parameters")
-            parameters: JSON = found if is_object(found) else {}
+            raw_parameters = entry.get("parameters")
+            parameters: JSON = raw_parameters if is_object(raw_parameters) else {}
             shown = ", ".join(_parameter(key, about) for key, about in parameters.items() if is_object(about))
             self.console.print_info(f"  {name}({shown})" if verbose else f"  {name}")
             if verbose and (description := " ".join(str(entry.get("description") or "").split())):
                 self.console.print_info(f"      {description}")
 
     def estimate_tokens(self, text: str) -> int:
-        """About how many tokens a text has: four characters are one. Override it for a model's own."""
+        """Estimate how many tokens a text has: four characters are one. Override it for a model's own."""
         return len(text) // _CHARACTERS_OF_A_TOKEN
 
 
 def _completed(tool_name: str, entries: Mapping[str, Any]) -> str | None:
-    found = [name for name in entries if name.startswith("mcp_") and name.endswith(f"_{tool_name}")]
-    return found[0] if len(found) == 1 else None
+    names = [name for name in entries if name.startswith("mcp_") and name.endswith(f"_{tool_name}")]
+    return names[0] if len(names) == 1 else None
 
 
 def _unknown(tool_name: str, entries: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The options of AMD GAIA's `Agent`: those with a meaning here are taken, of the others the log tells what they do."""
+"""The options of AMD GAIA's `Agent`: those with a meaning here are taken, the log explains the others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GAIA_DEFAULTS: Final[Mapping[str, Any]] = {
     "context_eviction_keep_steps": None,
     "context_eviction_min_batch_tokens": None,
 }
-"""What GAIA's own agents are built with (0.15 to 0.25), where our `Agent` has no option of that name."""
+"""The options of GAIA's agents (0.15 to 0.25) that our `Agent` does not have, with their defaults."""
 
 _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "debug_prompts": "prompts are in the session's history: get_session_history()",
@@ -61,7 +61,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 
 class Meant(NamedTuple):
-    """What options of GAIA mean for our own."""
+    """The values of our own options that GAIA's options stand for."""
 
     model: str | None
     base_url: str | None
@@ -86,7 +86,7 @@ def gaia_options(given: dict[str, Any], bases: Iterable[type]) -> dict[str, Any]
 
 
 def meaning_of(options: Mapping[str, Any], model: object, base_url: str | None) -> Meant:
-    """Which model GAIA's options ask for, where `model` and `base_url` do not say it.
+    """Return the model and the address that GAIA's options ask for, where `model` and `base_url` do not.
 
     Args:
         options: GAIA's options.

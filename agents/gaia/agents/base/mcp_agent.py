@@ -104,7 +104,7 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
         return []
 
     def _model_tools(self) -> Mapping[str, ToolEntry]:
-        """What clients may call, the agent's own model may call, too, beside the tools of its registry."""
+        """Return the tools for the agent's own model: those that clients may call, beside those of its registry."""
         described: list[Any] = self.get_mcp_tool_definitions()
         definitions = [item for item in described if is_object(item) and isinstance(item.get("name"), str)]
         entries = {str(item["name"]): self._own_entry(item) for item in definitions if is_model_visible(item)}

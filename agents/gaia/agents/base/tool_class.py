@@ -51,7 +51,7 @@ class Tool:
         raise NotImplementedError(f"{type(self).__name__} has to override call()")
 
     def construct_schema(self, provider: str | None = None) -> JSON:
-        """The tool as a provider of language models wants it described ("Tool Registration").
+        """Return the tool in the form that a provider of language models expects ("Tool Registration").
 
         Args:
             provider: `openai` (the flat form of the Responses API), `ollama` (the nested one of chat completions,
@@ -67,11 +67,11 @@ class Tool:
         """
         from gaia.llm.dialects import declaration, provider_named
 
-        known = provider_named(provider or setting("PROVIDER") or "openai")
-        return declaration(known, self.name, self.description, self.parameters_for(known))
+        key = provider_named(provider or setting("PROVIDER") or "openai")
+        return declaration(key, self.name, self.description, self.parameters_for(key))
 
     def parameters_for(self, provider: str) -> JSON:
-        """The parameters in a provider's dialect of JSON Schema.
+        """Return the parameters in a provider's dialect of JSON Schema.
 
         Args:
             provider: `openai`, `ollama`, `anthropic` or `gemini`.
@@ -81,7 +81,7 @@ class Tool:
         return converted(self.parameters, provider, close=self.parameters.get("additionalProperties") is False)
 
     def entry(self) -> ToolEntry:
-        """The tool as a registry holds it."""
+        """Return the tool as a registry entry."""
         return {
             "name": self.name,
             "description": self.description,

@@ -49,7 +49,7 @@ def _type_name(schema: object, definitions: object) -> str:
 
 
 def _resolved(schema: object, definitions: object) -> JSON:
-    """What a chain of references leads to. `{}` for what is no object: `true` and `false` are schemas too."""
+    """Return the schema at the end of a chain of references; `{}` if that is no object, as `true` and `false` are."""
     for _ in range(_MAX_REFERENCES):
         if not is_object(schema) or "$ref" not in schema:
             break

@@ -295,7 +295,7 @@ def _is_in_class_body(target: object) -> bool:
 
 
 def get_tool_display_name(tool_name: str) -> str:
-    """What to show a user instead of a registry key ("Tool Display Name Resolution").
+    """Return the name that a user sees for a registry key ("Tool Display Name Resolution").
 
     Args:
         tool_name: A key of `_TOOL_REGISTRY`, or of the tools of the agent that is at work, such as
@@ -311,12 +311,12 @@ def get_tool_display_name(tool_name: str) -> str:
 
 
 def get_tool_display_label(tool_name: str) -> str | None:
-    """What the console says while a tool runs, if the tool was registered with `display_label`."""
+    """Return the text that the console shows while a tool runs; `None` if it was registered without `display_label`."""
     return (_shown_entry(tool_name) or {}).get("display_label")
 
 
 def matching_tools(tools: Mapping[str, ToolEntry], tool_name: str) -> list[str]:
-    """Find the tools that somebody may mean who does not spell a registry key quite right.
+    """Find the tools that may be meant by a registry key that is not spelt quite right.
 
     Case does not matter, and a dash is an underscore. The name of a tool of an MCP server may also lack `mcp_`, the
     server, or both. A part of a name is never enough.
@@ -370,7 +370,7 @@ def tool_entry(
 
 
 def method_entries(agent: object) -> list[ToolEntry]:
-    """The decorated methods of an agent as registry entries, which the agent can keep: they do not keep it.
+    """Return the decorated methods of an agent as registry entries, which do not keep it alive if it keeps them.
 
     Raises:
         TypeError: Two have one name, or one has no JSON Schema; says which, and where they are.
@@ -433,7 +433,7 @@ def given_entry(function: Callable[..., Any]) -> ToolEntry:
 
 
 def parameters_of(entry: ToolEntry) -> dict[str, JSON]:
-    """What an entry says of its parameters, by their names; whoever wrote it by hand may have written a JSON Schema."""
+    """Return an entry's parameters by their names; an entry written by hand may have a JSON Schema there."""
     parameters: object = entry.get("parameters")
     if not is_object(parameters):
         return {}
@@ -443,7 +443,7 @@ def parameters_of(entry: ToolEntry) -> dict[str, JSON]:
 
 
 def tool_summary(entry: ToolEntry) -> str:
-    """What the tool does, without the `[MCP:server]` that the entry of an MCP server's tool carries."""
+    """Return the tool's description, without the `[MCP:server]` of an MCP server's tool."""
     return str(entry.get("description") or "").removeprefix(f"[MCP:{entry.get('_mcp_server')}]").strip()
 
 
@@ -464,7 +464,7 @@ def _loosely(name: str) -> str:
 
 
 def _short_names(entry: ToolEntry) -> set[str]:
-    """What a tool of an MCP server may be called for short; nothing for other tools."""
+    """Return the short names by which a model may call an MCP server's tool; none for other tools."""
     if "_mcp_tool_name" not in entry:
         return set()
     server, tool_name = str(entry.get("_mcp_server")), entry["_mcp_tool_name"]

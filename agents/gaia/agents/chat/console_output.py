@@ -1,4 +1,4 @@
-"""What a person sees of a turn, and is asked: through the agent's console, which may be slow, and never holds it up."""
+"""The console's part in a turn: output and questions to a person. A slow console never holds a turn up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Agent` converses with: its model, its sessions and its tools' threads, brought together for one turn."""
+"""The engine of `Agent`: its model, its sessions and its tools' threads, brought together for one turn."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CLOSED: Final = "this agent was closed; make a new one to converse with"
-"""Said to whoever goes on using it."""
+"""The error text for callers that go on using it."""
 
 
 class _Place(Struct, eq=False):
@@ -59,7 +59,7 @@ class _Place(Struct, eq=False):
 
 
 class _Seated(Struct, frozen=True):
-    """What an engine plays turns with."""
+    """The parts that an engine needs to play turns."""
 
     seat: ChatRuntime
     narrator: ConsoleOutput
@@ -72,7 +72,7 @@ _ANSWERING: Final[ContextVar[tuple[_Place, ...]]] = ContextVar("gaia_answering",
 
 _ENGINES: Final = weakref.WeakSet["ChatEngine"]()
 _INHERITED: Final[list[ChatRuntime]] = []
-"""After a fork, those of the parent: kept, so that nobody puts away what is not ours."""
+"""After a fork, those of the parent: kept, so that nothing that is not ours is disposed of."""
 
 
 class ChatEngine:
@@ -139,13 +139,13 @@ class ChatEngine:
                 events=request.events,
             )
         )
-        said: list[str] = []
+        texts: list[str] = []
         try:
             while pieces := await seat.lease.wait(playing.next):
                 for piece in pieces:
                     if isinstance(piece, str):
-                        said.append(piece)
-                    yield replace(piece, text="".join(said)) if isinstance(piece, Reply) else piece
+                        texts.append(piece)
+                    yield replace(piece, text="".join(texts)) if isinstance(piece, Reply) else piece
         finally:
             with anyio.CancelScope(shield=True):
                 await playing.aend()
@@ -161,7 +161,7 @@ class ChatEngine:
         self.sessions.close()
 
     def begin_anew_after_fork(self) -> None:
-        """In a child: neither the threads nor the connections of the parent are here."""
+        """Begin anew in a forked child, which has neither the threads nor the connections of the parent."""
         self._lock = threading.RLock()
         if self._seated is not None:
             self._seated.forgotten.detach()
@@ -224,7 +224,7 @@ class ChatEngine:
         return place
 
     async def _play_alone(self, seat: ChatRuntime, narrator: ConsoleOutput, request: TurnRequest, tell: Tell) -> Reply:
-        """For a client that keeps the history, without what the agent did by itself: that is remembered here."""
+        """Play a turn for a client that keeps the history, but for the agent's own calls: those are remembered here."""
         instructions, messages = split_instructions(self._suspended.restored(map(sendable, request.messages)))
         turn = await self._turn(seat, narrator, request, None, instructions, {}, tell)
         reply, added = await turn.play((), messages, tell)
@@ -327,12 +327,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_short(error: ModelError) -> ModelError:
-    """The error as a program is told of it: its sentence, without the steps on the way, which are of no use."""
+    """Return the error without its traceback, which is of no use to a program; the log has it."""
     logger.debug("the model gave no answer", exc_info=error)
     return error.with_traceback(None)
 
 
 def _cancellation_check() -> Callable[[], object] | None:
-    """Looks whether the client is still there that the calling code works for, if there is one."""
+    """Return a function that raises when the client of the calling code has cancelled; `None` without a client."""
     request = client_request()
     return None if request is None else request.raise_if_cancelled

@@ -9,28 +9,28 @@ from gaia_bridge.settings import Limits
 __all__ = ["CLIENT_SESSION", "DEFAULT_SESSION", "SERVED_SESSION", "ChatLimits"]
 
 DEFAULT_SESSION = "default"
-"""The session of whoever names none."""
+"""The session of callers that name none."""
 
 CLIENT_SESSION = "api:"
-"""What names of sessions begin with that clients of the OpenAI endpoint choose: none of them is the agent's own."""
+"""The prefix of session names that clients of the OpenAI endpoint choose: none of them is the agent's own."""
 
 SERVED_SESSION = "served:"
-"""And of sessions that whoever serves the agent has named for a client: they end when it says so."""
+"""The prefix of sessions that whoever serves the agent names for a client: only `end_chat` ends them."""
 
 
 class ChatLimits(Limits, frozen=True):
-    """What conversations of one agent may use."""
+    """The limits of one agent's conversations."""
 
     max_steps: int = 20
     """Answers of the model in one turn. A model that calls tools for ever is asked to come to an end."""
     nesting: int = 8
-    """Turns that wait for one another, as where a tool asks an agent: with more, somebody asks himself for ever."""
+    """Turns that wait for one another, as where a tool asks an agent: with more, an agent asks itself for ever."""
     sampled_tokens: int = 8_192
-    """Tokens of one answer of a client's model, where nobody says it: a client has to be told a number."""
+    """Tokens of one answer of a client's model by default: a request to a client needs a number."""
     turn_timeout: float = 1_800.0
     """Seconds for one turn, tools included: a local model and a build together take many minutes."""
     tool_timeout: float = 120.0
-    """Seconds for one tool call, unless the tool says otherwise. Then the model is told, and goes on."""
+    """Seconds for one tool call, unless the tool says otherwise. Then the model gets an error, and goes on."""
     confirm_timeout: float = CONFIRM_TIMEOUT + 5
     """Seconds for a person to confirm a tool call; silence is no. The console itself gives up a little earlier."""
     threads: int = 16

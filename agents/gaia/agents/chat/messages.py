@@ -28,20 +28,20 @@ _BEYOND_64_BITS: Final = 2.0**63
 
 
 def user_message(prompt: str) -> JSON:
-    """What a person says."""
+    """Return a prompt as a message of the user."""
     return {"role": "user", "content": valid_text(prompt)}
 
 
 def tool_message(call: ToolCall, content: str) -> JSON:
-    """What came of a call."""
+    """Return the message with the result of a call."""
     return {"role": "tool", "tool_call_id": valid_text(call.id), "content": content}
 
 
 def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
-    """What the model said, as it is told later what it said.
+    """Return the model's reply, with these calls of it, as a message of the conversation.
 
-    Servers that parse the arguments of earlier calls fail with those that are no JSON object: these are left out here,
-    and quoted where the model is told what was wrong with them.
+    Servers that parse the arguments of earlier calls fail with those that are no JSON object: these become `{}` here,
+    and are quoted in the result, which tells the model the mistake.
     """
     message: JSON = {"role": "assistant", "content": valid_text(reply.text)}
     wanted = [
@@ -56,9 +56,9 @@ def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
 
 
 def sendable(message: JSON) -> JSON:
-    """The same with every half of a character replaced: JSON in UTF-8, which a model's server is sent, has none.
+    """Return the message with each half of a character replaced: JSON in UTF-8, as a model's server gets it, has none.
 
-    One that is kept in a history would make every later turn fail.
+    A half that is kept in a history would make every later turn fail.
 
     Raises:
         ValueError: It is nested too deeply, or no JSON.
@@ -72,7 +72,7 @@ def sendable(message: JSON) -> JSON:
 
 
 def decoded(text: str) -> Any:
-    """Decode JSON that a model wrote, strictly: `NaN` is no JSON, and servers refuse to be told it, or `1e999`.
+    """Decode JSON that a model wrote, strictly: `NaN` is no JSON, and servers refuse it, as they do `1e999`.
 
     Raises:
         ValueError: It is no JSON.
@@ -82,7 +82,7 @@ def decoded(text: str) -> Any:
 
 
 def call_ids(message: JSON) -> tuple[str, ...]:
-    """The ids of the calls that an assistant's message holds."""
+    """Return the ids of the calls that an assistant's message holds."""
     calls = message.get("tool_calls")
     return tuple(item["id"] for item in calls if _is_call(item)) if is_array(calls) else ()
 
@@ -104,23 +104,23 @@ def split_instructions(messages: Iterable[JSON]) -> tuple[list[str], list[JSON]]
 
 
 def answered(messages: Sequence[JSON]) -> list[JSON]:
-    """The same, with exactly one answer to every tool call, as servers insist on.
+    """Return the messages with exactly one answer to every tool call, as servers demand.
 
     A client may have gone on without running its own tools, may answer twice, or when nobody waits any more.
     """
-    found: list[JSON] = []
+    result: list[JSON] = []
     waiting: dict[str, None] = {}
     for message in messages:
         if message.get("role") == "tool":
             name = str(message.get("tool_call_id"))
             if name in waiting:
                 del waiting[name]
-                found.append(message)
+                result.append(message)
         else:
-            found += _given_up(waiting)
+            result += _given_up(waiting)
             waiting = dict.fromkeys(call_ids(message))
-            found.append(message)
-    return found + _given_up(waiting)
+            result.append(message)
+    return result + _given_up(waiting)
 
 
 def _object_text(arguments: str) -> str:
@@ -135,7 +135,10 @@ def _refuse(constant: str) -> Any:
 
 
 def _number(digits: str) -> int | float:
-    """A number with a point or an exponent. To JSON Schema `1e30` is an integer; to pydantic, no float of its size."""
+    """Read a number with a point or an exponent; one that needs more than 64 bits becomes an integer.
+
+    To JSON Schema `1e30` is an integer, but pydantic takes no float of that size for one.
+    """
     value = float(digits)
     if not math.isfinite(value):
         raise ValueError(f"the number {digits:.40} is too large")

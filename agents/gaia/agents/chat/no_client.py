@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class _NoRequest(OwnRequest):
-    """What the tool is told of its client: there is none."""
+    """The request that a tool sees where no client made one."""
 
     modern = True
 
@@ -62,7 +62,7 @@ _NO_CLIENT: Final = RequestContext(_NoChannel(), _NoRequest("nobody"), None)
 
 
 def client_request() -> RequestContext | None:
-    """The request of a client that the calling code works for, if there is one."""
+    """Return the request of a client that the calling code works for, if there is one."""
     try:
         request = get_request_context()
     except LookupError:
@@ -71,7 +71,7 @@ def client_request() -> RequestContext | None:
 
 
 def with_some_request(context: Context) -> Context:
-    """The same context variables, with a request among them: the client's, or one that nobody made."""
+    """Return the same context variables, with a request among them: the client's, or one without a client."""
     return context if context.run(client_request) is not None else context.run(request_scope, _NO_CLIENT)
 
 

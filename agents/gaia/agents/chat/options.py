@@ -1,4 +1,4 @@
-"""How an agent converses, as its author says it."""
+"""The options of an agent's conversations, as its author sets them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ __all__ = ["ENOUGH_STEPS", "compose", "is_deferred"]
 ENOUGH_STEPS = (
     "(You have used all the steps that you have for this. Answer now with what you know, and say what is left to do.)"
 )
-"""What a model is told that would call tools for ever."""
+"""The message to a model that would call tools for ever."""
 
 _DISCIPLINE = (
     "Tools of MCP servers have long names. Call them by their names exactly as listed; when you speak of one to the "

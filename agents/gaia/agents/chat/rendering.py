@@ -1,4 +1,4 @@
-"""What a tool returned, as text that a model can read. Pure."""
+"""The result of a tool, as text that a model can read. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BLOCK_FIELDS: Final = {
     "resource_link": {"type", "uri", "name"},
 }
 _EXTRAS: Final = {"_meta", "annotations", "description", "icons", "size", "title"}
-"""What blocks of content may have, too, and a model can do without."""
+"""Optional fields of content blocks that a model can do without."""
 
 _STYLE: Final = ContentStyle("[{Kind}: {facts}]", media=("mimeType",), resource=("uri",), link=("uri",))
 """Short: a model has no use for how large a picture is that it cannot see."""

@@ -1,4 +1,4 @@
-"""What a turn is asked for with, and what the engine asks of its agent. Facts; nothing heavy is loaded for them."""
+"""The request for a turn, and the engine's hooks in its agent. Facts; nothing heavy is loaded for them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["AgentHooks", "TurnRequest"]
 
 
 class AgentHooks(Struct, frozen=True):
-    """What the engine asks of its agent, each time anew."""
+    """The agent's functions that the engine calls, each time anew."""
 
     console: Callable[[], Console]
-    """Where its person is."""
+    """Returns the agent's console."""
     own_prompt: Callable[[], str]
     """Says who the agent is and how it should work. May block."""
     model_tools: Callable[[], Mapping[str, ToolEntry]]
@@ -33,7 +33,7 @@ class AgentHooks(Struct, frozen=True):
 
 
 class TurnRequest(Struct, frozen=True):
-    """What somebody wants."""
+    """A request for one turn."""
 
     messages: Sequence[JSON]
     session_id: str | None = DEFAULT_SESSION
@@ -49,7 +49,7 @@ class TurnRequest(Struct, frozen=True):
 
     @classmethod
     def of(cls, prompt: object, session_id: str, create_if_missing: bool, max_steps: int | None) -> TurnRequest:
-        """What a person says.
+        """Make a request from a person's prompt.
 
         Raises:
             TypeError: The prompt is no text.

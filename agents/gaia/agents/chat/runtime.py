@@ -51,14 +51,14 @@ class ChatRuntime:
         """Whether it is to be used no more."""
 
     def model(self) -> ChatModel:
-        """The model, made when it is first needed, which takes a moment: a library is loaded."""
+        """Return the model, made when it is first needed, which takes a moment: a library is loaded."""
         with self._lock:
             if self._model is None:
                 self._model = _made_model(self._options)
             return self._model
 
     def model_for(self, request: RequestContext | None) -> ChatModel:
-        """The model for work on behalf of a client: its own, if it has one and no other is configured.
+        """Return the model for work on behalf of a client: its own, if it has one and no other is configured.
 
         Args:
             request: The client's; `None` if no client is waiting.
@@ -69,7 +69,7 @@ class ChatRuntime:
 
     @contextmanager
     def playing(self, timeout: float) -> Generator[None]:
-        """A turn is played here. It is cut short, silently, when its time is up, or when the seat is left."""
+        """Bound the turn in the block: it is cut short, silently, when its time is up, or when the seat is left."""
         with anyio.move_on_after(timeout) as scope:
             self._turns.add(scope)
             try:
@@ -92,7 +92,7 @@ class ChatRuntime:
             self._give_back()
 
     def leave_later(self) -> None:
-        """The same, without waiting: whoever forgets an agent does not expect to."""
+        """Leave without waiting: a caller that forgets an agent does not expect to wait."""
 
         async def leave() -> None:
             try:
@@ -136,16 +136,16 @@ class ChatRuntime:
 
 
 def _is_unconfigured(options: ChatOptions) -> bool:
-    """Whether nobody has said which model is to be used, and where; one that runs on this machine would be guessed."""
+    """Whether no model and no server is configured; one that runs on this machine would be guessed."""
     if options.model is not None or options.base_url is not None or options.api_key is not None:
         return False
     from gaia.llm.settings import wanted
 
     try:
-        found = wanted(None, None, None, None)
+        choice = wanted(None, None, None, None)
     except ModelError:  # something is said, which the model will complain of
         return False
-    return found.is_guess and found.model is None
+    return choice.is_guess and choice.model is None
 
 
 def _made_model(options: ChatOptions) -> ChatModel:

@@ -1,4 +1,4 @@
-"""The model of the client that an agent works for, as what the agent thinks with (MCP client/sampling).
+"""The model of the client that an agent works for, as the agent's own model (MCP client/sampling).
 
 A client whose model takes tools (`sampling.tools`, since 2025-11-25) is given them. To any other the tools are
 described in the system prompt, and its model calls one by answering with a JSON object.
@@ -49,7 +49,7 @@ class SamplingModel:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The model's name, for messages to people."""
         return "the client's model"
 
     async def stream(
@@ -63,7 +63,7 @@ class SamplingModel:
         asked = options or {}
         functions = [tool["function"] for tool in tools]
         system = "\n\n".join(_text_of(item) for item in messages if item["role"] in ("system", "developer"))
-        said = [item for item in messages if item["role"] not in ("system", "developer")]
+        conversation = [item for item in messages if item["role"] not in ("system", "developer")]
         params: JSON = {}
         if functions and self._takes_tools:
             params["tools"] = [_tool(function) for function in functions]
@@ -77,7 +77,7 @@ class SamplingModel:
             params["temperature"] = asked["temperature"]
         max_tokens = asked.get("max_completion_tokens") or asked.get("max_tokens") or self._max_tokens
         try:
-            result = await self._request.asample(self._messages(said), int(max_tokens), **params)
+            result = await self._request.asample(self._messages(conversation), int(max_tokens), **params)
         except RequestError as error:
             problem = str(error).rstrip(".")
             raise ModelError(f"The client's model gave no answer: {problem}.", _NO_ANSWER) from error
@@ -87,20 +87,20 @@ class SamplingModel:
         yield reply
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is held."""
 
-    def _messages(self, said: Sequence[JSON]) -> list[JSON]:
-        """The conversation in the words of sampling, where results of tools are messages of the user by themselves."""
-        found: list[JSON] = []
-        for item in said:
+    def _messages(self, conversation: Sequence[JSON]) -> list[JSON]:
+        """Convert the conversation to messages of sampling, where results of tools are user messages of their own."""
+        converted: list[JSON] = []
+        for item in conversation:
             blocks = self._blocks(item)
             role = "assistant" if item["role"] == "assistant" else "user"
             is_result = self._takes_tools and item["role"] == "tool"
-            if is_result and found and _holds_results(found[-1]):
-                found[-1]["content"] += blocks
+            if is_result and converted and _holds_results(converted[-1]):
+                converted[-1]["content"] += blocks
             elif blocks:
-                found.append({"role": role, "content": blocks if is_result or len(blocks) > 1 else blocks[0]})
-        return found
+                converted.append({"role": role, "content": blocks if is_result or len(blocks) > 1 else blocks[0]})
+        return converted
 
     def _blocks(self, item: JSON) -> list[JSON]:
         text = _text_of(item)
@@ -162,9 +162,9 @@ def _call(block: JSON) -> ToolCall:
 
 
 def _written_call(text: str) -> ToolCall | None:
-    """The call that a model wrote down which was told how."""
-    found = _FENCED.match(text)
-    written = _object(found[1]) if found is not None else {}
+    """Return the call that a model wrote as text, as `_HOW_TO_CALL` asks; `None` for any other text."""
+    match = _FENCED.match(text)
+    written = _object(match[1]) if match is not None else {}
     name, arguments = written.get("tool"), written.get("arguments", {})
     if not isinstance(name, str) or not is_object(arguments):
         return None

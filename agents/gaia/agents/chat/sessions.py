@@ -61,7 +61,7 @@ class AgentSession(Struct, eq=False):
         return repr_without(self, "history", "loaded_tools", "turn", "busy", "saved_at", "size")
 
     def touch(self) -> None:
-        """Somebody was here."""
+        """Note that the session was used now."""
         self.last_activity = _now()
 
 
@@ -95,7 +95,7 @@ class Sessions:
         self._swept = _now()
 
     def set_callbacks(self, created: SessionCallback | None, destroyed: SessionCallback | None) -> None:
-        """Whom to tell; nobody where it is `None`."""
+        """Set the functions to call with the name of a session that is made or ended."""
         self._created, self._destroyed = created, destroyed
 
     def create(
@@ -128,7 +128,7 @@ class Sessions:
         return session
 
     def take(self, session_id: str, *, create: bool) -> AgentSession:
-        """The session that a turn is for.
+        """Return the session of a turn, from memory or the file.
 
         Args:
             session_id: Its name.
@@ -156,7 +156,7 @@ class Sessions:
         return session
 
     def enter(self, session: AgentSession) -> bool:
-        """A turn is to be played: the session is not stale until `leave`. Never waits for the disk.
+        """Begin a turn of a session: the session is not stale until `leave`. Never waits for the disk.
 
         Returns:
             Whether the session is still there; if not, it has to be taken again.
@@ -169,7 +169,7 @@ class Sessions:
             return True
 
     def leave(self, session: AgentSession) -> None:
-        """The turn is over."""
+        """End the turn of a session."""
         with self._memory:
             session.busy -= 1
             session.touch()
@@ -185,7 +185,7 @@ class Sessions:
             messages: What the turn adds to that.
             loaded_tools: All tools that are loaded now.
         """
-        size, known = _size(messages), len(history)
+        size, stored = _size(messages), len(history)
         with self._changing:
             with self._memory:
                 if session.history is not history:
@@ -194,7 +194,7 @@ class Sessions:
                 session.loaded_tools = loaded_tools
                 session.size += size
             if self._sessions.get(session.session_id) is session:
-                self._save(session, known)
+                self._save(session, stored)
 
     def clear(self, session_id: str, *, keep_system: bool) -> None:
         """Begin a session anew; a turn that is being played goes on, and is forgotten.
@@ -212,19 +212,19 @@ class Sessions:
 
     def destroy(self, session_id: str) -> bool:
         """End a session; whether there was one. A turn that is being played goes on, and is forgotten."""
-        known = self._end(session_id)
-        self._tell(self._destroyed, [session_id] if known else [])
-        return known
+        existed = self._end(session_id)
+        self._tell(self._destroyed, [session_id] if existed else [])
+        return existed
 
     def summaries(self) -> list[dict[str, Any]]:
-        """What there is, the oldest first."""
+        """List the sessions, the oldest first."""
         with self._changing:
             with self._memory:
-                found = {name: _summary(session, len(session.history)) for name, session in self._sessions.items()}
+                summaries = {name: _summary(session, len(session.history)) for name, session in self._sessions.items()}
             if (store := self._store()) is not None:
                 for item in store.list():
-                    found.setdefault(item.session_id, _summary(item, item.message_count))
-        return sorted(found.values(), key=lambda summary: str(summary["created_at"]))
+                    summaries.setdefault(item.session_id, _summary(item, item.message_count))
+        return sorted(summaries.values(), key=lambda summary: str(summary["created_at"]))
 
     def clean_up(self) -> int:
         """End the sessions that are stale; how many were."""
@@ -254,7 +254,7 @@ class Sessions:
                 self._opened = None
 
     def begin_anew_after_fork(self) -> None:
-        """In a child: turns of the parent are not played here, and its connection to the file is not ours."""
+        """Begin anew in a forked child, without the turns of the parent and its connection to the file."""
         self._memory, self._changing = threading.RLock(), threading.RLock()
         if self._opened is not None:
             _INHERITED.append(self._opened)
@@ -279,7 +279,7 @@ class Sessions:
             return session
 
     def _find(self, session_id: str) -> AgentSession | None:
-        """The session, if need be as the file has it."""
+        """Return the session, if need be read from the file; `None` if there is none."""
         session = self._present(session_id)
         if session is not None or (store := self._store()) is None:
             return session
@@ -319,7 +319,7 @@ class Sessions:
         finally:
             self._changing.release()
 
-    def _save(self, session: AgentSession, known: int | None = None) -> None:
+    def _save(self, session: AgentSession, stored: int | None = None) -> None:
         if (store := self._store()) is None:
             return
         with self._memory:
@@ -332,7 +332,7 @@ class Sessions:
                 dict(session.metadata),
                 session.system_message,
             )
-        merged = store.save(state, known)
+        merged = store.save(state, stored)
         with self._memory:
             session.saved_at = state.last_activity
             if merged is not None:
@@ -403,10 +403,10 @@ class Sessions:
                 session = self._sessions.get(session_id)
                 if if_stale and session is not None and not self._is_stale(session):
                     return False  # somebody has come back
-                known = self._sessions.pop(session_id, None) is not None
+                existed = self._sessions.pop(session_id, None) is not None
             if (store := self._store()) is not None:
-                known = store.delete(session_id) or known
-        return known
+                existed = store.delete(session_id) or existed
+        return existed
 
     def _check_name(self, session_id: object) -> None:
         if isinstance(session_id, str) and 0 < len(session_id) <= self._limits.name_chars and session_id.isprintable():
@@ -416,7 +416,7 @@ class Sessions:
         )
 
     def _tell(self, callback: SessionCallback | None, session_ids: list[str]) -> None:
-        """Never under a lock: it is somebody else's code."""
+        """Call a callback, never under a lock: it is somebody else's code."""
         if callback is None:
             return
         for session_id in session_ids:

@@ -1,4 +1,4 @@
-"""Sessions on disk: what an agent and its users said to each other outlives the process, in one SQLite file.
+"""Sessions on disk: the conversations of an agent and its users outlive the process, in one SQLite file.
 
 A session is saved in one transaction, and only what is new of it is written: a long conversation costs each turn no
 more than a short one. Whoever kills the process in the middle of that finds the session as it was before (or after).
@@ -98,7 +98,7 @@ _FAILURES: Final = {
 
 
 class StoreLimits(Limits, frozen=True):
-    """What a store may take."""
+    """The limits of a store."""
 
     busy_timeout: float = 5.0
     """Seconds to wait for another process that writes. A save takes milliseconds; whoever takes longer hangs."""
@@ -117,13 +117,13 @@ class StoredSession(Struct, frozen=True):
     loaded_tools: list[str] = field(default_factory=list[str])
     """Names of the tools that the model has found, in that order."""
     metadata: JSON = field(default_factory=dict[str, Any])
-    """What the application wants to know of it."""
+    """The application's own data about the session."""
     system_message: str | None = None
-    """What the model is told first, where that is the session's own."""
+    """The session's own system message, if it has one."""
 
 
 class SessionSummary(Struct, frozen=True):
-    """A session without what was said in it."""
+    """A session without its messages."""
 
     session_id: str
     created_at: datetime
@@ -209,12 +209,12 @@ class SessionStore:
                 json.loads(system_message),
             )
 
-    def save(self, session: StoredSession, known: int | None = None) -> list[JSON] | None:
+    def save(self, session: StoredSession, stored: int | None = None) -> list[JSON] | None:
         """Write a session, wholly or not at all. What is in the file already is not written again.
 
         Args:
             session: The session; one of the same id is replaced.
-            known: How many of its messages the file had when they were read. If it has others by now, another process
+            stored: How many of its messages the file had when they were read. If it has others by now, another process
                 has been writing: theirs stay, and what is new here is put behind them.
 
         Returns:
@@ -240,9 +240,9 @@ class SessionStore:
             [number] = connection.execute("SELECT number FROM sessions WHERE id = ?", facts[:1]).fetchone()
             rows = connection.execute("SELECT content FROM messages WHERE session = ? ORDER BY position", (number,))
             there = [text for (text,) in rows]
-            is_merged = known is not None and bool(there) and there != texts[:known]
+            is_merged = stored is not None and bool(there) and there != texts[:stored]
             if is_merged:
-                texts = [*there, *texts[known:]]
+                texts = [*there, *texts[stored:]]
                 connection.execute("UPDATE sessions SET message_count = ? WHERE id = ?", (len(texts), facts[0]))
             same = _common_length(texts, there)
             connection.execute("DELETE FROM messages WHERE session = ? AND position >= ?", (number, same))
@@ -253,7 +253,7 @@ class SessionStore:
             return [json.loads(text) for text in texts] if is_merged else None
 
     def last_activity(self, session_id: str) -> datetime | None:
-        """When a session was last saved with something new; `None` if there is none. Raises as `load`."""
+        """Return when a session was last saved with something new; `None` if there is none. Raises as `load`."""
         with self._transaction("BEGIN") as connection:
             row = connection.execute(
                 "SELECT last_activity FROM sessions WHERE id = ?", (_valid_id(session_id),)
@@ -277,13 +277,13 @@ class SessionStore:
             return connection.execute("DELETE FROM sessions WHERE id = ?", (_valid_id(session_id),)).rowcount > 0
 
     def count(self) -> int:
-        """How many sessions there are. Raises as `load`."""
+        """Count the sessions. Raises as `load`."""
         with self._transaction("BEGIN") as connection:
             [count] = connection.execute("SELECT COUNT(*) FROM sessions").fetchone()
             return int(count)
 
     def list(self) -> tuple[SessionSummary, ...]:
-        """All sessions without what was said in them, the oldest first. Raises as `load`."""
+        """List all sessions without their messages, the oldest first. Raises as `load`."""
         with self._transaction("BEGIN") as connection:
             rows = connection.execute(_LIST).fetchall()
             return tuple(
@@ -311,7 +311,7 @@ class SessionStore:
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
-        """All of the block, or nothing of it."""
+        """Commit all of the block, or nothing of it."""
         with self._lock, self._translating():
             if self._closed:
                 raise SessionStoreError(self.path, "the store was closed")
@@ -325,7 +325,7 @@ class SessionStore:
 
     @contextmanager
     def _translating(self) -> Generator[None]:
-        """What SQLite says, as something that the user can act on."""
+        """Translate SQLite's errors into ones that the user can act on."""
         try:
             yield
         except json.JSONDecodeError as error:
@@ -365,7 +365,7 @@ def _prepare_file(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file in one step, so that an unfinished one is never found there, by nobody."""
+    """Make the file in one step, so that no process ever finds an unfinished one there."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
     os.close(descriptor)
     draft = Path(name)
@@ -383,7 +383,7 @@ def _create(path: Path) -> None:
 
 
 def _text(value: object) -> str:
-    """As JSON. In ASCII: a lone surrogate, as a model may write one, comes back as it was."""
+    """Encode a value as JSON. In ASCII: a lone surrogate, as a model may write one, comes back as it was."""
     try:
         return json.dumps(value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -408,10 +408,10 @@ def _moment(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def _common_length(texts: Iterable[str], known: Iterable[str]) -> int:
-    """How many are the same, from the beginning."""
+def _common_length(texts: Iterable[str], stored: Iterable[str]) -> int:
+    """Count the texts that are the same, from the beginning."""
     same = 0
-    for text, other in zip(texts, known, strict=False):
+    for text, other in zip(texts, stored, strict=False):
         if text != other:
             break
         same += 1

@@ -36,7 +36,7 @@ class SuspendedTurns:
         self._by_id: dict[str, tuple[str, ...]] = {}
 
     def remember(self, ids: Iterable[str], messages: Sequence[JSON]) -> None:
-        """Keep what was said in a turn.
+        """Keep the messages of a turn.
 
         Args:
             ids: Of the calls of the client's tools. Only these: a model may give others the same ids every time.
@@ -55,12 +55,12 @@ class SuspendedTurns:
                     del self._by_id[name]
 
     def restored(self, messages: Iterable[JSON]) -> list[JSON]:
-        """The same conversation, with what was remembered in the places where the client has only the calls."""
-        found: list[JSON] = []
+        """Return the conversation with the remembered messages where the client has only the calls of its own tools."""
+        result: list[JSON] = []
         with self._lock:
             for message in messages:
-                found += self._remembered(message) or [message]
-        return found
+                result += self._remembered(message) or [message]
+        return result
 
     def _remembered(self, message: JSON) -> list[JSON] | None:
         ids = call_ids(message) if message.get("role") == "assistant" else ()

@@ -1,4 +1,4 @@
-"""Runs the tool calls of one answer of a model. Whatever goes wrong is said to the model as data."""
+"""Runs the tool calls of one answer of a model. Whatever goes wrong is reported to the model as data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["ToolCallError", "ToolExecutor", "needs_confirmation", "parsed_argume
 logger = logging.getLogger(__name__)
 
 _PROBLEMS = 10
-"""Of the arguments of one call that the model is told."""
+"""Problems with the arguments of one call that are reported to the model."""
 
 Confirm = Callable[[str, dict[str, Any]], bool]
 """Asks a person whether a tool may be used, given its key and arguments."""
@@ -52,7 +52,7 @@ class _Result(Struct, frozen=True):
     problem: str | None = None
     """For the person, where the result says that the tool failed."""
     value: Any = None
-    """What it was made of, for whoever is told of calls."""
+    """The value that the text was made of, for listeners to calls."""
 
 
 class ToolCallError(Exception):
@@ -74,7 +74,7 @@ class ToolExecutor(Struct, frozen=True):
     context: Callable[[], Context]
     """Makes the context variables that tools see: those of whoever asked for the turn."""
     tell: Callable[[TurnEvent], Awaitable[None]] | None = None
-    """Told when calls begin and end; `None` if nobody wants to know."""
+    """Called when calls begin and end; `None` if nobody listens."""
 
     async def run(
         self, calls: Sequence[ToolCall], toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
@@ -85,7 +85,7 @@ class ToolExecutor(Struct, frozen=True):
             calls: What the model asked for.
             toolbox: The tools there are.
             handled: Tools that are looked at before all others.
-            used: Told the key of every tool that is run.
+            used: Called with the key of every tool that is run.
 
         Returns:
             One message of the role `tool` for each call, in their order.
@@ -95,7 +95,7 @@ class ToolExecutor(Struct, frozen=True):
 
         async def run(index: int, call: ToolCall) -> None:
             async with places:
-                content = await self._told(index, call, toolbox, handled, used)
+                content = await self._answer_and_report(index, call, toolbox, handled, used)
             results[index] = tool_message(call, content)
 
         async with anyio.create_task_group() as tasks:
@@ -103,10 +103,10 @@ class ToolExecutor(Struct, frozen=True):
                 tasks.start_soon(run, index, call)
         return results
 
-    async def _told(
+    async def _answer_and_report(
         self, index: int, call: ToolCall, toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
     ) -> str:
-        """Make a call, and tell of it. What is cancelled has no end: whoever cancels knows."""
+        """Make a call, and report its start and end; of a cancelled call no end, since whoever cancels knows of it."""
         show_tools_of(toolbox.entries)  # in the task of this call
         if self.tell is None:
             return (await self._answer(index, call, toolbox, handled, used)).text
@@ -141,9 +141,9 @@ class ToolExecutor(Struct, frozen=True):
             return self._failure(f"{call.name} cannot be run: {_error_text(error)}")
 
     def _failure(self, problem: str) -> _Result:
-        """What the model is told. As JSON, a text can be up to six times as long."""
-        told = {"status": "error", "error": cut(problem, self.limits.result_bytes // 6)}
-        return _Result(json.dumps(told, ensure_ascii=False), problem)
+        """Make the result of a failed call for the model; the text is cut, as JSON makes it up to six times as long."""
+        failure = {"status": "error", "error": cut(problem, self.limits.result_bytes // 6)}
+        return _Result(json.dumps(failure, ensure_ascii=False), problem)
 
     def _result_of(self, value: Any) -> _Result:
         limit = self.limits.result_bytes
@@ -202,7 +202,7 @@ class ToolExecutor(Struct, frozen=True):
 
 
 def _begun(call: ToolCall, toolbox: Toolbox) -> ToolBegun:
-    """A call as a person is told of it, whatever is wrong with it."""
+    """Return the event of a call that begins, for people to read, whatever is wrong with the call."""
     key = toolbox.find(call.name)
     entry: Mapping[str, Any] = {} if key is None else toolbox.entries[key]
     arguments: JSON = {}
@@ -217,7 +217,7 @@ def _begun(call: ToolCall, toolbox: Toolbox) -> ToolBegun:
 
 
 def _problem_in(value: Any) -> str | None:
-    """What went wrong, where a result says so in one of the ways of the specification's documents."""
+    """Return the error that a result reports in one of the ways of the specification's documents, if any."""
     if isinstance(value, str):
         return value if value.startswith("Error:") else None
     if not is_object(value):
@@ -228,7 +228,7 @@ def _problem_in(value: Any) -> str | None:
 
 
 def _log_failure(key: str, error: BaseException) -> None:
-    """Where nobody foresaw it, whoever runs the agent wants to know where."""
+    """Log why a tool failed; an unexpected error with its traceback, for whoever runs the agent."""
     if isinstance(error, BridgeError | ValueError | TypeError):
         logger.info("tool %s failed: %s", key, words(error))
     else:
@@ -242,7 +242,7 @@ def needs_confirmation(entry: Mapping[str, Any]) -> bool:
 
 
 def parsed_arguments(call: ToolCall, toolbox: Toolbox | None = None) -> JSON:
-    """The arguments that a model wrote.
+    """Parse the arguments that a model wrote.
 
     Args:
         call: The call; no arguments at all are an empty object, and an object in a string is taken out of it.
@@ -278,7 +278,7 @@ def _explained(entry: ToolEntry, error: BaseException) -> str:
 
 
 def _error_text(error: BaseException) -> str:
-    """What an error says: its text alone, where that was written to be read, and else with its kind."""
+    """Return an error's text: alone where it was written for readers, else with the error's type."""
     text = words(error)
     if text and isinstance(error, BridgeError | ValueError) and not isinstance(error, UnicodeError):
         return text
@@ -293,14 +293,14 @@ def _is_of_arguments(error: ValidationError, entry: ToolEntry) -> bool:
 
 
 def _problems(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False)
-    lines = [f"- {'.'.join(map(str, item['loc']))}: {item['msg']}{_got(item)}" for item in found]
+    errors = error.errors(include_url=False, include_context=False)
+    lines = [f"- {'.'.join(map(str, item['loc']))}: {item['msg']}{_got(item)}" for item in errors]
     more = [f"- and {len(lines) - _PROBLEMS:,} more"] if len(lines) > _PROBLEMS else []
     return "\n".join(lines[:_PROBLEMS] + more)
 
 
 def _got(item: ErrorDetails) -> str:
-    """What came; where nothing did, pydantic tells of all arguments, in a form of its own."""
+    """Describe the value that came; nothing where it is missing, as pydantic has all arguments there instead."""
     return "" if item["type"].startswith("missing") else f"; got {item['input']!r:.100}"
 
 

@@ -71,7 +71,7 @@ class ToolSearch:
         self._tools = (_pattern_search(), _ranked_search()) if ranked else (_pattern_search(),)
 
     def offered(self, entries: Mapping[str, ToolEntry], loaded: dict[str, None]) -> dict[str, ToolEntry]:
-        """What the model is to be offered: the search tools, then what was loaded, in the order of loading.
+        """Return the tools to offer the model: the search tools, then those loaded, in the order of loading.
 
         Args:
             entries: The agent's tools by name.
@@ -88,7 +88,7 @@ class ToolSearch:
         return name in self._named(entries)
 
     def run(self, name: str, arguments: object, entries: Mapping[str, ToolEntry], loaded: dict[str, None]) -> JSON:
-        """Search, and load what is found. Whatever is wrong with the arguments is told in the result.
+        """Search, and load what is found. Whatever is wrong with the arguments is reported in the result.
 
         Args:
             name: The name of a search tool, for which `answers` is true.
@@ -102,12 +102,12 @@ class ToolSearch:
         """
         tool = self._named(entries)[name]
         try:
-            what = self._found(tool["_search"], arguments, entries)
+            what = self._search_result(tool["_search"], arguments, entries)
         except SearchError as error:
             return refused(error)
         if not what.names:
             return nothing_found(what)
-        told = [
+        summaries = [
             {
                 **summary(match, entries[match]),
                 "requires_approval": self._needs_approval(entries[match]),
@@ -118,7 +118,7 @@ class ToolSearch:
         for match in what.names:
             self.load(match, entries, loaded)
         message = f"Found {what.total:,} {'tool' if what.total == 1 else 'tools'}. Those listed can be called now."
-        return found(what, told, message, newly_loaded=sum(not match["loaded"] for match in told))
+        return found(what, summaries, message, newly_loaded=sum(not match["loaded"] for match in summaries))
 
     def load(self, name: str, entries: Mapping[str, ToolEntry], loaded: dict[str, None]) -> None:
         """Load a tool that is called or preloaded; nothing to do for one that is loaded, or does not exist."""
@@ -127,7 +127,7 @@ class ToolSearch:
             _drop(loaded, list(loaded)[: max(0, len(loaded) - MAX_LOADED)])
 
     def _named(self, entries: Mapping[str, ToolEntry]) -> dict[str, ToolEntry]:
-        """The search tools by the names that they have beside these tools."""
+        """Return the search tools by name; where a tool has that name already, a number is added."""
         named: dict[str, ToolEntry] = {}
         for tool in self._tools:
             name, number = tool["name"], 1
@@ -137,7 +137,7 @@ class ToolSearch:
             named[name] = tool if number == 1 else {**tool, "name": name}
         return named
 
-    def _found(self, kind: str, arguments: object, entries: Mapping[str, ToolEntry]) -> Found:
+    def _search_result(self, kind: str, arguments: object, entries: Mapping[str, ToolEntry]) -> Found:
         if arguments is None:
             arguments = {}
         if not is_object(arguments):

@@ -40,7 +40,7 @@ class Toolbox:
         return [function_schema(entry, name) for name, entry in named.items() if name not in taken]
 
     def find(self, name: str) -> str | None:
-        """The key of the tool that a model means; `None` if there is none, or several could be meant."""
+        """Return the key of the tool that a model means; `None` if there is none, or several could be meant."""
         if name in self._keys:
             return self._keys[name]
         candidates = matching_tools(self.entries, name)
@@ -77,7 +77,7 @@ def _schema_of(entry: ToolEntry) -> JSON:
 
 
 def _from_parameters(parameters: Mapping[str, JSON]) -> JSON:
-    """The schema of an entry that was written by hand, as GAIA's documentation shows it."""
+    """Return the JSON Schema of parameters that were written by hand, as GAIA's documentation shows them."""
     properties = {
         name: {key: value for key, value in facts.items() if key != "required"} for name, facts in parameters.items()
     }

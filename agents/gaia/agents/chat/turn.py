@@ -1,4 +1,4 @@
-"""One turn: the model answers, its tool calls are run, it is told the results, and so on until it has no more calls."""
+"""One turn: the model answers, its tool calls are run, it gets the results, and so on until it has no more calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FREE = ("auto", "none")
 
 
 class View(Struct, frozen=True):
-    """What the model is shown in one step."""
+    """The system message and the tools for one step of the model."""
 
     system: str
     tools: Mapping[str, ToolEntry]
@@ -74,7 +74,7 @@ class Turn(Struct, frozen=True):
         Raises:
             ModelError: The model gave no usable answer.
         """
-        added, usage, told = list(new), Usage(), _Paragraphs(tell)
+        added, usage, paragraphs = list(new), Usage(), _Paragraphs(tell)
         run: list[str] = []
         for step in range(1, self.max_steps + 1):
             self.narrator.tell("print_step_header", step, self.max_steps)
@@ -82,7 +82,7 @@ class Turn(Struct, frozen=True):
             toolbox = Toolbox(view.tools)
             messages = [*_system(view), *answered([*history, *added])]
             options = self.options if step == 1 else _unforced(self.options)
-            reply = await self._ask(messages, self._offered(view, toolbox), options, told)
+            reply = await self._ask(messages, self._offered(view, toolbox), options, paragraphs)
             usage += reply.usage
             theirs, ours = self._divided(reply.tool_calls)
             added.append(assistant_message(reply, (*ours, *theirs)))
@@ -94,17 +94,17 @@ class Turn(Struct, frozen=True):
                 return replace(called, usage=usage, tools_run=tuple(run)), added
             if not ours:
                 return replace(_last(reply, usage), tools_run=tuple(run)), added
-        reply, added = await self._conclude(history, added, usage, told)
+        reply, added = await self._conclude(history, added, usage, paragraphs)
         return replace(reply, tools_run=tuple(run)), added
 
     async def _conclude(
-        self, history: Sequence[JSON], added: list[JSON], usage: Usage, told: _Paragraphs
+        self, history: Sequence[JSON], added: list[JSON], usage: Usage, paragraphs: _Paragraphs
     ) -> tuple[Reply, list[JSON]]:
         """Have a model that does not come to an end say what it knows."""
         self.narrator.tell("print_warning", f"{self.max_steps} steps were not enough; the model is asked to conclude")
         view = await self.look()
         messages = [*_system(view), *answered([*history, *added]), user_message(ENOUGH_STEPS)]
-        reply = await self._ask(messages, [], self.options, told)
+        reply = await self._ask(messages, [], self.options, paragraphs)
         return _last(reply, usage + reply.usage), [*added, assistant_message(reply, ())]
 
     async def _ask(
@@ -112,10 +112,10 @@ class Turn(Struct, frozen=True):
         messages: list[JSON],
         tools: list[JSON],
         options: Mapping[str, Any],
-        told: _Paragraphs,
+        paragraphs: _Paragraphs,
     ) -> Reply:
         reply: Reply | None = None
-        told.begin()
+        paragraphs.begin()
         if not tools:
             options = {key: value for key, value in options.items() if key not in _ON_TOOLS}
         async with aclosing(self.model.stream(messages, tools, options)) as pieces:
@@ -126,7 +126,7 @@ class Turn(Struct, frozen=True):
                     if self.executor.tell is not None:
                         await self.executor.tell(piece)
                 elif piece:
-                    await told.tell(piece)
+                    await paragraphs.tell(piece)
         if reply is None:
             raise ModelError(f"The model {self.model.name} stopped without an answer.", "Try again.")
         if reply.finish_reason == "length":
@@ -146,7 +146,7 @@ class Turn(Struct, frozen=True):
         return handle
 
     def _divided(self, calls: Sequence[ToolCall]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
-        """Calls of the client's own tools, under ids that nobody else has, and all others."""
+        """Divide calls into those of the client's own tools, under new random ids, and all others."""
         names = self._client_names()
         theirs = [replace(call, id=f"call_{secrets.token_hex(12)}") for call in calls if call.name in names]
         return tuple(theirs), tuple(call for call in calls if call.name not in names)
@@ -163,7 +163,7 @@ class _Paragraphs:
         self._has_told = self._is_first = False
 
     def begin(self) -> None:
-        """The next piece begins another answer."""
+        """Begin another answer with the next piece."""
         self._is_first = self._has_told
 
     async def tell(self, piece: str) -> None:
@@ -175,13 +175,13 @@ class _Paragraphs:
 
 
 def _last(reply: Reply, usage: Usage) -> Reply:
-    """An answer that leaves nothing to be done, whatever the model still wanted."""
+    """Return an answer that ends the turn, without the calls that the model still wanted."""
     reason = "stop" if reply.finish_reason == "tool_calls" else reply.finish_reason
     return replace(reply, tool_calls=(), finish_reason=reason, usage=usage)
 
 
 def _unforced(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the order to call a tool: it is for one answer, and would never let the turn come to an end."""
+    """Return the options without the order to call a tool: it is for one answer, or the turn would never end."""
     if options.get("tool_choice", "auto") in _FREE:
         return options
     return {key: value for key, value in options.items() if key != "tool_choice"}

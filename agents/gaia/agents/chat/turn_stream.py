@@ -20,7 +20,7 @@ Play = Callable[[Tell], Awaitable[Reply]]
 
 
 async def discard(piece: str | TurnEvent) -> None:
-    """A `Tell` for whoever waits for the whole answer."""
+    """Discard a piece: a `Tell` for callers that wait for the whole answer."""
 
 
 class TurnStream:
@@ -108,7 +108,7 @@ class TurnStream:
 
 
 class _Running:
-    """What a turn needs that has begun; made on the loop."""
+    """The state of a turn that has begun; made on the loop."""
 
     def __init__(self, pieces: int) -> None:
         self.send, self.receive = anyio.create_memory_object_stream[Piece](pieces)

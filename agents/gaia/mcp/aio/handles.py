@@ -1,4 +1,4 @@
-"""What the documented attributes of a manager hold: a task and an event that may be used on any event loop.
+"""The values of a manager's documented attributes: a task and an event that may be used on any event loop.
 
 The servers live on the background loop. Who uses a manager has a loop of its own, or several, one after the other.
 """
@@ -34,7 +34,7 @@ class ServerTask(asyncio.Task[None]):
         return True
 
     def add_done_callback(self, fn: Callable[[Any], object], /, *, context: Context | None = None) -> None:
-        """Have `fn` called when it is done, on the loop that this is said on; on its own if there is none."""
+        """Have `fn` called when the task is done, on the calling loop; on the task's own if there is none."""
         here = _running_loop()
         if here is self.get_loop() or (here is None and self.done()):
             super().add_done_callback(fn, context=context)

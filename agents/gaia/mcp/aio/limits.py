@@ -8,7 +8,7 @@ __all__ = ["ManagerLimits"]
 
 
 class ManagerLimits(Limits, frozen=True):
-    """What the servers of one manager are given."""
+    """The limits of one manager's servers."""
 
     connect_wait: float = 10.0
     """Seconds that `connect_to_servers` waits. A server that takes longer goes on starting."""

@@ -51,12 +51,12 @@ class ServerSession(Struct, frozen=True):
     """The open session of one server. Usable on any event loop."""
 
     name: str
-    """What the server is called here."""
+    """The server's name in the configuration."""
     _lease: Lease
     _server: Server
 
     async def list_tools(self) -> list[JSON]:
-        """The server's tools as it describes them."""
+        """Return the server's tools as it describes them."""
         return [dict(definition) for definition in self._server.definitions]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> JSON:
@@ -76,7 +76,7 @@ class ServerSession(Struct, frozen=True):
 
 
 class _Open(Struct, frozen=True):
-    """What an open manager holds."""
+    """The state of an open manager."""
 
     lease: Lease
     servers: Servers
@@ -179,7 +179,7 @@ class MCPClientManager:
                     raise  # and not because somebody has cleaned up meanwhile
 
     async def get_tools(self) -> list[dict[str, Any]]:
-        """The tools of all servers, as OpenAI's function calling describes them; always those that there are now.
+        """Return the present tools of all servers, as OpenAI's function calling describes them.
 
         Left out are those that MCP Apps keep from models.
 
@@ -254,7 +254,7 @@ class MCPClientManager:
             await asyncio.shield(asyncio.wrap_future(closing))
 
     def on_tools_changed(self, listener: Callable[[], object]) -> None:
-        """Be told when there are other tools than before.
+        """Set the function to call when there are other tools than before.
 
         Args:
             listener: Called on the background loop; must neither block nor raise.
@@ -296,14 +296,14 @@ class MCPClientManager:
             return {}
 
     def _specs(self) -> list[ServerSpec]:
-        """The servers that are to be connected."""
+        """Return the servers to connect."""
         try:
             entries = servers_of(self.config, Path("the configuration" if self._given else self.config_path))
         except ConfigError as error:
             logger.error("MCP servers are missing: %s", error)
             return []
-        found = ((name, self._spec(name, entry)) for name, entry in entries.items())
-        return [spec for _, spec in found if spec is not None]
+        specs = ((name, self._spec(name, entry)) for name, entry in entries.items())
+        return [spec for _, spec in specs if spec is not None]
 
     def _spec(self, name: str, entry: object) -> ServerSpec | None:
         if name.startswith(_OWN_KIND):

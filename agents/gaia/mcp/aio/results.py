@@ -18,7 +18,7 @@ _ASKS = "The tool asks for input that nobody can give it here"
 
 
 def outcome(result: object) -> dict[str, Any]:
-    """What a tool did.
+    """Return the outcome of a tool call as a dictionary.
 
     Args:
         result: The MCP result, as it came.
@@ -37,7 +37,7 @@ def outcome(result: object) -> dict[str, Any]:
 
 
 def answered(result: JSON) -> JSON:
-    """The MCP result, as it came, if it is one.
+    """Return the MCP result as it came, unless it asks for input.
 
     Raises:
         ToolError: The tool asks for input instead.
@@ -48,5 +48,5 @@ def answered(result: JSON) -> JSON:
 
 
 def failure(error: str) -> dict[str, Any]:
-    """What went wrong, as data."""
+    """Return an error in the form of `outcome`."""
     return {"success": False, "error": error}

@@ -136,7 +136,7 @@ class ServerTool(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What its server calls it."""
+        """The server's own name for the tool."""
         return str(self.definition["name"])
 
 
@@ -154,7 +154,7 @@ class Servers:
         self.tools: Mapping[str, ServerTool] = {}
         """By the names that they have here, in an order that stays."""
         self.listener: Callable[[], object] = lambda: None
-        """Told whenever `tools` changed. Must neither block nor raise."""
+        """Called whenever `tools` changed. Must neither block nor raise."""
         self._tasks: set[ServerTask] = set()
         self._connecting = 0
         self._is_closed = False
@@ -190,12 +190,12 @@ class Servers:
             await asyncio.wait(self._tasks)
 
     def _wanted(self, spec: ServerSpec) -> Server:
-        """The server of that name; a new one if there is none, or it failed."""
-        known = self.all.get(spec.name)
-        if known is not None and known.is_worth_waiting_for:
-            return known
-        if known is not None:
-            known.stop.set()
+        """Return the server of that name; a new one if there is none, or it failed."""
+        existing = self.all.get(spec.name)
+        if existing is not None and existing.is_worth_waiting_for:
+            return existing
+        if existing is not None:
+            existing.stop.set()
         server = Server(spec, self._limits.upstream, self._changed)
         self._tasks.add(server.task)
         server.task.add_done_callback(self._tasks.discard)
@@ -203,7 +203,7 @@ class Servers:
         return server
 
     def _changed(self) -> None:
-        """Look again at what there is."""
+        """Update `all` and `tools`, and call the listener if the tools changed."""
         self.all = {name: server for name, server in self.all.items() if not server.stop.is_set()}
         if self._connecting:
             return
@@ -251,12 +251,12 @@ def _warn_of_others(named: Mapping[str, ServerTool], before: Mapping[str, Server
 
 
 class _Call(OwnRequest):
-    """A call that is made by nobody's client. Nobody can be asked or told on the way."""
+    """A call without a client: no person can be asked or informed on the way."""
 
     meta = _PROGRESSING
 
     async def push(self, method: str, params: JSON) -> JSON:
-        """Nobody can be asked.
+        """Refuse a server's question, since no person can be asked.
 
         Raises:
             AnswerError: Always.

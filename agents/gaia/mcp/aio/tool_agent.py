@@ -129,7 +129,7 @@ class ToolAgent(Agent):
         super().close()
 
     async def _prepare_turn(self) -> None:
-        """Before each turn: see to it that the servers are there."""
+        """Connect to the servers before a turn, where that was not done."""
         await super()._prepare_turn()
         await self.init_mcp_servers()
 
@@ -150,8 +150,8 @@ class ToolAgent(Agent):
             self.rebuild_system_prompt()
 
     def _keep_or_register(self, name: str, tool: ServerTool, old: Mapping[str, tuple[ServerTool, ToolEntry]]) -> None:
-        known, entry = old.get(name, (None, None))
-        if known != tool or entry is None:
+        existing, entry = old.get(name, (None, None))
+        if existing != tool or entry is None:
             key = str(entry["name"]) if entry is not None else self._free_key(name, tool)
             entry = self._entry(key, name, tool)
             if entry is None:
@@ -160,7 +160,7 @@ class ToolAgent(Agent):
         self._mcp_registered[name] = tool, entry
 
     def _free_key(self, name: str, tool: ServerTool) -> str:
-        """A name in the registry that is not one of the agent's own tools."""
+        """Return a key for the registry that none of the agent's own tools has."""
         if name not in self.tool_registry:
             return name
         others = (SourceName("", SourceKind.AGENT, other) for other in self.tool_registry)
@@ -174,43 +174,43 @@ class ToolAgent(Agent):
     def _entry(self, key: str, name: str, tool: ServerTool) -> ToolEntry | None:
         assert self.mcp_manager is not None
         try:
-            described = MCPTool.from_definition(dict(tool.definition))
+            mcp_tool = MCPTool.from_definition(dict(tool.definition))
         except MCPToolError as problem:
             logger.warning("MCP server '%s': %s; it is left out", tool.server.name, problem)
             return None
-        annotations = described.definition.get("annotations")
+        annotations = mcp_tool.definition.get("annotations")
         return {
-            **described.to_gaia_format(tool.server.name),
+            **mcp_tool.to_gaia_format(tool.server.name),
             "name": key,
-            "inputSchema": described.input_schema,
+            "inputSchema": mcp_tool.input_schema,
             "annotations": annotations if is_object(annotations) else {},
-            "_meta": described.definition.get("_meta"),
+            "_meta": mcp_tool.definition.get("_meta"),
             "function": _calling(weakref.ref(self.mcp_manager), name),
         }
 
 
 MCPAgent = ToolAgent
-"""What GAIA calls it. The `MCPAgent` of `gaia.agents.base` is another one: it publishes tools."""
+"""GAIA's name for the class. The `MCPAgent` of `gaia.agents.base` is another one: it publishes tools."""
 
 
-def _refreshing(agent: weakref.ref[ToolAgent]) -> Callable[[], None]:
-    """What the manager tells of changes, without keeping the agent alive."""
+def _refreshing(agent_ref: weakref.ref[ToolAgent]) -> Callable[[], None]:
+    """Return a listener to the manager's changes that does not keep the agent alive."""
 
     def refresh() -> None:
-        if (found := agent()) is not None:
-            found.refresh_mcp_tools()
+        if (agent := agent_ref()) is not None:
+            agent.refresh_mcp_tools()
 
     return refresh
 
 
-def _calling(manager: weakref.ref[MCPClientManager], name: str) -> Callable[..., Any]:
-    """What the registry calls. The process-wide registry holds it, too, and must not keep the connections open."""
+def _calling(manager_ref: weakref.ref[MCPClientManager], name: str) -> Callable[..., Any]:
+    """Return the function of a tool's entry, which the process-wide registry has too: it keeps no connections open."""
 
     async def call(**arguments: Any) -> JSON:
-        found = manager()
-        if found is None:
+        manager = manager_ref()
+        if manager is None:
             raise ToolError("its agent is gone")
-        return answered(await found.call_tool(name, arguments))
+        return answered(await manager.call_tool(name, arguments))
 
     call.__name__ = call.__qualname__ = name
     return call

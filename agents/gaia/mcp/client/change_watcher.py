@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChangeWatcher:
-    """Calls a listener after something changed, in a thread that lives only while there is something to tell.
+    """Calls a listener after something changed, in a thread that lives only while there is a change to report.
 
     However many changes there are, the listener runs at most once per interval, and always after the last.
 
@@ -34,7 +34,7 @@ class ChangeWatcher:
         self._listener = listener
 
     def changed(self) -> None:
-        """Something changed. Returns at once, in any thread."""
+        """Note a change. Returns at once, in any thread."""
         with self._lock:
             if self._listener is None:
                 return
@@ -44,7 +44,7 @@ class ChangeWatcher:
                 threading.Thread(target=self._tell, args=(self._stopped,), name=self._name, daemon=True).start()
 
     def stop(self) -> None:
-        """Tell nothing that happened before; a call that runs is left to its end."""
+        """Report no change from before; a call that runs is left to its end."""
         with self._lock:
             self._changed = False
             if self._stopped is not None:
@@ -60,7 +60,7 @@ class ChangeWatcher:
             stopped.wait(self._interval)
 
     def _take(self, stopped: threading.Event) -> Callable[[], None] | None:
-        """The listener, if there is something to tell it; else the thread that asks is no longer the one that does."""
+        """Return the listener if there is a change to report; at `None`, the thread that asks has to end."""
         with self._lock:
             if stopped is not self._stopped:
                 return None

@@ -73,12 +73,12 @@ class MCPConfig:
 
     @property
     def load_report(self) -> ConfigReport:
-        """What each file contributes, which entries cannot be used and why, references filled in.
+        """A report of each file's entries, and of those that cannot be used and why, with references filled in.
 
         It reads as GAIA's dictionary as well: `load_report["mode"]`.
         """
-        found = self._config.resolve()
-        return ConfigReport(found.layers, found.secrets, config_file=self.config_file)
+        resolved = self._config.resolve()
+        return ConfigReport(resolved.layers, resolved.secrets, config_file=self.config_file)
 
     @property
     def _servers(self) -> dict[str, dict[str, Any]]:
@@ -109,7 +109,7 @@ class MCPConfig:
         self._config.remove(name)
 
     def get_server(self, name: str) -> dict[str, Any]:
-        """A copy of a server's entry, as it is written; empty if there is none.
+        """Return a copy of a server's entry, as it is written; empty if there is none.
 
         Args:
             name: The server.
@@ -118,7 +118,7 @@ class MCPConfig:
         return entry if is_object(entry) else {}
 
     def get_servers(self) -> dict[str, dict[str, Any]]:
-        """A copy of all entries, as they are written, by name."""
+        """Return a copy of all entries, as they are written, by name."""
         return self._config.entries
 
     def server_exists(self, name: str) -> bool:
@@ -130,7 +130,7 @@ class MCPConfig:
         return self._config.owner(name) is not None
 
     def kept_in(self, name: str) -> tuple[str, str]:
-        """The file that has a server, as people write it, and the option by which commands are told of it, if any."""
+        """Return the file that has a server, as people write it, and the command-line option for it, if needed."""
         layer = self._config.owner(name)
         path = self.config_file if layer is None else layer.path
         if path == default_servers_path():
@@ -138,7 +138,7 @@ class MCPConfig:
         return str(path), f" --config {shlex.quote(str(path))}"
 
     def folder_of(self, name: str) -> Path:
-        """Where relative paths in `${file:...}` of a server's entry begin: the folder of the file that has it.
+        """Return where relative paths in `${file:...}` of a server's entry begin: the folder of the file that has it.
 
         Args:
             name: The server.
@@ -147,7 +147,7 @@ class MCPConfig:
         return (self.config_file if layer is None else layer.path).parent
 
     def to_start(self) -> tuple[dict[str, ServerToStart], dict[str, str]]:
-        """What may be started, by name; and of the other entries of a project's file, why they may not.
+        """Return the servers that may be started, by name, and why the other entries of a project's file may not.
 
         All may, but where `gaia-bridge` runs the agent: there, what a project's file lists needs an approval
         (`gaia-bridge trust`), and until it has one, a global entry of that name counts.
@@ -163,7 +163,7 @@ class MCPConfig:
         return servers, refused
 
     def as_remembered(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
-        """An entry as it is written for later: one that names files of the current folder is started there again.
+        """Return an entry as it is saved: one that names files of the current folder will be started there again.
 
         Args:
             name: The server.
@@ -175,15 +175,18 @@ class MCPConfig:
 
 
 def _folders_of(agent: object | None) -> tuple[Path, ...]:
-    """Where the file of an agent lies, and that of the program."""
+    """Return the folders in which the file of an agent lies, and that of the program."""
     names = ("__main__",) if agent is None else (type(agent).__module__, "__main__")
     files = (getattr(sys.modules.get(name), "__file__", None) for name in names)
     return tuple(Path(os.path.realpath(file)).parent for file in files if isinstance(file, str))
 
 
 def _placed(layer: Layer, name: str, entry: Any) -> Any:
-    """An entry of the user's file, started in a folder of its own; or one of a project's file that lies elsewhere than
-    we work, started where it lies: what it names relatively is there, and was approved there."""
+    """Return an entry with the folder to start it in: an entry of the user's file gets a folder of its own.
+
+    One of a project's file gets the folder of that file, unless it is the current one: the files that it names
+    relatively are there, and were approved there.
+    """
     folder = layer.path.parent
     if not is_local(layer):
         return layer.placed(name, entry)
@@ -205,7 +208,7 @@ def _refusal(file: Path, name: str, entry: dict[str, Any]) -> str | None:
 
 
 def _nothing() -> None:
-    """Nothing speaks against it."""
+    """Return no reason against a start."""
 
 
 def _make_home_folder() -> None:

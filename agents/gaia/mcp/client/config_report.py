@@ -1,4 +1,4 @@
-"""What a configuration says all in all (`MCPConfig.load_report`); programs may read it as GAIA's dictionary, too."""
+"""The report on a configuration (`MCPConfig.load_report`); programs may read it as GAIA's dictionary, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ConfigReport", "gaia_report"]
 
 
 def gaia_report(files: Iterable[Layer], config_file: Path) -> dict[str, Any]:
-    """What was read, as GAIA's own `load_report` says it; see `ConfigReport`.
+    """Return the report in the form of GAIA's own `load_report`; see `ConfigReport`.
 
     Args:
         files: The files that were read.
@@ -36,7 +36,7 @@ def gaia_report(files: Iterable[Layer], config_file: Path) -> dict[str, Any]:
 
 
 class ConfigReport(LoadReport, frozen=True, kw_only=True):
-    """What each file contributes, and which entries cannot be used and why. Reads as GAIA's mapping as well.
+    """A report of each file's entries, and of those that cannot be used and why. Reads as GAIA's mapping as well.
 
     Its keys are `mode` ("auto" or "explicit") and `config_file`, which new servers are written to; of an explicit file
     `servers`, the names of its entries; else `global` and `local`, each with `path`, `exists` and `servers`, and

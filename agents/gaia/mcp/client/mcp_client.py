@@ -35,7 +35,7 @@ _TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 _LIMITS: Final = UpstreamLimits()
 
 _REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-"""What a server may answer to `initialize`. Our own transports have agreed on one by themselves."""
+"""Revisions that a server may answer to `initialize`. Our own transports have agreed on one by themselves."""
 
 
 class MCPClient:
@@ -152,7 +152,7 @@ class MCPClient:
 
     @property
     def prefix(self) -> str:
-        """What stands for the server in the names of its tools (`MCPTool.to_gaia_format`)."""
+        """The server's part in the names of its tools (`MCPTool.to_gaia_format`)."""
         return source_prefix(self.name)
 
     def connect(self) -> bool:
@@ -260,7 +260,7 @@ class MCPClient:
         return {"error": message}
 
     def list_skills(self) -> list[dict[str, Any]]:
-        """The skills of the server (SEP-2640): entries with `uri`, `frontmatter` and the digests of files.
+        """Return the skills of the server (SEP-2640): entries with `uri`, `frontmatter` and the digests of files.
 
         Returns:
             The entries, to the last page.
@@ -272,7 +272,7 @@ class MCPClient:
         return read_skills(self._asked)
 
     def get_skill(self, uri: str) -> dict[str, Any]:
-        """What one skill is now.
+        """Read the present entry of one skill.
 
         Args:
             uri: The URI of its `SKILL.md`.
@@ -285,7 +285,7 @@ class MCPClient:
         return entry if is_object(entry) else {}
 
     def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
-        """A file of a skill, once it turned out to be what the entry says.
+        """Read a file of a skill, and check that it is the one in the entry.
 
         Args:
             skill: The entry, as `list_skills` and `get_skill` return it.
@@ -299,7 +299,7 @@ class MCPClient:
         return read_skill_file(self._asked, skill, path)
 
     def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The result of a request.
+        """Make a request, and return its result.
 
         Raises:
             RuntimeError: The client is not connected, or the server answered with an error.
@@ -314,7 +314,7 @@ class MCPClient:
         return result if is_object(result) else {}
 
     def explain_refusal(self, tool_name: str, details: str, arguments: Mapping[str, Any]) -> str:
-        """What to tell a model whose arguments the server refused.
+        """Return the text for a model whose arguments the server refused.
 
         Args:
             tool_name: What the server calls the tool.
@@ -347,7 +347,7 @@ class MCPClient:
         return call
 
     def on_tools_changed(self, listener: Callable[[], None]) -> None:
-        """Be told when the server says that its tools changed.
+        """Set the function to call when the server says that its tools changed.
 
         Args:
             listener: Called in a thread of its own, so that it may use the client; at most once a second, however often
@@ -444,7 +444,7 @@ class MCPClient:
             self.transport.disconnect()
 
     def _read_tools(self) -> list[MCPTool]:
-        found: list[MCPTool] = []
+        tools: list[MCPTool] = []
         definitions: list[Any] = []
         cursor: str | None = None
         for _ in range(_LIMITS.pages):
@@ -452,13 +452,13 @@ class MCPClient:
             definitions += page
             for definition in page:
                 try:
-                    found.append(MCPTool.from_definition(definition))
+                    tools.append(MCPTool.from_definition(definition))
                 except MCPToolError as problem:
                     logger.warning("MCP server '%s': %s; it is left out", self.name, problem)
-            if cursor is None or len(found) >= _LIMITS.tools:
+            if cursor is None or len(tools) >= _LIMITS.tools:
                 break
         self._outputs.replace(filter(is_object, definitions))
-        return found[: _LIMITS.tools]
+        return tools[: _LIMITS.tools]
 
     def _read_page(self, cursor: str | None) -> tuple[list[Any], str | None]:
         if cursor is None:
@@ -487,6 +487,6 @@ class MCPClient:
 
 
 def _message_of(error: object) -> str:
-    """The text of a JSON-RPC error, whatever shape it has."""
+    """Return the text of a JSON-RPC error, whatever shape it has."""
     message = error.get("message") if is_object(error) else error
     return message if isinstance(message, str) else str(error)

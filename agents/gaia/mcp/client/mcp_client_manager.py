@@ -43,7 +43,7 @@ class MCPClientManager:
         self.config = MCPConfig(agent=owner) if config is None else config
         self.debug = debug
         self.own_id = ""
-        """What requests say they have passed; see `gaia_bridge.calls.bridge_hops`."""
+        """The agent's id in requests to its servers, if it republishes them; see `gaia_bridge.calls.bridge_hops`."""
         self._clients: dict[str, MCPClient] = {}
         self._connecting: set[str] = set()
         self._failed: dict[str, str] = {}
@@ -103,16 +103,19 @@ class MCPClientManager:
             _disconnect(client)
 
     def get_client(self, name: str) -> MCPClient | None:
-        """The client of a server, or `None`."""
+        """Return the client of a server, or `None`."""
         return self._clients.get(name)
 
     def list_servers(self) -> list[str]:
-        """The names of the servers that are connected right now."""
+        """Return the names of the servers that are connected right now."""
         return [name for name, client in self._clients.copy().items() if client.is_connected()]
 
     def get_status_report(self) -> list[dict[str, Any]]:
-        """How each server is that was to be connected: `name`, `connected`, `tool_count`, and `error`, which is `None`
-        or says why it is not connected. Those that are disabled are left out."""
+        """Return the state of each server that was to be connected, without those that are disabled.
+
+        Returns:
+            For each `name`, `connected`, `tool_count`, and `error`: `None`, or why it is not connected.
+        """
         clients, failed = self._clients.copy(), self._failed.copy()
         report = [_status(name, client) for name, client in clients.items()]
         return report + [
@@ -138,8 +141,8 @@ class MCPClientManager:
             if name not in connected_already:
                 logger.warning("MCP server '%s' is not started: %s", name, reason)
                 self._failed[name] = reason
-        found = ((name, self._new(name, server)) for name, server in servers.items())
-        clients = {name: client for name, client in found if client is not None}
+        created = ((name, self._new(name, server)) for name, server in servers.items())
+        clients = {name: client for name, client in created if client is not None}
         connected: list[bool] = []
         try:
             connected = side_by_side(_connects, clients.values())
@@ -158,7 +161,7 @@ class MCPClientManager:
         self.disconnect_all()
 
     def _new(self, name: str, server: ServerToStart) -> MCPClient | None:
-        """A client for an entry of the configuration, with its name reserved; `None` if there is nothing to connect."""
+        """Make a client for an entry of the configuration, and reserve its name; `None` if it is not to connect."""
         if is_object(server.entry) and server.entry.get("disabled"):
             return None
         try:
@@ -189,13 +192,13 @@ class MCPClientManager:
     def _reserve(self, name: str) -> bool:
         """Claim a name, so that two threads do not connect the same server; not if it is connected, or about to be."""
         with self._lock:
-            known = self._clients.get(name)
-            if name in self._connecting or (known is not None and (known.is_connected() or known.is_connecting())):
+            client = self._clients.get(name)
+            if name in self._connecting or (client is not None and (client.is_connected() or client.is_connecting())):
                 return False
             self._connecting.add(name)
             self._clients.pop(name, None)
-        if known is not None:
-            _disconnect(known)
+        if client is not None:
+            _disconnect(client)
         return True
 
     def _connect(self, name: str, client: MCPClient) -> bool:

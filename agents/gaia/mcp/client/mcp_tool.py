@@ -16,7 +16,7 @@ from gaia_bridge.text.json_types import JSON, is_object
 __all__ = ["MCPTool", "MCPToolError", "registry_name"]
 
 _EXTRAS: Final = ("enum", "default", "items")
-"""What a parameter's schema may say beside its type and description, and a model can make use of."""
+"""Keywords of a parameter's schema beside its type and description that a model can make use of."""
 
 
 class MCPToolError(ValueError):
@@ -28,7 +28,7 @@ class MCPTool:
     """A tool as its server describes it."""
 
     name: str
-    """What the server calls it."""
+    """The server's own name for the tool."""
     description: str
     input_schema: dict[str, Any]
     """The JSON Schema of its arguments, as it came."""
@@ -91,7 +91,7 @@ class MCPTool:
 
 
 def registry_name(server_name: str, tool_name: str) -> str:
-    """The key of a server's tool in a registry: `mcp_<server>_<tool>`.
+    """Return the key of a server's tool in a registry: `mcp_<server>_<tool>`.
 
     It has at most 64 characters of `[A-Za-z0-9_-]`, which is what model providers accept; where something had to be
     changed for that, it ends in a hash.

@@ -1,4 +1,4 @@
-"""What an entry of `mcp_servers.json` says, for the client: which transport, and which of the server's tools."""
+"""The client's reading of an entry of `mcp_servers.json`: its transport, and which of the server's tools it uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAYS: Final = ("command", "url", "agent")
 
 
 class ConfiguredServer(NamedTuple):
-    """What an entry leads to."""
+    """The transport and the tools of a server, as its entry has them."""
 
     transport: MCPTransport
     offers: Callable[[str], bool]

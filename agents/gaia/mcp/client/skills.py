@@ -18,25 +18,25 @@ _PAGES: Final = UpstreamLimits().pages
 
 
 def read_skills(ask: Ask) -> list[dict[str, Any]]:
-    """All skills, to the last page.
+    """Read the entries of all skills, to the last page.
 
     Args:
         ask: Makes one request.
     """
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     params: dict[str, Any] = {}
     for _ in range(_PAGES):
         page = ask(SKILLS_LIST, params)
         skills, cursor = page.get("skills"), page.get("nextCursor")
-        found += [item for item in skills if is_object(item)] if is_array(skills) else []
+        listed += [item for item in skills if is_object(item)] if is_array(skills) else []
         if not isinstance(cursor, str) or params.get("cursor") == cursor:
             break
         params = {"cursor": cursor}
-    return found
+    return listed
 
 
 def read_skill_file(ask: Ask, skill: Mapping[str, Any], path: str) -> bytes:
-    """A file of a skill, verified.
+    """Read a file of a skill, and verify it.
 
     Args:
         ask: Makes one request.

@@ -1,4 +1,4 @@
-"""What a model is told when a tool refused its arguments: the schema that it should have kept to."""
+"""The message to a model whose arguments a tool refused: the error, the tool's schema and the arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_validation_error(text: str) -> bool:
 
 
 def validation_message(tool_name: str, details: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """Everything that is needed to call the tool correctly the next time.
+    """Return a text with everything that a model needs to call the tool correctly the next time.
 
     Args:
         tool_name: What the server calls the tool.

@@ -140,7 +140,7 @@ class MCPClientManager:
         return [result] if structured is not None else []
 
     def get_discovered_tools(self, server_name: str) -> list[JSON]:
-        """The tools of a server, as it listed them last.
+        """Return the tools of a server, as it listed them last.
 
         Args:
             server_name: What the server is called here.
@@ -165,17 +165,17 @@ class MCPClientManager:
         side_by_side(self.stop_client, list(self._server_configs))
 
     def _create_transport(self, server_name: str) -> MCPTransport:
-        """A new transport to a server that was started or is being started; a subclass may bring its own.
+        """Return a new transport to a server that was started or is being started; a subclass may bring its own.
 
         Raises:
             RuntimeError: There is no such server.
         """
         config = self._server_configs.get(server_name)
         if config is None:
-            known = ", ".join(sorted(self._server_configs)) or "none"
+            names = ", ".join(sorted(self._server_configs)) or "none"
             raise RuntimeError(
                 f"MCP server '{server_name}' is not started; call start_client or create_mcp_tools first "
-                f"(started: {known})"
+                f"(started: {names})"
             )
         if config.transport == "stdio":
             stdio = StdioTransport(config.command or "", config.timeout, args=config.args or (), env=config.env)
@@ -211,7 +211,7 @@ class MCPClientManager:
             _disconnect(previous)
 
     def _running(self, server_name: str, instead_of: MCPClient | None = None) -> MCPClient:
-        """The client of a server, which is started again if it is not there any more.
+        """Return the client of a server, which is started again if it is not there any more.
 
         Args:
             server_name: What the server is called here.

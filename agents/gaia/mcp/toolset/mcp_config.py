@@ -1,4 +1,4 @@
-"""Which MCP servers there are, and which of them are switched on ("Configuration", "Registration")."""
+"""The registered MCP servers, and those that are switched on ("Configuration", "Registration")."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRANSPORTS: Final = ("stdio", "http", "sse")
 """A child process; Streamable HTTP; the older HTTP+SSE."""
 
 _ON: Final = frozenset({"true", "1", "yes", "on"})
-"""What switches a server on, in any case of letters."""
+"""Values that switch a server on, in any case of letters."""
 
 
 @dataclass
@@ -94,14 +94,14 @@ class MCPServerConfig:
             raise self._problem(f"{kind}, such as 'https://example.com/mcp', and has {self.url!r}")
         try:
             parts = urlsplit(self.url)
-            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except (ValueError, AttributeError, TypeError):
-            known = False
-        if not known:  # not shown: it may have a password in it
+            is_usable = False
+        if not is_usable:  # not shown: it may have a password in it
             raise self._problem(f"{kind}, and what it has is no address that begins with http:// or https://")
 
     def _texts(self, name: str) -> list[str] | None:
-        """A list of the caller's, checked: one text is a list of its letters to Python."""
+        """Return a field that has to be a list of texts, checked: Python takes one text for a list of its letters."""
         value: Any = getattr(self, name)
         kind = type(value).__name__
         if value is None:
@@ -129,5 +129,5 @@ ALL_SERVERS: Final[list[MCPServerConfig]] = [FETCH_SERVER]
 
 
 def get_enabled_mcp_servers() -> list[MCPServerConfig]:
-    """The registered servers that are switched on right now, in their order."""
+    """Return the registered servers that are switched on right now, in their order."""
     return [server for server in ALL_SERVERS if server.is_enabled()]

@@ -76,11 +76,11 @@ class MCPToolWrapper(Tool):
             return f"Error: Error executing MCP tool '{self.name}': {str(error) or type(error).__name__}"
 
     def parameters_for(self, provider: str) -> JSON:
-        """The parameters in a provider's dialect; for `openai` they are as the converter left them."""
+        """Return the parameters in a provider's dialect; for `openai` they are as the converter left them."""
         return self.parameters if provider == "openai" else super().parameters_for(provider)
 
     def entry(self) -> ToolEntry:
-        """The tool as a registry holds it, with the server that it came from, so that it is displayed with that.
+        """Return the tool as a registry entry with the server that it came from, so that it is displayed with that.
 
         Arguments are judged by the server, which may take more than the model was told of.
         """
@@ -114,19 +114,19 @@ def create_mcp_tools(
     manager = MCPClientManager()
     configs = _chosen(server_names)
     started = side_by_side(lambda config: _start(manager, config), configs)
-    found = {
+    tools = {
         _identity(config.name, definition["name"]): definition
         for config, running in zip(configs, started, strict=True)
         if running
         for definition in _allowed(config, manager.get_discovered_tools(config.name))
     }
-    names, _ = assign_names(found, NamingPolicy.DOUBLE)
-    wrapped = (_wrapped(manager, found[item], item, name, converter) for name, item in names.items())
+    names, _ = assign_names(tools, NamingPolicy.DOUBLE)
+    wrapped = (_wrapped(manager, tools[item], item, name, converter) for name, item in names.items())
     return [tool for tool in wrapped if tool is not None]
 
 
 def _chosen(server_names: Iterable[str] | None) -> list[MCPServerConfig]:
-    """The servers that are switched on and wanted, each name once."""
+    """Return the servers that are switched on and wanted, each name once."""
     enabled: dict[str, MCPServerConfig] = {}
     for config in get_enabled_mcp_servers():
         if config.name in enabled:
@@ -165,7 +165,7 @@ def _start(manager: MCPClientManager, config: MCPServerConfig) -> bool:
 
 
 def _allowed(config: MCPServerConfig, definitions: list[JSON]) -> list[JSON]:
-    """Those that the configuration lets through, but for what MCP Apps keep from models."""
+    """Return the tools that the configuration allows, but for those that MCP Apps keep from models."""
     offered = {definition["name"]: definition for definition in definitions}
     names = offered if config.allowed_tools is None else config.allowed_tools
     for name in names:

@@ -1,4 +1,4 @@
-"""What MCP says of a tool and its results, as an agent's model takes it ("Schema Conversion")."""
+"""Conversion of MCP's tools and results to forms that an agent's model takes ("Schema Conversion")."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MCPSchemaConverter:
 
     @classmethod
     def _normalize_property(cls, prop: JSON) -> JSON:
-        """What is let through of one schema below the top: of a property, of items, of an alternative, a definition.
+        """Reduce a schema below the top (of a property, items, an alternative, a definition) to the accepted keywords.
 
         Args:
             prop: The schema. Its parts are converted after this, one by one.
@@ -64,7 +64,7 @@ class MCPSchemaConverter:
 
     @classmethod
     def extract_tool_info(cls, tool_schema: JSON) -> JSON:
-        """What is needed for a `Tool`.
+        """Return the name, description and parameters for a `Tool`.
 
         Args:
             tool_schema: The tool as its server lists it: `name`, `description`, `inputSchema`.
@@ -82,7 +82,7 @@ class MCPSchemaConverter:
 
     @classmethod
     def convert_tool_result(cls, result: Any) -> str:
-        """A tool's result as text for a model.
+        """Return a tool's result as text for a model.
 
         Args:
             result: Text; MCP content blocks, as dictionaries or as the objects of an SDK; a result that has them as its
@@ -128,12 +128,12 @@ def _is_content(items: list[Any]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """The JSON behind an object of an SDK, which has `model_dump`, or `text` or `content` as an attribute."""
+    """Return the JSON behind an object of an SDK, which has `model_dump`, or `text` or `content` as an attribute."""
     if value is None or is_object(value) or is_array(value):
         return value
     if callable(dump := getattr(value, "model_dump", None)):
         return dump(mode="json", by_alias=True, exclude_none=True)
     for field in ("text", "content"):
-        if (found := getattr(value, field, None)) is not None:
-            return {"type": "text", "text": found} if field == "text" else {"content": found}
+        if (content := getattr(value, field, None)) is not None:
+            return {"type": "text", "text": content} if field == "text" else {"content": content}
     return value

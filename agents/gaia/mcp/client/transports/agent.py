@@ -53,7 +53,7 @@ class AgentTransport(ConnectionTransport):
             except UsedInCircleError as error:
                 self.last_error = str(error)
                 return False
-        self._found = agent
+        self._published_agent = agent
         connected = super().connect()
         if not connected:
             self._stop_using()
@@ -67,5 +67,5 @@ class AgentTransport(ConnectionTransport):
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
         from gaia_bridge.bridge.chaining import PublishedAgent
 
-        agent = self._found
+        agent = self._published_agent
         return PublishedAgent(self.name, lambda: agent)

@@ -1,4 +1,4 @@
-"""What every transport under an `MCPClient` has ("MCPTransport")."""
+"""The interface of every transport under an `MCPClient` ("MCPTransport")."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MCPTransport(ABC):
     """
 
     on_notification: OnNotification | None = None
-    """Set by the client that uses the transport: is told of the server's notifications."""
+    """Set by the client that uses the transport: called with the server's notifications."""
 
     last_error: str = ""
     """Why `connect` returned `False`, if the transport says; for logs and error messages."""

@@ -78,7 +78,7 @@ class ConnectionTransport(MCPTransport):
         self.startup_timeout: float | None = None
         """Seconds for the connection, where that is another time."""
         self.own_id = ""
-        """The id that requests say they have passed; with one, the server may ask, and `relay` works."""
+        """The id that requests list as passed; with one, the server may ask, and `relay` works."""
         self.shares = False
         """Whether a server that a bridge of this process runs may be used, where it is the same."""
         self.refusal: Callable[[], str | None] = lambda: None
@@ -92,18 +92,18 @@ class ConnectionTransport(MCPTransport):
 
     @abstractmethod
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
-        """The core's transport. Its modules are imported here, on first use, because they cost half a second.
+        """Return the core's transport. Its modules are imported here, on first use, because they cost half a second.
 
         Raises:
             BridgeError: What we were given does not say how to reach the server.
         """
 
     def _server(self) -> ServerSpec | None:
-        """Hook: how the server is started or reached, if several may use it."""
+        """Return how the server is started or reached, if several may use it; else `None` (hook)."""
         return None
 
     def _words_of(self, session: DetachedConnection) -> str:
-        """Hook: the last lines that the server wrote to its error output, once the session is over."""
+        """Return the last lines of the server's error output, once the session is over (hook)."""
         return ""
 
     def connect(self) -> bool:
@@ -199,7 +199,7 @@ class ConnectionTransport(MCPTransport):
 
     @contextmanager
     def _using(self, method: str) -> Generator[OpenConnection]:
-        """The open connection, which stays open until the end of the block, unless somebody disconnects."""
+        """Yield the open connection, which stays open until the end of the block, unless somebody disconnects."""
         with self._calling:
             open_ = self._open
             if open_ is None:
@@ -222,7 +222,7 @@ class ConnectionTransport(MCPTransport):
         return self._own(server, lender)
 
     def _own(self, server: ServerSpec | None = None, tried: Lender | None = None) -> OpenConnection:
-        """A connection to a server of our own.
+        """Open a connection to a server of our own.
 
         Args:
             server: The server; with it, the connection is exchanged when a bridge begins to run that server.
@@ -247,7 +247,7 @@ class ConnectionTransport(MCPTransport):
         return open_
 
     def _borrowed(self, server: ServerSpec, lender: Lender) -> OpenConnection | None:
-        """A connection to a server that a bridge of this process runs; `None` if that one cannot be used.
+        """Open a connection to a server that a bridge of this process runs; `None` if that one cannot be used.
 
         Raises:
             TimeoutError: It is too slow.
@@ -279,7 +279,7 @@ class ConnectionTransport(MCPTransport):
     def _session(
         self, transport: Transport, limits: UpstreamLimits, era: Era | None, own: str, *, asks: bool, hears: bool = True
     ) -> DetachedConnection:
-        """A connection that is not open yet: may the server ask through it, and does it hear the server's news?"""
+        """Make a connection, not open yet: with `asks`, the server may ask over it; with `hears`, it gets its news."""
         from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 
         notified = _notifying(weakref.ref(self)) if hears else _unheard
@@ -362,7 +362,7 @@ class ConnectionTransport(MCPTransport):
 
 
 def _notifying(transport: weakref.ref[ConnectionTransport]) -> Notified:
-    """Passes notifications on, without keeping the transport alive: whoever forgets it, ends its connection."""
+    """Return a listener for notifications that does not keep the transport alive: a forgotten one disconnects."""
 
     def notified(method: str, params: dict[str, Any]) -> None:
         target = transport()
@@ -373,11 +373,11 @@ def _notifying(transport: weakref.ref[ConnectionTransport]) -> Notified:
 
 
 def _unheard(method: str, params: dict[str, Any]) -> None:
-    """Another connection hears it as well."""
+    """Drop a notification: another connection gets it as well."""
 
 
 def _lender_of(server: ServerSpec) -> Lender | None:
-    """Who runs a server, unless that is this very thread: what waits for it there would wait for itself."""
+    """Return the bridge that runs a server, unless that is on this very thread, which would wait for itself."""
     lender = SHARED_SERVERS.find(server)
     if lender is not None:
         with suppress(RuntimeError):  # it ends
@@ -386,7 +386,7 @@ def _lender_of(server: ServerSpec) -> Lender | None:
 
 
 def _moving(transport: weakref.ref[ConnectionTransport]) -> Callable[[], None]:
-    """Moves a connection, in a thread of its own: who says that there is a server now does not wait for that."""
+    """Return a function that moves a connection in a thread of its own, so that its caller does not wait for that."""
 
     def move() -> None:
         if (target := transport()) is not None:

@@ -46,7 +46,7 @@ class HTTPTransport(ConnectionTransport):
 
     @classmethod
     def from_spec(cls, spec: HttpServerSpec, timeout: float = 30, debug: bool = False) -> Self:
-        """A transport to a configured server.
+        """Return a transport to a configured server.
 
         Args:
             spec: Where it is.

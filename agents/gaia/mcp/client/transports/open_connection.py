@@ -1,4 +1,4 @@
-"""What a transport holds while it is connected."""
+"""The state of a transport while it is connected."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OpenConnection(Struct, eq=False, weakref=True):
         return is_there and (self.lender is None or self.lender.works)
 
     def mark_used(self) -> None:
-        """The server is asked for more than what it offers: it is not exchanged any more."""
+        """Note that the server was asked for more than its lists: it is not exchanged any more."""
         if not self.is_used:
             self.is_used = True
             if self.stop_seeking is not None:

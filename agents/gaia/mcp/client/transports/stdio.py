@@ -66,7 +66,7 @@ class StdioTransport(ConnectionTransport):
 
     @classmethod
     def from_spec(cls, spec: StdioServerSpec, timeout: float = 30, debug: bool = False) -> Self:
-        """A transport to a configured server.
+        """Return a transport to a configured server.
 
         Args:
             spec: How to launch it.
