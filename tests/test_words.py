@@ -1,15 +1,16 @@
-"""Names and docstrings of the packages below are in plain words; ruff's D401 asks for the imperative beside it."""
+"""Docstrings, and names of the packages below, are in plain words; ruff's D401 asks for the imperative beside it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PLAIN_PACKAGES = ("agents",)
+NAMED_PLAINLY = ("agents",)
+"""Where names are looked at as well."""
 RIDDLES = frozenset({"what", "whose", "who", "which", "nobody"})
 VAGUE_NAMES = frozenset({"found", "told", "said", "known", "meant", "sought", "settled", "mended"})
 
@@ -39,32 +40,34 @@ def _docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 pass
 
 
-def _problems(source: str, place: str) -> Iterator[str]:
-    """Yield each place of a file that breaks a rule, with the rule."""
-    tree = ast.parse(source)
+def _vague_names(tree: ast.AST) -> Iterator[str]:
+    """Yield the line of each vague name, with the rule."""
     for node in ast.walk(tree):
         for name in _names(node):
             if name.lstrip("_") in VAGUE_NAMES:
-                yield f"{place}:{getattr(node, 'lineno', 0)}: {name!r} is too vague: name the thing"
+                yield f"{getattr(node, 'lineno', 0)}: {name!r} is too vague: name the thing"
+
+
+def _riddles(tree: ast.AST) -> Iterator[str]:
+    """Yield the line of each docstring that begins with a riddle, with the rule."""
     for line, text in _docstrings(tree):
         first = text.split(maxsplit=1)[:1]
         if first and first[0].strip(":,.").lower() in RIDDLES:
-            yield f"{place}:{line}: begins with {first[0]!r}: begin with a verb, or with the noun of the thing"
+            yield f"{line}: begins with {first[0]!r}: begin with a verb, or with the noun of the thing"
 
 
-@pytest.mark.parametrize("package", PLAIN_PACKAGES)
-def test_names_and_docstrings_are_plain_words(package: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "package"),
+    [*((_vague_names, package) for package in NAMED_PLAINLY), (_riddles, "agents"), (_riddles, "bridge")],
+)
+def test_names_and_docstrings_are_plain_words(rule: Callable[[ast.AST], Iterator[str]], package: str) -> None:
     files = sorted((ROOT / package).rglob("*.py"))
     assert files
-    problems = [p for f in files for p in _problems(f.read_text("utf-8"), str(f.relative_to(ROOT)))]
+    problems = [f"{file}:{problem}" for file in files for problem in rule(ast.parse(file.read_text("utf-8")))]
     assert not problems, "\n".join(problems)
 
 
 def test_vague_names_and_riddles_are_reported_where_they_are() -> None:
-    source = 'def told(known):\n    """Who asks."""\n    self._found = 1\n'
-    assert [line.split(": ")[0] for line in sorted(_problems(source, "x.py"))] == [
-        "x.py:1",
-        "x.py:1",
-        "x.py:2",
-        "x.py:3",
-    ]
+    tree = ast.parse('def told(known):\n    """Who asks."""\n    self._found = 1\n')
+    assert [line.split(": ")[0] for line in sorted(_vague_names(tree))] == ["1", "1", "3"]
+    assert [line.split(": ")[0] for line in _riddles(tree)] == ["2"]
