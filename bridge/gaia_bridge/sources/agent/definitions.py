@@ -44,7 +44,7 @@ _METHODS = {
 _WITH_SKILLS: Final[Mapping[str, JSON]] = {"extensions": {SKILLS_EXTENSION: {"directoryRead": True}}}
 _SHOWN_NAME = 100
 _DEFAULT_VERSION = "2.0.0"
-"""The version of an agent that states none, as document 001 sets it for `get_mcp_server_info`."""
+"""The version of an agent that states none, as in GAIA's own `get_mcp_server_info`."""
 
 
 class CompiledTool(Struct, frozen=True):
