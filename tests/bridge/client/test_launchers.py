@@ -65,8 +65,9 @@ async def start(spec: StdioServerSpec, **limits: Any) -> None:
 
 
 async def test_a_launcher_that_says_nothing_has_longer_than_a_server(tmp_path: Path) -> None:
+    silent = "import time; time.sleep(1.2)" + SERVES
     with anyio.fail_after(PATIENCE):
-        await start(launcher(tmp_path, SERVES), connect_timeout=0.001, probe_timeout=0.1)
+        await start(launcher(tmp_path, silent), connect_timeout=1, probe_timeout=0.1)
         with pytest.raises(StartTimeoutError, match=r"within 0\.001 s"):
             await start(launcher(tmp_path, SERVES, "server"), connect_timeout=0.001)
 
