@@ -2,9 +2,10 @@
 
 A server of the handshake era asks with requests of its own, which may not name the call. Then the client is clear
 only while all calls in flight are of one client. Otherwise the question waits until it is. From then on, calls of tools
-that have asked, or may have, take turns with those of other clients that can answer questions. A call that was given up
-counts for some time: the server may not have received the cancellation yet. Requests without a session, and those that
-a bridge or an agent sends for its clients, each count as another client's.
+that have asked, or may have, take turns with those of other clients that can answer questions. A tool that may have
+asked, and asks nothing in its turn, takes no more turns. A call that was given up counts for some time: the server may
+not have received the cancellation yet. Requests without a session, and those that a bridge or an agent sends for its
+clients, each count as another client's.
 """
 
 from __future__ import annotations
@@ -171,8 +172,8 @@ class Relays:
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # the last notification that a client's folders changed
         self._says_when_it_logs = False
-        self.askers: set[Hashable] = set()
-        """The tools and methods that may have asked something without naming the call."""
+        self.askers: dict[Hashable, bool] = {}
+        """The tools and methods that may have asked something without naming the call; and whether one surely has."""
 
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and its messages on the way back. Cancelling it cancels the server's work.
@@ -195,7 +196,8 @@ class Relays:
             check_links(relay.request.input_responses)
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
-        if self.askers and relay.can_be_asked_something and not modern:
+        takes_turn = bool(self.askers) and relay.can_be_asked_something and not modern
+        if takes_turn:
             await self._turn(relay)
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or relay.request.log_level is not None
@@ -228,6 +230,8 @@ class Relays:
                 self._past.note_given_up(relay)
             if self._news is not None:
                 self._changed()
+        if takes_turn:
+            self._clear(relay)
         if relay.queue is not None:
             await relay.queue.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
@@ -359,7 +363,9 @@ class Relays:
         candidates = dict(self._in_flight) if task is None else self._past.about(task, self._in_flight)
         if candidates and not self.askers:
             logger.info("upstream %r does not say for which call it asks: such calls take turns", self._upstream)
-        self.askers.update(relay.target for relay in candidates.values())
+        for relay in candidates.values():
+            relay.may_have_asked = True
+            self.askers.setdefault(relay.target, False)
         question, refused = object(), self._refusals
         self._unclear.append(question)
         try:
@@ -373,6 +379,8 @@ class Relays:
                     if task is None and (self._past.others_given_up(relays) or unexplained > 0):
                         break
                     if _are_of_one_client(relays):
+                        if len(relays) == 1:
+                            self.askers[relays[0].target] = True
                         return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
                     # The newest question gives way: the end of its call makes the others clearer.
                     if self._unclear[-1] is question and len(self._unclear) >= len(relays):
@@ -410,7 +418,12 @@ class Relays:
 
     def _would_be_clear(self, relay: Relay) -> bool:
         calls = [relay, *(other for other in self._in_flight.values() if other.may_ask)]
-        return _are_of_one_client(calls) or self.askers.isdisjoint(call.target for call in calls)
+        return _are_of_one_client(calls) or self.askers.keys().isdisjoint(call.target for call in calls)
+
+    def _clear(self, relay: Relay) -> None:
+        """Let calls of a tool take no more turns, if it was only suspected, and has now worked without a question."""
+        if not (relay.has_failed or relay.may_have_asked or self.askers.get(relay.target, True)):
+            del self.askers[relay.target]
 
     def _changed(self) -> None:
         """Wake everyone who waits for a change of the calls in flight."""

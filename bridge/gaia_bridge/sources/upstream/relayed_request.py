@@ -134,6 +134,8 @@ class Relay:
         """Whether the server may send log messages because of the request."""
         self.has_failed = False
         """Whether it ended without a result, or with one that reports a failure."""
+        self.may_have_asked = False
+        """Whether it was in flight when the server asked without naming a call."""
         self.asked = 0
         """The number of questions that its client has not answered yet."""
         self.resting: Callable[[], AbstractContextManager[None]] = nullcontext

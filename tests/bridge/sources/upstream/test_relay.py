@@ -482,6 +482,39 @@ async def test_tools_that_never_asked_are_called_side_by_side_although_another_a
         assert connection.began == ["ada", "ben", "cleo"]
 
 
+async def test_a_tool_that_was_only_in_flight_takes_one_turn_and_the_one_that_asked_takes_turns_for_good() -> None:
+    ada, ben, cleo = Person("ada"), Person("ben"), Person("cleo")
+    async with calls_in_flight(ada) as (relays, connection, call):
+        call(ben, tool="add")
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ProtocolError, match="Call again"):
+            await asked(relays)
+        assert list(relays.askers) == ["ask", "add"]
+
+        async def end(key: str) -> None:
+            connection.release[key].set()
+            await anyio.wait_all_tasks_blocked()
+
+        await end("ben")
+        await end("ada")
+        for client, key, tool in ((ben, "add", "add"), (ada, "ask", "ask")):
+            call(client, key, tool)
+            await anyio.wait_all_tasks_blocked()
+            assert key not in connection.began[:-1]
+        assert connection.began[-1] == "add", "it may have been that one"
+        await end("add")
+        assert await asked(relays) == "ada"
+        await end("ask")
+        call(ada, "asks nothing")
+        await anyio.wait_all_tasks_blocked()
+        await end("asks nothing")
+        assert list(relays.askers) == ["ask"], "it asks sometimes"
+        for client, key in ((ben, "one"), (cleo, "other")):
+            call(client, key, "add")
+            await anyio.wait_all_tasks_blocked()
+        assert connection.began[-2:] == ["one", "other"], "side by side"
+
+
 async def test_a_call_whose_client_thinks_it_over_keeps_nobody_waiting() -> None:
     ada, ben = Person("ada"), Person("ben")
     ada.thinks = anyio.Event()
