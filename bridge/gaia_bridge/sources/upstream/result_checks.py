@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -77,31 +77,18 @@ def _checked(method: str, result: JSON, size: float) -> tuple[JSON, str | None]:
     if size > 2 * MAX_NESTING and is_too_deep(result):
         return result, f"is nested deeper than {MAX_NESTING} levels"
     if is_complete(method, result):
-        if _is_plain(method, result):
+        if all(map(RESULTS[method].is_plain, _parts(result))):  # as nearly all are; a "no" may be wrong
             return result, None
         result = repaired_result(method, result)
     problem = next(filter(None, (result_problem(method, part) for part in _parts(result))), None)
     return result, None if problem is None else f"MCP does not allow: {problem}"
 
 
-def _is_plain(method: str, result: JSON) -> bool:
-    """Return whether a result is as it should be, as nearly all are. A "no" may be wrong."""
-    is_plain = RESULTS[method].is_plain
-    return all(map(is_plain, _parts(result))) if _has_many_blocks(result) else is_plain(result)
-
-
-def _has_many_blocks(result: JSON) -> bool:
+def _parts(result: JSON) -> Sequence[JSON]:
+    """Return results that together have the blocks of one; none of them has many blocks."""
     content = result.get("content")
-    return is_array(content) and len(content) > _BLOCKS
-
-
-def _parts(result: JSON) -> Iterator[JSON]:
-    """Yield results that together have the blocks of one; none of them has many blocks."""
-    if not _has_many_blocks(result):
-        yield result
-        return
-    content = result["content"]
-    yield result | {"content": []}
+    if not is_array(content) or len(content) <= _BLOCKS:
+        return (result,)
     about = {key: value for key, value in result.items() if key != "structuredContent"}
-    for start in range(0, len(content), _BLOCKS):
-        yield about | {"content": content[start : start + _BLOCKS]}
+    starts = range(0, len(content), _BLOCKS)
+    return [result | {"content": []}, *(about | {"content": content[at : at + _BLOCKS]} for at in starts)]
