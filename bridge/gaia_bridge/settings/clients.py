@@ -8,7 +8,7 @@ from gaia_bridge.settings.limits import Limits
 
 
 class HttpLimits(Limits, frozen=True):
-    """Limits of the HTTP server (faults-and-security section 6)."""
+    """Limits of the HTTP server: a client that is slow, greedy or gone must not keep the others waiting."""
 
     body_bytes: int = 4 * MIB
     """Bytes of one request body; the default of the SDK, applied to every route."""
