@@ -164,8 +164,8 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
         from gaia_bridge.server.http.listener import HttpServer, bind
         from gaia_bridge.server.http.token import load_or_create_token
-        from gaia_bridge.server.http.token_changes import follow_token
         from gaia_bridge_cli.serving.banner import Access, banner
+        from gaia_bridge_cli.serving.token_changes import follow_token
 
     limits = options.settings.http
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)

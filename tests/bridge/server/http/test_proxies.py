@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -21,9 +19,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.proxies import PublicUrl
 from gaia_bridge.server.http.request_heads import SAME_HEAD
-from gaia_bridge.server.http.token_changes import follow_token
 from tests.support.agents import one_tool
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -298,19 +294,3 @@ async def test_another_token_counts_at_once_on_connections_that_had_the_old_one_
     assert await seen.ask(("host", LOCAL), bearer()) == 401
     assert await seen.ask(("host", LOCAL), bearer(OTHER)) == 200
     assert TOKEN not in repr(token) and OTHER not in repr(token)
-
-
-async def test_the_file_of_the_token_is_read_again_and_made_again(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    path.write_text(TOKEN)
-    path.chmod(0o600)
-    token, told = LiveToken(TOKEN), list[str]()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(follow_token, token, path, told.append)
-        await anyio.lowlevel.checkpoint()
-        path.write_text(OTHER)
-        await until(lambda: told == [OTHER])
-        path.unlink()
-        await until(lambda: len(told) == 2)
-        tasks.cancel_scope.cancel()
-    assert token.text == told[1] == path.read_text().strip()
