@@ -30,10 +30,7 @@ def new_id() -> str:
 
 
 def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the ids of the bridges that a request has passed; `None` if its sender is no bridge.
-
-    Args:
-        meta: The request's `_meta`.
+    """Return the ids of the bridges that a request with this `_meta` has passed; `None` if its sender is no bridge.
 
     Raises:
         ProtocolError: The value under the key is no list of ids.
@@ -47,11 +44,7 @@ def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
-    """Refuse a request that passed this bridge before, or has passed too many bridges.
-
-    Args:
-        meta: The request's `_meta`.
-        limit: Bridges that a request may have passed.
+    """Refuse a request with this `_meta` that passed this bridge before, or has passed too many bridges.
 
     Raises:
         ProtocolError: It is refused; says why.
@@ -76,11 +69,7 @@ def is_loop(error: ProtocolError) -> bool:
 
 
 def passed(params: JSON | None, own: str) -> JSON:
-    """Return the parameters of a request that a bridge sends on.
-
-    Args:
-        params: The parameters so far; what their `_meta` says of other bridges stays.
-    """
+    """Return the parameters of a request that a bridge sends on. Their words about earlier bridges stay."""
     if params is None or "_meta" not in params:
         return {**(params or {}), "_meta": {HOPS_META_KEY: [own]}}
     meta = params["_meta"] if is_object(params["_meta"]) else {}

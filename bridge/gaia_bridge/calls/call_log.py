@@ -107,11 +107,7 @@ def leave(call: CallRecord) -> None:
 
 
 def record_of(call: CallRecord, created: float) -> logging.LogRecord:
-    """Return the log record of a call.
-
-    Args:
-        created: When it ended, in seconds since the epoch.
-    """
+    """Return the log record of a call, which ended so many seconds after the epoch."""
     record = logging.LogRecord.__new__(logging.LogRecord)
     record.__dict__ = {**_RECORD, "msg": call, "call": call, "created": created, "msecs": created % 1 * 1000}
     return record

@@ -39,22 +39,13 @@ _current: ContextVar[Cancellation | None] = ContextVar("gaia_bridge_cancellation
 
 
 def cancel_reason(otherwise: str) -> str:
-    """Return the client's reason for cancelling the request that the calling task works for.
-
-    Args:
-        otherwise: The text if the client gave no reason, or did not cancel the request.
-    """
+    """Return the client's reason for cancelling the request that the calling task works for; a text if it gave none."""
     current = _current.get()
     return otherwise if current is None or current.reason is None else current.reason
 
 
 def note_failure(*, too_late: bool = False, unreached: bool = False) -> None:
-    """Report why the calling task's request failed.
-
-    Args:
-        too_late: Whether its deadline passed.
-        unreached: Whether a server was not reached, or lost before it answered.
-    """
+    """Report why the calling task's request failed: too late, or because a server was not reached, or lost."""
     if (current := _current.get()) is not None:
         current.too_late |= too_late
         current.unreached |= unreached

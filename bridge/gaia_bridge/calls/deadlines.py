@@ -41,11 +41,7 @@ class Clocks:
         self._is_closed = False
 
     def start(self, number: int, deadline: Deadline) -> Clock:
-        """Return the clock of a request that begins now; the clock runs until it is stopped.
-
-        Args:
-            deadline: How long it may take.
-        """
+        """Return the clock of a request that begins now; the clock runs until it is stopped."""
         clock = self.running[number] = Clock(self, deadline, self.loop.time())
         if clock.ends_at < self._rings_at:
             self.ring_at(clock.ends_at)

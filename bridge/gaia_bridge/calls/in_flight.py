@@ -50,13 +50,9 @@ class SentRequests:
         self._waiting.pop(number, None)
 
     def resolve(self, number: object, response: JSON) -> bool:
-        """Hand a response to the task that waits for it.
+        """Hand a response to the task that waits for it, by the id that it repeats; see `own_id`.
 
-        Args:
-            number: The request that it answers, as it says; see `own_id`.
-
-        Returns:
-            Whether anybody waited: others are late, foreign, or second ones.
+        Return whether anybody waited: others are late, foreign, or second ones.
         """
         answered = own_id(number)
         future = None if answered is None else self._waiting.pop(answered, None)
@@ -109,8 +105,7 @@ class ReceivedRequests:
     def begin(self, request_id: RequestId, request: Cancellable) -> bool:
         """Register a request that is being worked on.
 
-        Returns:
-            Whether it is allowed: its id must not be that of another one in flight (basic, "Requests").
+        Return whether it is allowed: its id must not be that of another one in flight (basic, "Requests").
         """
         return self._in_flight.setdefault(request_id, request) is request
 

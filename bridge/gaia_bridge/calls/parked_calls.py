@@ -62,11 +62,7 @@ class Resumable(Protocol):
         ...
 
     async def advance(self, request: ClientRequest) -> bool:
-        """Send progress and log messages to `request`'s client until the work is done or asks something.
-
-        Returns:
-            Whether it is done.
-        """
+        """Send progress and logs to `request`'s client until the work is done or asks; return whether it is done."""
         ...
 
     def cancel(self, reason: str) -> None:
@@ -82,9 +78,6 @@ class Waiting:
 
     No client is obliged to come back with an answer (MCP 2026-07-28, basic/patterns/mrtr). If the newest were refused,
     clients that have gone would lock out those that are still there.
-
-    Args:
-        places: How many may wait at once.
     """
 
     def __init__(self, places: int) -> None:
@@ -92,12 +85,7 @@ class Waiting:
         self._ends: OrderedDict[object, Callable[[str], object]] = OrderedDict()
 
     def add(self, key: object, end: Callable[[str], object]) -> None:
-        """Add a call that waits.
-
-        Args:
-            key: Identifies it, for `discard`.
-            end: Ends it; called at most once, with the reason.
-        """
+        """Add a call that waits. `end` ends it with a reason, and is called at most once."""
         while len(self._ends) >= self._places:
             _, oldest = self._ends.popitem(last=False)
             oldest(f"{self._places} calls wait for answers of clients, and the oldest gives way")
@@ -109,11 +97,7 @@ class Waiting:
 
 
 class ParkedCalls(Generic[W]):
-    """The work of one source that may ask clients something. Use it only on the event loop.
-
-    Args:
-        patience: Seconds a question may stay open.
-    """
+    """The work of one source that may ask clients something. Use it only on the event loop."""
 
     def __init__(self, waiting: Waiting, patience: float) -> None:
         self._waiting = waiting
@@ -154,7 +138,6 @@ class ParkedCalls(Generic[W]):
 
         Args:
             work: New, or `resumed`.
-            request: On whose behalf, with the answers that it brings.
             what: How the peer knows the work, for messages: `tool 'x'`.
             seconds: How long this may take; afterwards the work is cancelled.
 

@@ -67,10 +67,7 @@ class Lineage:
         return any(ancestor.id == self._id for ancestor in _ancestors(text))
 
     def environment(self, entry: str, launch: str) -> dict[str, str]:
-        """Return the environment variable for a child.
-
-        Args:
-            entry: The name of the entry that it is launched for.
+        """Return the environment variable for a child that is launched for an entry of the configuration.
 
         Raises:
             LineageError: It would be launched by itself, or too many have launched one another.

@@ -49,11 +49,7 @@ class ProgressReceivers:
 
 
 def progress_params(token: object, report: Progress) -> JSON:
-    """Return the parameters of a progress notification.
-
-    Args:
-        token: The token from the side that made the request.
-    """
+    """Return the parameters of a progress notification, with the token of the side that made the request."""
     params: JSON = {PROGRESS_TOKEN_KEY: token, "progress": report.progress}
     if report.total is not None:
         params["total"] = report.total

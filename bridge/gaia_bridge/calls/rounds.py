@@ -39,11 +39,7 @@ Answer = Callable[[Mapping[str, Question]], Awaitable[JSON]]
 async def play_rounds(method: str, result: JSON, again: Again, answer: Answer, *, rounds: int, questions: int) -> JSON:
     """Answer the questions of a result, and make the request again, until a result asks for nothing.
 
-    Args:
-        result: The first result of the request.
-        again: Makes the request again.
-        rounds: The rounds that there may be, at most.
-        questions: The questions that one round may have, at most.
+    There are at most so many rounds, of so many questions each.
 
     Raises:
         RoundsError: The rounds come to no end, or a question makes no sense.

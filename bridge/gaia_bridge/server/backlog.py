@@ -25,7 +25,6 @@ class Turn:
     """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
 
     Args:
-        target: The tool, prompt or resource that was called.
         expected: Bytes that the answer is expected to have, if it is one of those of which only so many are made at
             once; else `None`.
     """
@@ -47,11 +46,7 @@ class Turn:
             self._slow = get_running_loop().call_later(seconds, self._make_way)
 
     def answered(self, size: int) -> None:
-        """Count the answer, which now waits to leave.
-
-        Args:
-            size: Its bytes.
-        """
+        """Count the answer, which now waits to leave, by its bytes."""
         if self._slow is not None:
             self._make_way()
         self._backlog.note(self._target, size)
@@ -119,10 +114,9 @@ class Backlog:
         """Bytes of the last answer of each target."""
 
     async def begin(self, client: Hashable, target: Hashable, cut: Callable[[], None] | None = None) -> Turn:
-        """Wait until a call may be made.
+        """Wait until a call of a tool, prompt or resource may be made.
 
         Args:
-            target: The tool, prompt or resource that is called.
             cut: Ends the stream to the client, where all its answers have one and it can be ended.
 
         Raises:

@@ -283,21 +283,13 @@ class Call:
 
 
 def written(revision: Revision, body: bytes, method: str | None = None) -> bytes:
-    """Return a message in the form of a revision.
-
-    Args:
-        body: The message in the terms of 2026-07-28.
-    """
+    """Return a message, which is in the terms of 2026-07-28, in the form of a revision."""
     message = json.loads(body)
     return encoded(revision.written(message, method or message["method"]))
 
 
 class _TranslatingChannel:
-    """Implements `gaia_bridge.server.connection.Channel` for notifications about one request.
-
-    Args:
-        revision: The revision that they are written in.
-    """
+    """Implements `gaia_bridge.server.connection.Channel` for notifications in the form of a revision."""
 
     def __init__(self, channel: Channel, revision: Revision) -> None:
         self._channel, self._revision = channel, revision

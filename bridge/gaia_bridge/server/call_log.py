@@ -17,11 +17,7 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 
 class CallLog:
-    """The log of one endpoint.
-
-    Args:
-        catalog: Knows the source of each tool, prompt and resource.
-    """
+    """The log of one endpoint."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -31,12 +27,7 @@ class CallLog:
         return time.monotonic() if call.method in NAMED and is_wanted() else None
 
     def ended(self, call: Call, began: float, outcome: str, size: int) -> None:
-        """Log a call.
-
-        Args:
-            began: The return value of `began`.
-            size: Bytes of the answer.
-        """
+        """Log a call that `began` returned a time for, and whose answer has so many bytes."""
         seconds = time.monotonic() - began
         wanted = str(call.params.get(NAMED[call.method]))
         info = call.client_info

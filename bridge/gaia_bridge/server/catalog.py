@@ -92,11 +92,9 @@ class _View:
     """Everything that is compiled from the sources' offers at one moment, each part when it is first needed.
 
     Args:
-        sources: The sources, in their order.
         known: The targets of earlier views, by kind and public name; updated with those of this one. Unchanged
             targets are not made again.
         warn: Called with each part, and what of it could not be published under its own name.
-        unlisted: Skills that no list has.
         as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
     """
 
@@ -231,7 +229,6 @@ class Catalog:
 
     Args:
         info: The endpoint's name and description while it has no or several sources; a single source has its own.
-        policy: How names are spelled where several sources meet.
         merges: Whether sources come and go; if not, there is one, whose own endpoint it is.
     """
 
@@ -254,11 +251,7 @@ class Catalog:
         return [source for source, _ in self._sources.values()]
 
     def info(self, *, modern: bool) -> ServerInfo:
-        """Return the endpoint's name, version and instructions for clients of one era.
-
-        Args:
-            modern: Whether they speak 2026-07-28 or later.
-        """
+        """Return the endpoint's name, version and instructions for clients of one era."""
         told = [(source.name, source.features.for_era(modern=modern).info) for source in self.sources]
         if len(told) == 1:
             return told[0][1]
@@ -271,11 +264,7 @@ class Catalog:
         )
 
     def instructions(self, *, modern: bool) -> list[tuple[str, str]]:
-        """Return the name and the instructions of each source that has instructions.
-
-        Args:
-            modern: Whether for clients of 2026-07-28 or later.
-        """
+        """Return the name and the instructions of each source that has instructions for clients of one era."""
         told = ((source.name, source.features.for_era(modern=modern).info.instructions) for source in self.sources)
         return [(name, text) for name, text in told if text]
 
@@ -399,11 +388,9 @@ class Catalog:
                 tasks.start_soon(do, source)
 
     def definitions(self, kind: str, *, modern: bool, marked: bool = False) -> list[JSON]:
-        """Return the definitions to list.
+        """Return the definitions to list of a kind: `tool`, `prompt`, `resource`, `resource template` or `skill`.
 
         Args:
-            kind: `tool`, `prompt`, `resource`, `resource template` or `skill`.
-            modern: Whether for a client of 2026-07-28 or later.
             marked: Whether for another bridge, which sees the bridges that each definition came through.
         """
         return self._view.definitions(kind, modern=modern, marked=marked)

@@ -46,11 +46,7 @@ _UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
 
 
 class ClientResults:
-    """The results of one endpoint, as its clients are given them.
-
-    Args:
-        settings: The limits of clients that the user has set, and the size of large results.
-    """
+    """The results of one endpoint, as its clients are given them."""
 
     def __init__(self, catalog: Catalog, settings: Settings) -> None:
         self._catalog = catalog
@@ -67,21 +63,11 @@ class ClientResults:
         self._named: tuple[Sequence[JSON], str] = ((), "")
 
     def may_change(self, result: JSON, size: int) -> bool:
-        """Return whether some client is given another result; `fitted` returns it.
-
-        Args:
-            result: The result of a `tools/call`.
-            size: Bytes of the result.
-        """
+        """Return whether some client is given another result of a tool of so many bytes, which `fitted` returns."""
         return size > self._least or "structuredContent" in result
 
     async def fitted(self, call: Call, result: JSON, size: int) -> JSON:
-        """Return the result of a call as its client passes it on; the same object if the client passes on all of it.
-
-        Args:
-            call: A `tools/call`.
-            size: Bytes that it has.
-        """
+        """Return the result of a tool of so many bytes as its client passes it on; the same object if that is all."""
         limit, facts = self._limit(call)
         shadows = facts.prefers_structured and "structuredContent" in result
         if size <= limit and not shadows:
@@ -212,12 +198,7 @@ def _definition(name: str) -> JSON:
 
 
 def content_for(revision: str, method: str, result: JSON) -> JSON:
-    """Return a result with content and definitions of tools that clients of a revision know.
-
-    Args:
-        revision: The client's revision, earlier than 2025-11-25.
-        result: The result; not changed.
-    """
+    """Return a result with content and definitions of tools that clients of a revision before 2025-11-25 know."""
     if method == "tools/list" and is_array(tools := result.get("tools")):
         return {**result, "tools": [_without_execution(tool) for tool in tools]}
     unknown = _UNKNOWN.get(revision)

@@ -135,8 +135,7 @@ class Connection:
         """Ask the client, and return the result of its answer.
 
         Args:
-            channel: The stream that it is asked on.
-            told: Receives the client's progress, where anybody wants it.
+            reports: Receives the client's progress, where anybody wants it.
 
         Raises:
             AnswerError: It cannot be asked, refused, or is gone.

@@ -179,11 +179,7 @@ class Dispatcher:
     # The entrances for transports.
 
     def begin(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> asyncio.Task[None]:
-        """Work on a request in a task of its own.
-
-        Args:
-            answered: Takes the answer, unless the program ends before.
-        """
+        """Work on a request in a task of its own; `answered` takes the answer, unless the program ends before."""
         task = asyncio.get_running_loop().create_task(self._run(call, answered))
         call.runs_in(task)
         return task
@@ -441,10 +437,7 @@ def _with_uri(data: Any, uri: Any) -> Any:
 
 
 def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], revision: str) -> tuple[Source, JSON] | None:
-    """Return the source of a request whose method the endpoint does not know, and its parameters there.
-
-    Returns:
-        `None` if it is for nobody here.
+    """Return the source of a request whose method the endpoint does not know, and its parameters there; else `None`.
 
     Raises:
         ProtocolError: The request is about a task that does not exist.

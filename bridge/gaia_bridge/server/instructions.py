@@ -23,11 +23,7 @@ _ENDS: Final = ("\n", ". ", "! ", "? ", "。")
 
 
 def whole(parts: Sequence[tuple[str, str]]) -> str:
-    """Return all instructions, each below the name of its source.
-
-    Args:
-        parts: Name and instructions of each source.
-    """
+    """Return all instructions, each below the name of its source."""
     return "\n\n".join(f"{_heading(name)}{text}" for name, text in parts)
 
 
@@ -35,9 +31,6 @@ def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
     """Return the same within a number of UTF-16 units, which is what clients written in JavaScript count.
 
     The room is shared out so that no source is cut while another has more (max-min fairness). The order stays.
-
-    Args:
-        parts: Name and instructions of each source.
     """
     text = whole(parts)
     if _units(text) <= limit:
@@ -58,11 +51,7 @@ def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
 
 
 def fitted_alone(source: str, text: str, limit: int) -> str:
-    """Return the instructions of a single source, without a heading, within a limit.
-
-    Args:
-        limit: UTF-16 units.
-    """
+    """Return the instructions of a single source, without a heading, within a number of UTF-16 units."""
     return _cut(text, limit, f"[… all of it: resource {instructions_uri(source)}]")
 
 
@@ -80,11 +69,7 @@ def _units(text: str) -> int:
 
 
 def _level(sizes: Sequence[int], room: int) -> int:
-    """Return the length that each text may have, so that all of them together fit.
-
-    Args:
-        sizes: How long the texts are, the shortest first.
-    """
+    """Return the length that each text may have so that all fit; the lengths begin with the shortest."""
     for place, size in enumerate(sizes):
         share = room // (len(sizes) - place)
         if size > share:

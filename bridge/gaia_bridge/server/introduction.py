@@ -44,11 +44,7 @@ TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
 def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
-    """Return the capabilities of an endpoint that clients of one era see.
-
-    Args:
-        modern: Whether the clients speak 2026-07-28 or later.
-    """
+    """Return the capabilities of an endpoint that clients of one era see."""
     server = catalog.server
     if server is not None and server.features.settled:
         return _for_era(server.features.for_era(modern=modern).declared or {}, modern=modern)
@@ -80,11 +76,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
 
 
 async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
-    """Wait for starting sources: longer for a client that may not list again.
-
-    Args:
-        limits: How long one request is held back.
-    """
+    """Wait for starting sources: longer for a client that may not list again."""
     if catalog.settled:
         return
     client = str(call.client_info.get("name", ""))
@@ -101,11 +93,7 @@ async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
 
 
 async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
-    """Learn the introduction for the client of a request, which gets it only once.
-
-    Args:
-        limits: How long it is held back.
-    """
+    """Learn the introduction for the client of a request, which gets it only once."""
     began = anyio.current_time()
     await settled(catalog, call, limits.clients)
     if anyio.current_time() - began < max(limits.upstream.first_look, _NOTED):  # else it has waited enough
@@ -173,11 +161,7 @@ def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
 
 
 def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | None = None) -> JSON:
-    """Return the answer to `initialize`.
-
-    Args:
-        room: Characters of instructions that the client takes; `None` if it takes all.
-    """
+    """Return the answer to `initialize`, for a client that takes so many characters of instructions, or all."""
     return {
         "protocolVersion": negotiated(params),
         "capabilities": capabilities_of(catalog, modern=False),
@@ -187,11 +171,7 @@ def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | N
 
 
 def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = None) -> JSON:
-    """Return the answer to `server/discover`.
-
-    Args:
-        room: Characters of instructions that the client takes; `None` if it takes all.
-    """
+    """Return the answer to `server/discover`, for a client that takes so many characters of instructions, or all."""
     return {
         "supportedVersions": list(revisions.names),
         "capabilities": capabilities_of(catalog, modern=True),
@@ -204,9 +184,7 @@ def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = N
 def instructions_room(call: Call, limits: ClientLimits) -> int | None:
     """Return the characters of instructions that a client takes; `None` if it takes all, as another bridge does.
 
-    Args:
-        call: Its request, in which it introduces itself.
-        limits: The user's settings, which go before the table of clients.
+    The user's settings go before the table of clients.
     """
     if HOPS_META_KEY in call.meta:
         return None

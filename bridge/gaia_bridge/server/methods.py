@@ -36,12 +36,7 @@ _KINDS: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.
 
 
 class Methods:
-    """The methods of one endpoint. Their parameters are already validated.
-
-    Args:
-        tool_search: The tools for clients that take fewer than there are.
-        results: The results for clients that pass on only a part of a result.
-    """
+    """The methods of one endpoint. Their parameters are already validated."""
 
     def __init__(
         self,

@@ -36,10 +36,9 @@ _HOOKS: Final = {
 
 
 class MiddlewareChain:
-    """The middleware, as one endpoint uses it.
+    """The middleware, the outermost first, as one endpoint uses it.
 
     Args:
-        middleware: The outermost first.
         endpoint: The name of the source whose endpoint it is; empty for that of everything.
     """
 
@@ -57,7 +56,6 @@ class MiddlewareChain:
 
         Args:
             method: The method; empty for those of extensions.
-            handler: Answers without middleware.
         """
         names = [name for name in ("on_request", _HOOKS.get(method)) if name is not None]
         hooks = [getattr(item, name) for item in self._middleware for name in names if _overrides(item, name)]

@@ -21,11 +21,7 @@ _MARK = "from-"
 
 
 class Pager:
-    """Cuts one list, which is replaced as a whole when it changes.
-
-    Args:
-        limits: How much fits on a page.
-    """
+    """Cuts one list, which is replaced as a whole when it changes."""
 
     def __init__(self, limits: PageLimits) -> None:
         self._limits = limits
@@ -70,7 +66,6 @@ async def page_of_server(
 
     Args:
         kind: A key of `LIST_FIELDS`.
-        cursor: Where the page begins; at the start if `None`.
         definitions: The whole list, as the client is shown it.
 
     Raises:

@@ -151,11 +151,7 @@ class PublishedSearch:
         return _definitions(search, call, one_line(sources, _SOURCES))
 
     async def search(self, arguments: JSON, *, modern: bool) -> JSON:
-        """Answer a search.
-
-        Args:
-            modern: Whether for a client of 2026-07-28 or later.
-        """
+        """Answer a search of a client of one era."""
         await self._catalog.refresh()
         definitions = self._catalog.definitions("tool", modern=modern)
         call = self._names()[1]

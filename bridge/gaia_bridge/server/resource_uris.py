@@ -64,7 +64,6 @@ class ResourceUris:
 
     Args:
         sources: In the order in which they were added; the first to list a URI keeps it.
-        unlisted: Skills that no list has.
     """
 
     def __init__(self, sources: Iterable[Source] = (), unlisted: UnlistedRoots | None = None) -> None:

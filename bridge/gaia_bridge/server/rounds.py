@@ -29,9 +29,6 @@ _Request = TypeVar("_Request", bound=RoundRequest)
 async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _Request, limits: AgentLimits) -> JSON:
     """Make a request until a result asks for nothing; clients of 2026-07-28 play rounds by themselves.
 
-    Args:
-        limits: How many rounds there may be, of how many questions, and how long one may stay open.
-
     Raises:
         ProtocolError: The source keeps asking, or asks what makes no sense.
         AnswerError: The client does not answer.

@@ -39,11 +39,7 @@ _IN_PROCESS: Final = "in process"
 
 
 def sdk_server(dispatcher: Dispatcher) -> Server[Any]:
-    """Return a server of the SDK that publishes the catalog of a dispatcher.
-
-    Args:
-        dispatcher: Answers its requests, on the event loop that it runs on.
-    """
+    """Return a server of the SDK that publishes the catalog of a dispatcher, on the event loop that it runs on."""
     server = _PublishedServer(dispatcher.catalog)
     handlers = _Handlers(dispatcher)
     for method in METHODS - {"initialize"}:  # which the SDK answers itself
@@ -167,12 +163,7 @@ class _Handlers:
 
 
 class _Channel:
-    """The channel for messages before an answer, or without a request: implements `server.connection.Channel`.
-
-    Args:
-        request_id: The request that the messages belong to, if any.
-        can_ask: Whether clients are sent requests.
-    """
+    """The channel for messages before an answer, or without a request: implements `server.connection.Channel`."""
 
     def __init__(self, session: ServerSession, request_id: int | str | None, *, can_ask: bool) -> None:
         self.can_ask = can_ask and session.can_send_request

@@ -112,11 +112,7 @@ class SkillMethods:
             return self._catalog.resource(uri)
 
     async def prompt(self, source: Source, uri: str, call: Call) -> JSON:
-        """Return the prompt of a skill: its `SKILL.md`, and the URIs of its other files.
-
-        Args:
-            uri: The source's URI of the `SKILL.md`.
-        """
+        """Return the prompt of a skill: its `SKILL.md`, by the URI of its source, and the URIs of its other files."""
         reading = call.with_params({"uri": uri}, "resources/read")
         result = await brought_to_an_end(partial(source.read_resource, uri), reading, self._settings.agent)
         contents: list[JSON] = result.get("contents") or []

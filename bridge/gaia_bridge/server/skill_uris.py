@@ -62,7 +62,6 @@ class SkillRoots:
 
     Args:
         sources: In the order in which they were added, by their names as parts of URIs; the first keeps its URIs.
-        unlisted: Skills that no list has.
     """
 
     def __init__(self, sources: Mapping[str, Source], ways: Ways, unlisted: UnlistedRoots | None = None) -> None:
@@ -118,10 +117,9 @@ class SkillRoots:
         return [self.entry(source, item) for source, item in shown if item is not None]
 
     def entry(self, source: Source, entry: Mapping[str, Any], public: str | None = None) -> JSON:
-        """Return a skill under the URIs that clients know, with the name of its source and unchanged digests.
+        """Return a skill under the URIs that clients know, or the client itself used, with the name of its source.
 
-        Args:
-            public: The URI that the client used.
+        Its digests stay as they are.
         """
         if not self._merges:
             return dict(entry)

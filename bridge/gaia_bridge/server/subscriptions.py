@@ -49,11 +49,7 @@ _URIS: Final = "resourceSubscriptions"
 
 
 class Subscriptions:
-    """All clients of one endpoint that want to be notified of changes.
-
-    Args:
-        limits: How many resources one client may want, and how long it may take to accept a notification.
-    """
+    """All clients of one endpoint that want to be notified of changes."""
 
     def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
         self._catalog = catalog

@@ -74,12 +74,7 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class SearchError(ValueError):
-    """A search that cannot be done.
-
-    Args:
-        problem: The value that came, and the one that was expected.
-        suggestion: A better value.
-    """
+    """A search that cannot be done: the value that came, the one that was expected, and a better one."""
 
     def __init__(self, problem: str, suggestion: str) -> None:
         super().__init__(problem)
@@ -129,10 +124,9 @@ def search_text(arguments: Mapping[str, Any], key: str) -> str | None:
 
 
 def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limit: object) -> Found:
-    """Return the tools whose names or descriptions match a regular expression, in their order.
+    """Return the tools whose names or descriptions match a regular expression, in their order; all without one.
 
     Args:
-        pattern: The regular expression; anything matches if there is none.
         limit: How many tools the answer has, as `as_limit` understands it.
 
     Raises:
@@ -275,8 +269,9 @@ class ToolRanking:
     def search(self, tools: Mapping[str, Definition], query: str | None, limit: object) -> Found:
         """Return the tools that match words of a query, the best first, and among equals in their order.
 
+        None of the words has to occur, and one that occurs in few tools counts more.
+
         Args:
-            query: Words; none of them has to occur, and one that occurs in few tools counts more.
             limit: How many tools the answer has, as `as_limit` understands it.
 
         Raises:

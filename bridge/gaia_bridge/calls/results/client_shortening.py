@@ -99,11 +99,9 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
 
 
 def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tuple[list[JSON], Kept]:
-    """Return both ends of a text, within a number of bytes, and a link to all of it.
+    """Return both ends of a text, within so many bytes, and a link to all of it.
 
-    Args:
-        alone: The block whose text it is, if it is of only one.
-        room: Bytes of both ends.
+    If the text is that of only one block, the link has the type and the annotations of that block.
     """
     uri = new_uri()
     written = tuple(piece.encode(errors="surrogatepass") for piece in pieces(text, cut.size * 3 // 4))
@@ -194,11 +192,7 @@ def _without_structured(result: JSON, content: Sequence[JSON]) -> JSON:
 
 
 def json_chunks(value: Any, *, in_ascii: bool = False) -> Iterator[str]:
-    """Yield the JSON text of a value, in parts.
-
-    Args:
-        in_ascii: Whether other characters are escaped.
-    """
+    """Yield the JSON text of a value, in parts."""
     if not is_larger(value, _CHUNK):
         yield json.dumps(value, ensure_ascii=in_ascii)
     elif isinstance(value, str):
@@ -269,19 +263,14 @@ def _without_space(text: str) -> str:
 
 
 def json_bytes(text: str, limit: int) -> int:
-    """Return the bytes of a text in JSON; some number beyond the limit if the text certainly has more.
-
-    Args:
-        limit: Bytes.
-    """
+    """Return the bytes of a text in JSON; some number beyond the limit if the text certainly has more."""
     return len(text) + 2 if len(text) > limit else len(encoded(text))
 
 
 def both_ends(text: str, room: int) -> tuple[str, str]:
-    """Return both ends of a text, together of at most so many bytes in JSON; of lines, whole ones.
+    """Return both ends of a text, together of at most so many bytes in JSON, without quotation marks.
 
-    Args:
-        room: Bytes, without quotation marks.
+    Of lines, both are whole ones.
     """
     room = max(room, 0)
     head = text[: _fitting(text[: room * 2 // 3], room * 2 // 3)]
@@ -295,10 +284,9 @@ def both_ends(text: str, room: int) -> tuple[str, str]:
 
 
 def pieces(text: str, size: int) -> Iterator[str]:
-    """Yield pieces of a text, each of at most so many bytes in JSON, up to the end of a line where there is one.
+    """Yield pieces of a text, each of at most so many bytes in JSON, without quotation marks.
 
-    Args:
-        size: Bytes, without quotation marks.
+    A piece goes up to the end of a line where there is one.
     """
     start = 0
     while start < len(text):

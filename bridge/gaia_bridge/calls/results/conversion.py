@@ -143,14 +143,11 @@ def is_input_required(result: object) -> TypeGuard[JSON]:
 
 
 def failure_text(error: BaseException, what: str, reference: str) -> str:
-    """Return the text that a peer may read about a failure of agent code.
+    """Return the text that a peer may read about a failure of agent code, such as `tool 'x'`.
 
     Anticipated failures (`ToolError`, `ValueError`, the specification's own choice, and operating system errors
     without the path they name) are described. Of all others, only the type is named: the details are in the
     log, under the reference.
-
-    Args:
-        what: The name of the failed part for the peer: `tool 'x'`.
     """
     match error:
         case RequestError() | ValueError() if text := words(error):
@@ -198,9 +195,6 @@ def with_told_content(result: JSON) -> JSON:
     """Return the result of a tool with its structured content as text, if it has no other content.
 
     Many clients show their model nothing else (MCP, server/tools, "Structured Content").
-
-    Args:
-        result: The result; not changed.
     """
     if result.get("content") != [] or result.get("structuredContent") is None:
         return result
@@ -364,11 +358,7 @@ def _may_hold(value: Any) -> bool:
 
 
 class _Drawing:
-    """Replaces generators by lists of their items, until these are too large.
-
-    Args:
-        limit: Bytes of JSON, of all of them together.
-    """
+    """Replaces generators by lists of their items, until these have too many bytes of JSON together."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

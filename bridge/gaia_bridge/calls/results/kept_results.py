@@ -43,15 +43,10 @@ def new_uri() -> str:
 
 
 class KeptResults:
-    """The contents behind all links.
+    """The contents behind all links: so many, of so many bytes together, for so many seconds each.
 
     Each owner has an equal share of the space for certain, and the rest that the others leave of theirs. Of an owner
     with more than its share, the oldest contents go when somebody else needs room.
-
-    Args:
-        seconds: How long each is kept.
-        entries: How many are kept.
-        size: Bytes that are kept, of all together.
     """
 
     def __init__(self, seconds: float, entries: int, size: int) -> None:
@@ -62,11 +57,7 @@ class KeptResults:
         self._uses: dict[Hashable, _Use] = {}
 
     def keep(self, kept: Kept) -> bool:
-        """Keep contents, in place of those that have been kept for long enough; return `False` if there is no room.
-
-        Args:
-            kept: Under a new address.
-        """
+        """Keep contents, in place of those that have been kept for long enough; return `False` if there is no room."""
         now = time.monotonic()
         while self._kept and self._kept[oldest := next(iter(self._kept))].until < now:
             self._drop(oldest)

@@ -61,13 +61,9 @@ def render_content(blocks: Iterable[Any], style: ContentStyle) -> str:
 
 
 def render_block(block: Any, style: ContentStyle) -> str:
-    """Return one block of content as text.
+    """Return one block of content as text; empty if the style leaves it out.
 
-    Args:
-        block: It, as it came. One of an unknown type is its text, if it has one, and else JSON without base64.
-
-    Returns:
-        Its text; empty if the style leaves it out.
+    A block of an unknown type is its text, if it has one, and else JSON without base64.
     """
     text = _text_of(block, style)
     if text is not None:
@@ -82,22 +78,14 @@ def render_block(block: Any, style: ContentStyle) -> str:
 
 
 def render_json(value: Any, indent: int | None) -> str:
-    """Return a value as JSON, without base64; a part that has no JSON is written with `str`.
-
-    Args:
-        indent: Spaces of each level; `None` writes one line.
-    """
+    """Return a value as JSON, without base64, indented or in one line; a part without JSON is written with `str`."""
     separators = (",", ":") if indent is None else None
     light = without_base64(value)
     return json.dumps(light, indent=indent, separators=separators, ensure_ascii=False, default=_named)
 
 
 def without_base64(value: Any) -> Any:
-    """Return a JSON value in which notes stand for the base64 of images, audio and files, which nobody can read.
-
-    Args:
-        value: Any JSON value; not changed.
-    """
+    """Return a JSON value in which notes stand for the base64 of images, audio and files, which nobody can read."""
     if isinstance(value, str):
         return _left_out(value) if _DATA_URL.match(value) else value
     if is_array(value):

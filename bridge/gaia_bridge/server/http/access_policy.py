@@ -33,10 +33,7 @@ _HERE: Final = "the address of this machine and port with /mcp"
 
 
 class LiveToken:
-    """The token that clients must send, which can be exchanged while the server runs.
-
-    Args:
-        text: The token; `None` if they need none.
+    """The token that clients must send, if any, which can be exchanged while the server runs.
 
     Raises:
         ConfigError: It is empty or holds characters that a header cannot carry (fail closed).
@@ -116,8 +113,6 @@ class AccessPolicy(Struct, frozen=True):
         Args:
             host: The address, as it was given to `bind`.
             port: The port that is really bound.
-            token: The bearer token, or `None`.
-            limits: How much and how long; the defaults, if not given.
             public_url: The address that clients use, where a proxy stands before us. It needs a token.
             proxies: Their addresses and networks; any on this machine, if there is a public URL and none is named.
 
@@ -164,15 +159,11 @@ class AccessPolicy(Struct, frozen=True):
     ) -> AccessPolicy:
         """Return the policy of an application that another program serves, at an address that we do not know.
 
-        A page that comes from the very host that it calls may call it.
+        A page that comes from the very host that it calls may call it. All else is as for `for_address`.
 
         Args:
             hosts: Our names for clients: `host:port`, `host` for a standard port, or `host:*` for every port.
-            origins: Pages of other servers that may call us, in full: `https://tool.example`.
-            token: The bearer token, or `None`.
-            limits: How much and how long; the defaults, if not given.
-            public_url: As for `for_address`.
-            proxies: As for `for_address`; `unix` for whoever connects by a socket without an address.
+            proxies: Also `unix`, for whoever connects by a socket without an address.
 
         Raises:
             ConfigError: A host, an origin, the public URL or a proxy is not one.
@@ -216,15 +207,7 @@ def _live(token: str | LiveToken | None) -> LiveToken:
 def _proxied(
     public_url: str | None, proxies: Iterable[str], token: LiveToken, names: tuple[str, str, str]
 ) -> tuple[PublicUrl | None, Proxies]:
-    """Return the public address, and the proxies before us.
-
-    Args:
-        token: The token that clients have to send.
-        names: The names of the three options, for errors.
-
-    Raises:
-        ConfigError: They do not go together.
-    """
+    """Return the public address, and the proxies before us. The names are those of the three options, for errors."""
     url, proxy, auth = names
     given = tuple(proxies)
     if public_url is None:
@@ -240,9 +223,7 @@ def _proxied(
 def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> None:
     """Refuse an address that other machines can reach, unless it is protected by a token and host names.
 
-    Args:
-        host: The address or name to listen on. A name other than `localhost` counts as reachable.
-        token: The bearer token that callers must have, if any.
+    A name other than `localhost` counts as reachable.
 
     Raises:
         ListenError: The address is not loopback, and the token or the explicit hosts are missing.
@@ -259,11 +240,7 @@ def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> 
 
 
 def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
-    """Return whether other machines can reach a bridge: by its address, or by a name of it that a proxy passes on.
-
-    Args:
-        host: The address or name that is listened on.
-    """
+    """Return whether other machines can reach a bridge: by its address, or by a name of it that a proxy passes on."""
     names = (split_authority(_bracketed(allowed))[0] for allowed in allow_hosts)
     return not _is_loopback(host) or any(not is_loopback_host(name.strip("[]")) for name in names)
 
@@ -315,11 +292,7 @@ def _spellings(host: str, port: int) -> set[str]:
 
 
 def _host(text: str, place: str, example: str) -> str:
-    """Return a host as clients write it, in lower case.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Return a host as clients write it, in lower case."""
     try:
         split_authority(_bracketed(text))
     except ValueError as error:
@@ -337,8 +310,7 @@ def _allowed_host(text: str, bound_port: int) -> set[str]:
 def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
     """Return an origin as browsers serialise it: lower case and without the default port, for http and https.
 
-    Raises:
-        ConfigError: It is not an origin. `*` and `null` are none: they would accept every page.
+    `*` and `null` are none: they would accept every page.
     """
     match = _ORIGIN.fullmatch(text)
     try:

@@ -121,7 +121,6 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, f
         find: Gives the endpoint for `("agents" | "servers" | "", name)`, or `None`; asked for every request, so that
             agents can come and go while the application runs.
         report: Makes the answers of the plain GET routes, by path.
-        policy: The conditions of access.
         further: Gives the routes of other APIs, once somebody asks for a path that is none of MCP.
     """
 
@@ -136,8 +135,7 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, f
 class _MadeLater:
     """ASGI application that is made when its first request comes: most bridges never serve one.
 
-    Args:
-        make: Makes it. That takes imports, so that it is done in a thread.
+    To make it takes imports, so that it is done in a thread.
     """
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:
@@ -164,11 +162,7 @@ async def _live(receive: Receive, send: Send) -> None:
 
 
 class _McpPaths:
-    """ASGI application: serves the paths of MCP, and hands on everything else.
-
-    Args:
-        policy: The conditions of access.
-    """
+    """ASGI application: serves the paths of MCP, and hands on everything else."""
 
     def __init__(self, find: _Find, others: ASGIApp, policy: AccessPolicy) -> None:
         self._find = find
@@ -241,11 +235,7 @@ class _McpPaths:
 
 
 def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
-    """Return why the body of a POST is refused. Only the session knows the revision of a batch.
-
-    Args:
-        by_header: Whether a header names the revision of the body.
-    """
+    """Return why the body of a POST is refused. Only the session knows the revision of a batch."""
     content = exchange.content
     if isinstance(content, Refusal):
         return content

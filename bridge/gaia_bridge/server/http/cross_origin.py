@@ -14,11 +14,7 @@ _METHODS: Final = ("GET", "POST", "DELETE")
 
 
 class CrossOrigin:
-    """The CORS headers for allowed pages of other origins.
-
-    Args:
-        exposed: Names of response headers that a page may read.
-    """
+    """The CORS headers for allowed pages of other origins, which may read some of our own response headers."""
 
     def __init__(self, app: ASGIApp, origins: Collection[str], exposed: Sequence[str]) -> None:
         self._cors = CORSMiddleware(

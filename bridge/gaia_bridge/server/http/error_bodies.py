@@ -32,12 +32,7 @@ def error_body(message: str, code: int = INVALID_REQUEST, request_id: int | str 
 def body_for(
     path: str, status: int, message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None
 ) -> bytes:
-    """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
-
-    Args:
-        message: The value that came, the expected one, and the remedy.
-        request_id: The JSON-RPC request, if it is known.
-    """
+    """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC."""
     if not path.startswith(CHAT_PREFIX):
         return error_body(message, code, request_id)
     if status == 401:
@@ -46,10 +41,6 @@ def body_for(
 
 
 def chat_error(status: int, message: str, code: str | None = None, param: str | None = None) -> JSON:
-    """Return an error of OpenAI's API.
-
-    Args:
-        message: The value that came, the expected one, and the remedy.
-    """
+    """Return an error of OpenAI's API."""
     kind = _TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": valid_text(message), "type": kind, "param": param, "code": code}}

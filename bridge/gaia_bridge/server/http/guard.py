@@ -86,9 +86,7 @@ def bearer_token(authorization: bytes) -> bytes:
 class Guard:
     """ASGI middleware that passes on requests that the policy accepts, and answers all others itself.
 
-    Args:
-        app: The whole application, so that no route can be forgotten.
-        policy: The conditions of access.
+    It is around the whole application, so that no route can be forgotten.
     """
 
     def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
@@ -404,11 +402,7 @@ def _is_utf8_json(content_type: bytes) -> bool:
 
 
 class Refusals:
-    """Logs the first refusals of each minute one by one, and counts the others.
-
-    Args:
-        limits: How many refusals are logged, and how long that minute is.
-    """
+    """Logs the first refusals of each minute one by one, and counts the others."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
@@ -419,18 +413,12 @@ class Refusals:
         self._window: threading.Timer | None = None
 
     def tell(self, method: str, path: str, status: int, message: str) -> None:
-        """Log a refusal, or count it.
-
-        Args:
-            path: The path of the request, fit to be shown.
-            status: The status of the answer.
-        """
+        """Log a refusal, or count it. The path is fit to be shown."""
         if self._counts(status):
             return
         logger.info("refused %s %s with %d: %s", method, path, status, message)
 
     def _counts(self, status: int) -> bool:
-        """Return whether a refusal is only counted."""
         now = time.monotonic()
         with self._lock:
             if self._window is None and now - self._began > self._limits.refusal_window:

@@ -41,12 +41,10 @@ BACKLOG = 2048
 def bind(host: str, port: int) -> list[socket.socket]:
     """Listen on every address that a name stands for: one for `127.0.0.1`, usually two for `localhost`.
 
-    Args:
-        host: An IPv4 or IPv6 address, or a name.
-        port: The port, or 0 for any free one (the same for all addresses).
+    Clients that connect now wait until a server accepts them.
 
-    Returns:
-        Listening sockets, at least one. Clients that connect now wait until a server accepts them.
+    Args:
+        port: The port, or 0 for any free one (the same for all addresses).
 
     Raises:
         ListenError: The address is taken, not allowed, not there or not understood.
@@ -120,7 +118,6 @@ class HttpServer:
     """Serves one ASGI application until it is stopped or cancelled. To be run once.
 
     Args:
-        app: The application, usually a `Guard`.
         sockets: Listening sockets from `bind`; closed when the server ends.
         limits: Deadlines and sizes; the defaults, if not given.
         on_shutdown: Functions that take leave of clients while their connections still stand. Called in order, before
@@ -146,9 +143,6 @@ class HttpServer:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until `stop` is called or this is cancelled; then end every connection.
-
-        Args:
-            task_status: Started when connections are being accepted.
 
         Raises:
             BridgeError: The application's lifespan start-up failed.
@@ -304,16 +298,7 @@ async def serve_until_cancelled(
     on_shutdown: Callable[[], None],
     task_status: TaskStatus[list[str]],
 ) -> None:
-    """Listen and serve; see `Bridge.serve_http`.
-
-    Args:
-        make_app: Makes the application, once it is known who may call.
-        port: The port; 0 for any free one.
-        origins: Pages of other servers that may call us.
-        token: The token that clients must send.
-        public_url: The address that clients use, where a proxy stands before us.
-        task_status: Started with the URLs that are served.
-    """
+    """Listen and serve; see `Bridge.serve_http`. The status is started with the URLs that are served."""
     sockets = bind(host, port)
     try:
         bound: int = sockets[0].getsockname()[1]

@@ -51,10 +51,9 @@ class PublicUrl(Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str, place: str = "--public-url") -> PublicUrl:
-        """Parse a public URL.
+        """Parse a public URL, such as `https://bridge.example` or `https://tools.example/bridge/`.
 
         Args:
-            text: Such as `https://bridge.example` or `https://tools.example/bridge/`.
             place: The name of the option, for the error.
 
         Raises:
@@ -145,11 +144,7 @@ class Proxies:
         return not self._networks and not self._has_unix
 
     def of(self, scope: Scope, values: Mapping[bytes, Sequence[bytes]]) -> Forwarded:
-        """Return the trusted statements about a request.
-
-        Args:
-            values: The headers that proxies write, each as often as it came.
-        """
+        """Return the trusted statements about a request; its proxy headers are given, each as often as it came."""
         if self.is_empty:
             return DIRECT
         changes = dict(self._always)
@@ -207,9 +202,8 @@ def _address(text: str) -> _Address | None:
 def at_root(scope: Scope) -> Scope:
     """Return the scope as it is for an application that is not mounted.
 
-    Args:
-        scope: Its `root_path` says where we are; its `path` begins with that, except for what a proxy took away, which
-            Starlette remembers as `app_root_path`.
+    The `path` of a mounted one begins with `root_path`, except for what a proxy took away, which Starlette remembers as
+    `app_root_path`.
     """
     root: str = scope.get("root_path", "").rstrip("/")
     if not root or scope["type"] != "http":

@@ -51,16 +51,10 @@ _BODY_HEADER: Final = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*
 
 
 def head_problem(data: bytes) -> str | None:
-    """Return why two readers may not agree on the head of a request (RFC 9112, 2.2, 3, 5.2 and 6.3).
+    """Return why two readers may not agree on the head of a request (RFC 9112, 2.2, 3, 5.2 and 6.3), if that is so.
 
     Nothing of a head is acted on before its end, so that one which comes in tiny pieces need not be looked at with each
     of them.
-
-    Args:
-        data: The bytes that came since the last request.
-
-    Returns:
-        The problem; `None` while nothing is wrong, and until the whole head came.
     """
     end = data.find(HEAD_END)
     if end >= 0:

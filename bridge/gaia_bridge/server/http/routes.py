@@ -24,12 +24,7 @@ _Report = Callable[[], JSON]
 
 
 def make_routes(report: Mapping[str, _Report], policy: AccessPolicy, further: Iterable[BaseRoute]) -> Starlette:
-    """Build the application that serves these paths.
-
-    Args:
-        report: Makes the answers of the plain GET routes, by path.
-        policy: The conditions of access.
-    """
+    """Build the application that serves these paths; each report is the answer of a plain GET route."""
 
     async def tell_people(request: Request) -> Response:
         if not is_person(request.scope):

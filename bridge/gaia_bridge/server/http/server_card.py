@@ -60,14 +60,7 @@ _TOKEN: Final[JSON] = {
 async def answer_card(
     exchange: HttpExchange, catalog: Catalog, revisions: Revisions, prefix: str, policy: AccessPolicy
 ) -> None:
-    """Answer a request for the card.
-
-    Args:
-        exchange: The request, which the guard has let through.
-        revisions: The revisions of the modern era that are served.
-        prefix: The path that it lives under.
-        policy: The conditions of access, and the public address.
-    """
+    """Answer a request for the card of an endpoint, which is below the path `prefix`. The guard has let it through."""
     asks_token = policy.token.text is not None
     if exchange.method not in ("GET", "HEAD"):
         await exchange.nothing(405, [(b"allow", b"GET, HEAD")])
@@ -100,9 +93,7 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     """Return the card of an endpoint.
 
     Args:
-        revisions: The revisions of the modern era that are served.
         place: Its address, without that of a transport: `http://127.0.0.1:8765/agents/code`.
-        asks_token: Whether clients have to bring a token.
     """
     told = catalog.implementation(modern=True)
     headers = {"headers": [_TOKEN]} if asks_token else {}

@@ -34,13 +34,10 @@ _POSIX = os.name == "posix"
 
 
 def load_or_create_token(path: Path | None = None) -> tuple[str, Path]:
-    """Return the bearer token, made and stored on the first call.
+    """Return the bearer token, made and stored on the first call; and its file (to be shown; the token never is).
 
     Args:
         path: The file; `~/.gaia/bridge-token` if not given.
-
-    Returns:
-        The token, and the file that holds it (to be shown; the token itself never is).
 
     Raises:
         ConfigError: The file, or the folder it is in, is open to other users, or is no usable token file; or there is
@@ -66,7 +63,6 @@ def token_proof(token: str, challenge: str, host: str) -> str:
     """Return the answer to a challenge that proves that we know the token, and from which nobody can derive it.
 
     Args:
-        challenge: A text that the asker made up.
         host: The `Host` that was asked: the answer is worth nothing at another address.
     """
     said = "\n".join(("gaia-bridge health", challenge, host.lower()))

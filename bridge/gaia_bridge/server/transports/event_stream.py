@@ -27,12 +27,7 @@ class _Event(NamedTuple):
 
 
 class ReplayBuffer:
-    """The last events of one session; the oldest go first.
-
-    Args:
-        max_events: How many events are kept.
-        max_bytes: How many bytes they may have. An event that is larger alone cannot be replayed.
-    """
+    """The last events of one session; the oldest go first. An event that is too large alone cannot be replayed."""
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
         self._max_events = max_events
@@ -53,13 +48,9 @@ class ReplayBuffer:
         return self._id(number)
 
     def after(self, event_id: str) -> tuple[EventStream, list[bytes]] | None:
-        """Return the stream of an event, and the events that followed on that stream.
+        """Return the stream of the last event that a client has seen, and the events that followed on that stream.
 
-        Args:
-            event_id: The last event that the client has seen.
-
-        Returns:
-            `None` if the id is unknown, forged, or no longer kept: a gap must not look like a complete replay.
+        It is `None` if the id is unknown, forged, or no longer kept: a gap must not look like a complete replay.
         """
         prefix, _, digits = event_id.rpartition("-")
         if prefix != self._prefix or not (digits.isascii() and digits.isdecimal() and len(digits) < 16):
@@ -94,7 +85,6 @@ class EventStream:
     Args:
         replay: Remembers the events, where they can be asked for again.
         most: Messages that may wait for the client; beyond that, the sender of the next one waits.
-        can_ask: Whether the client's answers come back.
         retry: Milliseconds after which a client whose stream broke should come back, sent in an event of its own;
             `None` for no such event.
         is_read: Whether a response is about to carry the stream.
@@ -198,11 +188,7 @@ class EventStream:
             self.left(reader)
 
     def events(self, first: bytes = b"") -> AsyncGenerator[bytes]:
-        """Yield the events of a response, until the stream is over or another response takes its place.
-
-        Args:
-            first: An event before all others.
-        """
+        """Yield the events of a response, after a first one, until the stream is over or another takes its place."""
         return self._events(self.reader, first)  # of now: another response may come before this one's first step
 
     async def _events(self, reader: int, first: bytes) -> AsyncGenerator[bytes]:

@@ -148,7 +148,6 @@ class HandshakeHttp:
         """Answer one request; the work goes on when the client leaves, which may come back for the rest.
 
         Args:
-            stream: Carries the messages before the answer.
             opens: Whether the session is kept once this is answered, if it was a handshake.
         """
         call = Call(session.connection, stream, message, exchange.size)

@@ -39,12 +39,7 @@ class _Fields(NamedTuple):
 
 
 class HttpExchange:
-    """One request of a client, and the ways to answer it.
-
-    Args:
-        receive: Tells when the client leaves.
-        size: Bytes of the body.
-    """
+    """One request of a client with a body of so many bytes, and the ways to answer it."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, content: Any = None, size: int = 0) -> None:
         self.scope = scope
@@ -166,11 +161,7 @@ def never_empty(call: Call, answer: Answer) -> Answer:
 
 
 class Reply:
-    """The outcome of one request.
-
-    Args:
-        stream: Carries the messages before the answer, and the answer after them.
-    """
+    """The outcome of one request. The stream carries the messages before the answer, and the answer after them."""
 
     def __init__(self, stream: EventStream) -> None:
         self.stream = stream
@@ -190,13 +181,9 @@ class Reply:
             self.wake()
 
     async def first(self, patience: float | None) -> bool:
-        """Wait for the answer, or for a message before it.
+        """Wait for the answer, or for a message before it, for so many seconds; return whether there is anything yet.
 
-        Args:
-            patience: Seconds; `None` to wait for ever.
-
-        Returns:
-            Whether there is anything yet. `wake` ends the waiting early.
+        `wake` ends the waiting early.
         """
         if self.answer is None and not self.stream.is_open:
             loop = asyncio.get_running_loop()

@@ -120,11 +120,7 @@ class _Standing:
 
 
 class Sessions:
-    """All sessions of one endpoint.
-
-    Args:
-        limits: How many there may be, and for how long.
-    """
+    """All sessions of one endpoint."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits

@@ -73,8 +73,6 @@ async def serve_stdio(
     """Serve until the client closes our input. All messages before the end are written out.
 
     Args:
-        claimed: The result of `claim_stdio`.
-        line_bytes: The longest line that is accepted.
         batch: How many messages may come at once.
         grace: Seconds for requests in flight to finish after the end of input.
         starting: Seconds that they are kept before that while they wait for a server to start.
@@ -102,9 +100,6 @@ async def stdio_streams(
     claimed: ClaimedStdio,
 ) -> AsyncGenerator[tuple[asyncio.StreamReader, Callable[[bytes], Awaitable[bool]]]]:
     """Open the two streams, for another protocol than MCP.
-
-    Args:
-        claimed: The result of `claim_stdio`.
 
     Yields:
         The reader; and a function that writes, and returns whether the other end was open.

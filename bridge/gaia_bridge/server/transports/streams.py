@@ -28,12 +28,7 @@ Answered = Callable[[bytes], Awaitable[None]]
 
 
 class DuplexClient:
-    """One client.
-
-    Args:
-        asked: The largest id of a request that the client was sent before, by another process.
-        folder: The folder that it was started in, if it is a program of this user.
-    """
+    """One client; see `LineClient` for the arguments."""
 
     def __init__(
         self,
@@ -70,11 +65,9 @@ class DuplexClient:
             connection.close()
 
     async def take(self, message: JSON, size: int = 0, answered: Answered | None = None) -> None:
-        """Take a JSON-RPC message. Waits for the answer to a handshake, and for a refusal to be read.
+        """Take a JSON-RPC message of so many bytes. Waits for the answer to a handshake, and for a refusal to be read.
 
-        Args:
-            size: Bytes of the message.
-            answered: Takes the answer; the answer goes on the channel like everything else, if `None`.
+        The answer goes to `answered`, or else on the channel like everything else.
         """
         answered = answered or self._say
         connection = self._era or self._handshake
