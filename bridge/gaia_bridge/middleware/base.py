@@ -68,8 +68,8 @@ class McpRequest:
     @property
     def client(self) -> str:
         """Name and version of the client, as it says."""
-        told = self.client_request.client_info
-        return " ".join(str(told[key]) for key in ("name", "version") if told.get(key)) or "unknown client"
+        info = self.client_request.client_info
+        return " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "unknown client"
 
     @property
     def is_continued(self) -> bool:
@@ -77,19 +77,11 @@ class McpRequest:
         return bool(self.client_request.input_responses) or self.client_request.request_state is not None
 
     def with_params(self, **params: Any) -> McpRequest:
-        """Return the same request with other parameters.
-
-        Args:
-            **params: Those that differ, in wire shape.
-        """
+        """Return the same request with some other parameters, in wire shape."""
         return McpRequest(self.client_request, self.endpoint, {**self.params, **params}, self._find_tool)
 
     def with_arguments(self, **arguments: Any) -> McpRequest:
-        """Return the same call with other arguments.
-
-        Args:
-            **arguments: Those that differ.
-        """
+        """Return the same call with some other arguments."""
         return self.with_params(arguments={**self.arguments, **arguments})
 
     def without_answers(self) -> McpRequest:
@@ -130,9 +122,7 @@ class Middleware:
         return await call_next(request)
 
     async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Handle `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list` and
-        `skills/list`.
-        """
+        """Handle `tools/list`, `prompts/list`, `resources/list`, `resources/templates/list` and `skills/list`."""
         return await call_next(request)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
@@ -148,9 +138,4 @@ class Middleware:
         return await call_next(request)
 
     def on_change(self, endpoint: str, change: Change) -> None:
-        """Handle a change of an endpoint's offer: of a list, or of a resource. Called after each.
-
-        Args:
-            endpoint: As in requests.
-            change: The change.
-        """
+        """Handle a change of an endpoint's offer: of a list, or of a resource. Called after each."""

@@ -63,14 +63,14 @@ class ResultCache(Middleware):
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Answer from memory, if the tool permits."""
-        told = request.annotations
-        if told.get("readOnlyHint") is not True:
+        hints = request.annotations
+        if hints.get("readOnlyHint") is not True:
             self._forget_all()
             try:
                 return await call_next(request)
             finally:
                 self._forget_all()
-        if told.get("idempotentHint") is not True and told.get("openWorldHint") is not False:
+        if hints.get("idempotentHint") is not True and hints.get("openWorldHint") is not False:
             return await call_next(request)
         return await self._answer(request, call_next)
 
@@ -182,5 +182,5 @@ def _is_final(result: JSON) -> bool:
 
 def _seconds_of(result: JSON) -> float:
     """Return how many seconds a resource may be kept, by its own `ttlMs`; 0 without one."""
-    told = result.get("ttlMs")
-    return told / 1_000 if isinstance(told, (int, float)) and not isinstance(told, bool) else 0.0
+    ttl = result.get("ttlMs")
+    return ttl / 1_000 if isinstance(ttl, (int, float)) and not isinstance(ttl, bool) else 0.0

@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, cast
 
-from msgspec import Struct
-
 from gaia_bridge.calls.results.kept_results import Kept, KeptResults, new_uri
 from gaia_bridge.constants import LEAST_RESULT
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
@@ -58,51 +56,23 @@ class ResultSize(Middleware):
             raise ValueError(
                 f"got a size of {size} bytes; expected at least {LEAST_RESULT}, as links have some hundred each"
             )
-        self._cut = _Cut(size, preview)
-        self._links = _ResultLinks(seconds, entries, kept_size)
+        self._size = size
+        self._preview = preview
+        self._kept = KeptResults(seconds, entries, kept_size)
 
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Make the result small enough."""
-        return self._links.shortened(await call_next(request), request.name, request.tool, self._cut)
+        return self._shortened(await call_next(request), request.name, request.tool)
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Return the contents of a link."""
-        contents = self._links.contents(request.name)
+        contents = self._kept.contents(request.name)
         return await call_next(request) if contents is None else {"contents": contents}
 
-
-class _Cut(Struct, frozen=True):
-    """The limits to which a result is shortened."""
-
-    size: int
-    """Bytes that the result may have, in JSON."""
-    preview: int
-    """Characters that stay of the beginning of a text, at most."""
-
-
-class _ResultLinks:
-    """The contents that were taken out of results, for as long as they can be read.
-
-    Args:
-        seconds: How long what is linked is kept.
-        entries: How many links are kept.
-        kept_size: Bytes that are kept for them, together. A part that is larger alone stays in its result.
-    """
-
-    def __init__(self, seconds: float, entries: int, kept_size: int) -> None:
-        self._kept = KeptResults(seconds, entries, kept_size)
-
-    def shortened(self, result: JSON, tool: str, definition: JSON | None, cut: _Cut) -> JSON:
-        """Return a result that has at most so many bytes; the same object if it has no more.
-
-        Args:
-            result: The result of a tool.
-            tool: The name of the tool.
-            definition: The definition of the tool.
-            cut: How small it is to be.
-        """
+    def _shortened(self, result: JSON, tool: str, definition: JSON | None) -> JSON:
+        """Return a result that is small enough; the same object if it is so already."""
         content = result.get("content")
-        if not isinstance(content, list) or len(to_json(result)) <= cut.size:
+        if not isinstance(content, list) or len(to_json(result)) <= self._size:
             return result
         blocks: list[list[JSON]] = [[block] for block in cast("list[JSON]", content)]
         small = dict(result)
@@ -114,25 +84,21 @@ class _ResultLinks:
         sizes = [len(to_json(block)) for (block,) in blocks]
         rest = len(to_json({**small, "content": []})) + sum(sizes)
         for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True)[:_LINKS]:
-            if rest <= cut.size or sizes[place] < LEAST_RESULT:
+            if rest <= self._size or sizes[place] < LEAST_RESULT:
                 break
             (block,) = blocks[place]
-            blocks[place] = self._linked(block, sizes[place], tool, cut)
+            blocks[place] = self._linked(block, sizes[place], tool)
             rest -= sizes[place] - len(to_json(blocks[place]))
             member = _only_text(small.get("structuredContent"), block, definition)
             if member is not None and len(blocks[place]) > 1:
                 shortened = {member: blocks[place][0]["text"]}
                 rest -= len(to_json(small["structuredContent"])) - len(to_json(shortened))
                 small["structuredContent"] = shortened
-        if rest > cut.size:
-            self._fold(blocks, sizes, rest, tool, cut)
+        if rest > self._size:
+            self._fold(blocks, sizes, rest, tool)
         return {**small, "content": [block for replaced in blocks for block in replaced]}
 
-    def contents(self, uri: str) -> list[JSON] | None:
-        """Return the contents of a link; `None` if they are not there."""
-        return self._kept.contents(uri)
-
-    def _linked(self, block: JSON, size: int, tool: str, cut: _Cut) -> list[JSON]:
+    def _linked(self, block: JSON, size: int, tool: str) -> list[JSON]:
         """Return a link to a block, after the beginning of its text; the block itself, if it is too large to keep."""
         contents = _contents_of(block)
         if contents is None or not self._kept.keep(kept := Kept(new_uri(), [contents], size)):
@@ -146,20 +112,20 @@ class _ResultLinks:
             return [link]
         link["size"] = len(text.encode(errors="surrogatepass"))
         # A text of wide characters may be large, and shorter than what is to stay.
-        stays = min(cut.preview, len(text) // 2, cut.size // 4)
-        told = f"\n[The first {stays} of {len(text)} characters. All of it is the resource {uri}]"
-        beginning = {"text": text[:stays] + told, "type": "text"}
+        stays = min(self._preview, len(text) // 2, self._size // 4)
+        note = f"\n[The first {stays} of {len(text)} characters. All of it is the resource {uri}]"
+        beginning = {"text": text[:stays] + note, "type": "text"}
         if "annotations" in block:
             beginning["annotations"] = link["annotations"] = block["annotations"]
         return [beginning, link]
 
-    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str, cut: _Cut) -> None:
+    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str) -> None:
         """Put the last blocks of many into one resource, as many as are too much."""
         moved: list[int] = []
         contents: list[JSON] = []
         size = 0
         for place in reversed(range(len(blocks))):
-            if rest + _ROOM <= cut.size:
+            if rest + _ROOM <= self._size:
                 break
             kept = _contents_of(blocks[place][0]) if len(blocks[place]) == 1 else None
             if kept is not None and size + sizes[place] <= self._kept.size:
@@ -172,9 +138,9 @@ class _ResultLinks:
             return
         for place in moved:
             blocks[place] = []
-        told = f"[{len(moved)} more blocks of content are the resource {uri}]"
+        note = f"[{len(moved)} more blocks of content are the resource {uri}]"
         link: JSON = {"type": "resource_link", "uri": uri, "name": f"more of the result of {tool}"}
-        blocks[moved[-1]] = [{"type": "text", "text": told}, link]
+        blocks[moved[-1]] = [{"type": "text", "text": note}, link]
 
 
 def _only_text(structured: Any, block: JSON, tool: JSON | None) -> str | None:

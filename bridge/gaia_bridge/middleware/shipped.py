@@ -11,7 +11,6 @@ from typing import Final
 import anyio
 
 from gaia_bridge.calls.cancellation import forget_unreached, was_too_late, was_unreached
-from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError, RequestError, ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
@@ -60,7 +59,10 @@ class RateLimit(Middleware):
     async def on_request(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Take a token, or refuse."""
         if request.method in self._methods and not request.is_continued:
-            wait = self._take(_key_of(request.client_request) if self._per_client else None)
+            key, client = None, request.client_request
+            if self._per_client:  # a text or a number, so that no connection is kept
+                key = client.session_key or hash(client.principal if client.address is None else client.address)
+            wait = self._take(key)
             if wait > 0:
                 whose = "of a client" if self._per_client else "of all clients together"
                 text = f"Too many requests: {self._requests} {whose} in {self._seconds:g} s are taken"
@@ -68,9 +70,9 @@ class RateLimit(Middleware):
                 raise ToolError(text) if request.method == "tools/call" else ProtocolError(INTERNAL_ERROR, text)
         return await call_next(request)
 
-    def _take(self, client: str | int | None) -> float:
-        """Take a token. Returns the seconds until there is one, if there is none."""
-        key, now, rate = client, time.monotonic(), self._requests / self._seconds
+    def _take(self, key: str | int | None) -> float:
+        """Take a token; return the seconds until there is one, if there is none."""
+        now, rate = time.monotonic(), self._requests / self._seconds
         tokens, filled = self._buckets.get(key, (float(self._requests), now))
         tokens = min(float(self._requests), tokens + (now - filled) * rate)
         wait = max(0.0, (1 - tokens) / rate)
@@ -79,11 +81,6 @@ class RateLimit(Middleware):
         if len(self._buckets) > _CLIENTS:
             self._buckets.popitem(last=False)
         return wait
-
-
-def _key_of(request: ClientRequest) -> str | int:
-    """Return the key of a request's bucket: a text or a number, so that no connection is kept."""
-    return request.session_key or hash(request.principal if request.address is None else request.address)
 
 
 class TimingLog(Middleware):
@@ -153,25 +150,14 @@ class RetryReads(Middleware):
         self._wait = wait
         self._longest = longest_wait
 
-    async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Try again: lists change nothing."""
-        return await self._try(request, call_next)
-
-    async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Try again: reading changes nothing."""
-        return await self._try(request, call_next)
-
-    async def on_get_prompt(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Try again: prompts change nothing."""
-        return await self._try(request, call_next)
-
     async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Try again only if the tool's annotations say that it may be repeated."""
-        told = request.annotations
-        is_harmless = told.get("readOnlyHint") is True or told.get("idempotentHint") is True
-        return await (self._try if is_harmless else _once)(request, call_next)
+        hints = request.annotations
+        is_harmless = hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+        return await (self.on_list if is_harmless else super().on_call_tool)(request, call_next)
 
-    async def _try(self, request: McpRequest, call_next: CallNext) -> JSON:
+    async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
+        """Try again: lists, and resources and prompts, change nothing."""
         if request.is_continued:  # the call that its answers belong to is gone with the connection
             return await call_next(request)
         wait = self._wait
@@ -193,10 +179,8 @@ class RetryReads(Middleware):
             wait *= 2
         return await call_next(request)
 
+    on_read_resource = on_get_prompt = on_list
+
 
 def _is_worth_it() -> bool:
     return was_unreached() and not was_too_late()
-
-
-async def _once(request: McpRequest, call_next: CallNext) -> JSON:
-    return await call_next(request)

@@ -260,8 +260,8 @@ async def test_what_is_kept_is_bounded_and_what_is_small_is_not_touched() -> Non
         await client.read_resource(links[2])
         assert [block["type"] for block in (await client.call_tool("work")).content] == ["text"]
         assert (await client.call_tool("work")).text == "x" * 100
-        assert sum(use.size for use in middleware._links._kept._uses.values()) == sum(
-            kept.size for kept in middleware._links._kept._kept.values()
+        assert sum(use.size for use in middleware._kept._uses.values()) == sum(
+            kept.size for kept in middleware._kept._kept.values()
         )
 
 
