@@ -109,8 +109,8 @@ TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
         "bridge/gaia_bridge/server/http/guard.py",
         (f"{_SERVER}http/test_guard.py",),
-        ("            found = {}\n", "            pass\n"),
-        ("known.token == self._token.text", "True"),
+        ("            facts = {}\n", "            pass\n"),
+        ("accepted.token == self._token.text", "True"),
         ("values[name] = REPEATED if name in values else value", "values[name] = value"),
         ("if len(length) > 19 or int(length)", "if int(length)"),
         ("int(length) > self._limits.body_bytes", "int(length) >= self._limits.body_bytes"),

@@ -29,8 +29,6 @@ Give your MCP client {address} at its end. What is published is listed at /tools
 and how it is at /status.
 """
 
-_HERE: Final = "the address of this machine and port with /mcp"
-
 
 class LiveToken:
     """The token that clients must send, if any, which can be exchanged while the server runs.
@@ -121,10 +119,9 @@ class AccessPolicy(Struct, frozen=True):
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
         allow_hosts = tuple(allow_hosts)
-        check_exposure(
-            host, filter(None, (*allow_hosts, public_url)), token.text if isinstance(token, LiveToken) else token
-        )
-        token = _live(token)
+        given = token.text if isinstance(token, LiveToken) else token
+        check_exposure(host, filter(None, (*allow_hosts, public_url)), given)
+        token = token if isinstance(token, LiveToken) else LiveToken(token)
         public, behind = _proxied(public_url, proxies, token, ("--public-url", "--trust-proxy", "--auth"))
         hosts: set[str] = set()
         if _is_loopback(host):
@@ -168,7 +165,7 @@ class AccessPolicy(Struct, frozen=True):
         Raises:
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
-        live = _live(token)
+        live = LiveToken(token)
         public, behind = _proxied(public_url, proxies, live, ("public_url", "proxies", "token="))
         exact: set[str] = set()
         any_port: set[str] = set()
@@ -177,16 +174,16 @@ class AccessPolicy(Struct, frozen=True):
             (exact if name == text else any_port).add(_host(name, "hosts", "localhost:*"))
         cross_origins = frozenset(_canonical_origin(origin, "origins") for origin in origins)
         return cls(
-            frozenset(exact) | (public.hosts if public else frozenset[str]()),
-            cross_origins | ({_canonical_origin(public.origin)} if public else frozenset[str]()),
-            cross_origins,
-            live,
-            limits or HttpLimits(),
-            frozenset(any_port),
-            True,
-            public,
-            behind,
-            behind.is_empty,
+            hosts=frozenset(exact) | (public.hosts if public else frozenset[str]()),
+            origins=cross_origins | ({_canonical_origin(public.origin)} if public else frozenset[str]()),
+            cross_origins=cross_origins,
+            token=live,
+            limits=limits or HttpLimits(),
+            any_port=frozenset(any_port),
+            served_elsewhere=True,
+            public=public,
+            proxies=behind,
+            only_direct=behind.is_empty,
         )
 
     def accepts_host(self, host: bytes) -> bool:
@@ -198,10 +195,6 @@ class AccessPolicy(Struct, frozen=True):
         except ValueError:
             return False
         return name.lower() in self.any_port
-
-
-def _live(token: str | LiveToken | None) -> LiveToken:
-    return token if isinstance(token, LiveToken) else LiveToken(token)
 
 
 def _proxied(
@@ -296,9 +289,8 @@ def _host(text: str, place: str, example: str) -> str:
     try:
         split_authority(_bracketed(text))
     except ValueError as error:
-        raise ConfigError(
-            place, f"{quoted(text)} is not a host: {error}", f"write it as clients do: {example}"
-        ) from None
+        problem = f"{quoted(text)} is not a host: {error}"
+        raise ConfigError(place, problem, f"write it as clients do: {example}") from None
     return _bracketed(text).lower()
 
 
@@ -318,9 +310,8 @@ def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
             raise ValueError("expected SCHEME://HOST or SCHEME://HOST:PORT")
         host, port = split_authority(match[2])
     except ValueError as error:
-        raise ConfigError(
-            place, f"{quoted(text)} is not an origin: {error}", "write it as in https://tool.example"
-        ) from None
+        problem = f"{quoted(text)} is not an origin: {error}"
+        raise ConfigError(place, problem, "write it as in https://tool.example") from None
     scheme = match[1].lower()
     default_port = DEFAULT_PORTS.get(scheme)
     if default_port is not None:
@@ -330,7 +321,8 @@ def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
 
 def words_for_people(policy: AccessPolicy) -> str:
     """Return the text for people who open the address."""
-    return _WORDS.format(address=f"the address {policy.public} with /mcp" if policy.public else _HERE)
+    place = policy.public or "of this machine and port"
+    return _WORDS.format(address=f"the address {place} with /mcp")
 
 
 def is_person(scope: Scope) -> bool:

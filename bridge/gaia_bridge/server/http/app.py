@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 
 _Serve = Callable[["HttpBinding", HttpExchange], Awaitable[None]]
 _Find = Callable[[str, str], "HttpBinding | None"]
-_Report = Callable[[], JSON]
-_Further = Callable[[], "Iterable[BaseRoute]"]
-
-
 _OF_ANYBODY: Final = AccessPolicy(frozenset(), frozenset())
 
 
@@ -97,9 +93,7 @@ class HttpBinding:
         """Serve the server card, which clients may read before they connect."""
         from gaia_bridge.server.http.server_card import answer_card
 
-        dispatcher = self._dispatcher
-        revisions = dispatcher.settings.revisions
-        await answer_card(exchange, dispatcher.catalog, revisions, self._prefix, policy)
+        await answer_card(exchange, self._dispatcher, self._prefix, policy)
 
 
 _NO_JSON: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept application/json")
@@ -114,7 +108,12 @@ _PATHS: Final[Mapping[str, _Serve]] = {
 }
 
 
-def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, further: _Further = tuple) -> ASGIApp:
+def make_app(
+    find: _Find,
+    report: Mapping[str, Callable[[], JSON]],
+    policy: AccessPolicy,
+    further: Callable[[], Iterable[BaseRoute]] = tuple,
+) -> ASGIApp:
     """Build the application.
 
     Args:
@@ -123,42 +122,28 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, f
         report: Makes the answers of the plain GET routes, by path.
         further: Gives the routes of other APIs, once somebody asks for a path that is none of MCP.
     """
+    app: ASGIApp | None = None
+    making = anyio.Lock()
 
-    def make_others() -> ASGIApp:
+    def make() -> ASGIApp:
         from gaia_bridge.server.http.routes import make_routes
 
         return make_routes(report, policy, further())
 
-    return Guard(_McpPaths(find, _MadeLater(make_others), policy), policy)
-
-
-class _MadeLater:
-    """ASGI application that is made when its first request comes: most bridges never serve one.
-
-    To make it takes imports, so that it is done in a thread.
-    """
-
-    def __init__(self, make: Callable[[], ASGIApp]) -> None:
-        self._make = make
-        self._app: ASGIApp | None = None
-        self._making = anyio.Lock()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI connection."""
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
+    async def others(scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve other paths, by an application that is made with its first request: most bridges never get one."""
+        nonlocal app
+        if scope["type"] == "lifespan":  # nothing is to be prepared, and nothing to be put away
+            while (await receive())["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
             return
-        async with self._making:
-            if self._app is None:
-                self._app = await anyio.to_thread.run_sync(self._make)
-        await self._app(scope, receive, send)
+        async with making:
+            if app is None:
+                app = await anyio.to_thread.run_sync(make)  # a thread, because it imports much
+        await app(scope, receive, send)
 
-
-async def _live(receive: Receive, send: Send) -> None:
-    """Tell a server that nothing is to be prepared, and nothing to be put away."""
-    while (await receive())["type"] == "lifespan.startup":
-        await send({"type": "lifespan.startup.complete"})
-    await send({"type": "lifespan.shutdown.complete"})
+    return Guard(_McpPaths(find, others, policy), policy)
 
 
 class _McpPaths:
@@ -171,11 +156,11 @@ class _McpPaths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        found = self._target(scope) if scope["type"] == "http" else None
-        if found is None:
+        target = self._target(scope) if scope["type"] == "http" else None
+        if target is None:
             await self._others(scope, receive, send)
             return
-        group, name, serve = found
+        group, name, serve = target
         binding = self._find(group, name)
         if binding is None:
             # The name is the client's own, so it is not repeated (log and terminal injection).

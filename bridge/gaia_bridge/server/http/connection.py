@@ -37,10 +37,11 @@ from gaia_bridge.server.http.request_heads import (
     BODY_ARRIVED,
     DISCONNECT,
     HEAD_END,
+    INVALID_REQUEST,
     SAME_HEAD,
     WHOLE_BODY,
     Departure,
-    KnownHead,
+    SeenHead,
     fields_problem,
     head_problem,
 )
@@ -57,7 +58,7 @@ _GRAIN: Final = 0.001
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:([\t -~\x80-\xff]*)(?=\r\n)", re.IGNORECASE)
 _BLANKS: Final = b" \t"
 
-_KNOWN_BYTES: Final = 2048
+_HEAD_BYTES: Final = 2048
 """Bytes of a head that is remembered while its connection lasts; heads of MCP clients have about 300."""
 
 _WHOLE_BYTES: Final = 16 * KIB
@@ -168,7 +169,7 @@ class Connection(HttpToolsProtocol):
         self._is_whole = False
         """Whether the parser has read the whole request."""
         self._persists = False
-        self._known: KnownHead | None = None
+        self._last_head: SeenHead | None = None
         self._body_wait: asyncio.TimerHandle | None = None
         """The timer while a head has come, and its small body is waited for before the application is called."""
         self._is_impatient = False
@@ -205,7 +206,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
         self._held = self._held + data if self._held else data
-        if self._part is _Part.HEAD and (not self._held if self._read_known() else self._body_wait):
+        if self._part is _Part.HEAD and (not self._held if self._read_same() else self._body_wait):
             self._watch()  # as it is nearly always
         else:
             self._read()
@@ -218,14 +219,14 @@ class Connection(HttpToolsProtocol):
                 may_go_on = self._read_part()
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.logger.warning("Invalid HTTP request received.")
-            self._refuse(400, "Invalid HTTP request received. Expected HTTP/1.1.")
+            self._refuse(400, INVALID_REQUEST)
         self._watch()
 
     def _read_part(self) -> bool:
         """Read the next part of the held bytes; return whether there may be more to read."""
         match self._part:
             case _Part.HEAD:
-                return self._read_head()
+                return self._read_same() or (self._body_wait is None and self._read_new_head())
             case _Part.SIZED_BODY:
                 self._read_sized()
                 return True
@@ -237,31 +238,28 @@ class Connection(HttpToolsProtocol):
                 self._held = b""
         return False
 
-    def _read_head(self) -> bool:
-        return self._read_known() or (self._body_wait is None and self._read_new_head())
-
-    def _read_known(self) -> bool:
+    def _read_same(self) -> bool:
         """Read a request whose head is the same as that of the last, once its body is here. Return whether it was read.
 
         Most clients and proxies send head and body apart. A small body is waited for: to call the application before
         the body is there, and to wake it when it is, would cost as much again as the whole request.
         """
-        known, held = self._known, self._held
-        if known is None or not held.startswith(known.head):
+        last, held = self._last_head, self._held
+        if last is None or not held.startswith(last.head):
             return False
-        start = len(known.head)
-        end = start + known.length
+        start = len(last.head)
+        end = start + last.length
         if len(held) < end:
-            if self._body_wait is None and known.length <= _WHOLE_BYTES and not self._is_impatient:
+            if self._body_wait is None and last.length <= _WHOLE_BYTES and not self._is_impatient:
                 self._body_wait = self.loop.call_later(self._limits.body_patience, self._read_impatiently)
             return False
         if self._body_wait is not None:
             self._end_body_wait()
         self._held, self._searched = held[end:], 0
-        self.scope = {**known.scope, "headers": [*known.scope["headers"]], "state": self.app_state.copy()}
-        cycle = self._start("1.1", known.found)
+        self.scope = {**last.scope, "headers": [*last.scope["headers"]], "state": self.app_state.copy()}
+        cycle = self._start("1.1", last.facts)
         cycle.body += (body := held[start:end])
-        if known.length <= _WHOLE_BYTES:
+        if last.length <= _WHOLE_BYTES:
             self.scope["extensions"][WHOLE_BODY] = body
         self._end_request()
         return True
@@ -280,16 +278,16 @@ class Connection(HttpToolsProtocol):
 
     def _read_new_head(self) -> bool:
         held, most = self._held, self._limits.header_bytes
-        found = held.find(HEAD_END, self._searched)
-        head = held if found < 0 else held[: found + 4]
+        end = held.find(HEAD_END, self._searched)
+        head = held if end < 0 else held[: end + 4]
         if len(head) > most:
             self._refuse(431, f"The headers have more than {most} bytes. Send fewer.")
         elif held[0] <= 0x20:  # which no request begins with: it is not waited for
-            self._refuse(400, "Invalid HTTP request received. Expected HTTP/1.1.")
+            self._refuse(400, INVALID_REQUEST)
         elif (problem := head_problem(head)) is not None:
             # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
             self._refuse(400, problem)
-        elif found < 0:
+        elif end < 0:
             self._searched = max(0, len(held) - 3)
         else:
             self._held, self._searched, self._is_whole = held[len(head) :], 0, False
@@ -313,8 +311,8 @@ class Connection(HttpToolsProtocol):
         end = 0 if joint < 0 else joint + 4 - len(self._last)
         while start < len(held) and not self._is_whole:
             if end <= start:
-                found = held.find(HEAD_END, start)
-                end = len(held) if found < 0 else found + 4
+                next_end = held.find(HEAD_END, start)
+                end = len(held) if next_end < 0 else next_end + 4
             self._without_body += end - start
             self.parser.feed_data(pieces[start:end])
             start = end
@@ -347,45 +345,25 @@ class Connection(HttpToolsProtocol):
         else:
             self._part, self._length = _Part.SIZED_BODY, int(values.get(b"content-length", b"0"))
         expects = b"expect" in values and version == "1.1" and b"100-continue" in values[b"expect"].lower()
-        found = None if expects or upgrades or version == "1.0" else self._remember(head)
-        if found is not None and len(self._held) < self._length <= _WHOLE_BYTES and not self._is_impatient:
+        facts = None if expects or upgrades or version == "1.0" else self._remember(head)
+        if facts is not None and len(self._held) < self._length <= _WHOLE_BYTES and not self._is_impatient:
             self.parser = httptools.HttpRequestParser(self)
             self._part, self._held = _Part.HEAD, head + self._held  # it is known now, and read as such
             return
-        self._start(version, found, expects=expects)
+        self._start(version, facts, expects=expects)
         if self._is_whole:
             self._end_request()
 
     def _remember(self, head: bytes) -> dict[object, Any] | None:
         """Remember a head that may come again; return the place for facts about it."""
-        if len(head) > _KNOWN_BYTES or self._part is _Part.CHUNKED_BODY or not self._persists:
-            self._known = None
+        if len(head) > _HEAD_BYTES or self._part is _Part.CHUNKED_BODY or not self._persists:
+            self._last_head = None
             return None
-        self._known = KnownHead(head, self._length, dict(self.scope), {})
-        return self._known.found
+        self._last_head = SeenHead(head, self._length, dict(self.scope), {})
+        return self._last_head.facts
 
-    def _start(self, version: str, found: dict[object, Any] | None, *, expects: bool = False) -> Cycle:
+    def _start(self, version: str, facts: dict[object, Any] | None, *, expects: bool = False) -> Cycle:
         """Start the application's work on a request."""
-        cycle = self._cycle(version, expects=expects)
-        self.cycle = cycle  # pyright: ignore[reportIncompatibleVariableOverride]
-        if found is not None:
-            self.scope["extensions"][SAME_HEAD] = found
-        task = self.loop.create_task(cycle.run_asgi(self.app))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        return cycle
-
-    def _describe(self, version: str) -> None:
-        """Complete the scope. The target is taken as it came: a target that is no path is not made one."""
-        path, _, query = self.url.partition(b"?")
-        text = path.decode("ascii")
-        self.scope["method"] = self.parser.get_method().decode("ascii")
-        self.scope["http_version"] = version
-        self.scope["path"] = self.root_path + (unquote(text) if "%" in text else text)
-        self.scope["raw_path"] = self.root_path.encode("ascii") + path
-        self.scope["query_string"] = query
-
-    def _cycle(self, version: str, *, expects: bool) -> Cycle:
         cycle = Cycle(
             scope=self.scope,
             transport=self.transport,
@@ -401,8 +379,24 @@ class Connection(HttpToolsProtocol):
         )
         cycle.is_old = version == "1.0"
         cycle.piece, cycle.departure = self._piece, Departure()
+        self.cycle = cycle  # pyright: ignore[reportIncompatibleVariableOverride]
         self.scope["extensions"] = {DISCONNECT: {"on_disconnect": cycle.departure.on_disconnect}}
+        if facts is not None:
+            self.scope["extensions"][SAME_HEAD] = facts
+        task = self.loop.create_task(cycle.run_asgi(self.app))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
         return cycle
+
+    def _describe(self, version: str) -> None:
+        """Complete the scope. The target is taken as it came: a target that is no path is not made one."""
+        path, _, query = self.url.partition(b"?")
+        text = path.decode("ascii")
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        self.scope["http_version"] = version
+        self.scope["path"] = self.root_path + (unquote(text) if "%" in text else text)
+        self.scope["raw_path"] = self.root_path.encode("ascii") + path
+        self.scope["query_string"] = query
 
     def _end_request(self) -> None:
         """End the reading of a request that has come completely."""
@@ -564,11 +558,6 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def _answer(self, status: int, body: bytes, also: Mapping[str, str] = MappingProxyType({})) -> None:
-        headers = {
-            "content-type": "application/json",
-            "content-length": str(len(body)),
-            "connection": "close",
-            **also,
-        }
+        headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close", **also}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
         self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + body)

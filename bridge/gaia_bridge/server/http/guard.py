@@ -37,7 +37,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
-from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE_BODY
+from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, TWO_LENGTHS, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:
@@ -50,15 +50,7 @@ EXPOSED_HEADERS = ("Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Reque
 """Response headers that a script on an allowed page may read."""
 
 WATCHED_HEADERS = frozenset(
-    {
-        b"authorization",
-        b"content-encoding",
-        b"content-length",
-        b"content-type",
-        b"host",
-        b"origin",
-        b"transfer-encoding",
-    }
+    b"authorization content-encoding content-length content-type host origin transfer-encoding".split()
 )
 
 REPEATED = b"more than one"
@@ -111,16 +103,16 @@ class Guard:
             await self._handle_other(scope, receive, send)
             return
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
-        found: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        known: _Accepted | None = found[self] if self in found else None
+        facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
+        accepted: _Accepted | None = facts[self] if self in facts else None
         # It was accepted, with the length that it says, and needs no headers that CORS adds.
-        if known is not None and known.token == self._token.text:
-            if known.changes:
-                scope = {**scope, **known.changes}
+        if accepted is not None and accepted.token == self._token.text:
+            if accepted.changes:
+                scope = {**scope, **accepted.changes}
             if WHOLE_BODY in extensions:
                 await self._app(scope, receive, send)
             else:
-                await self._forward(known.head, scope, receive, send)
+                await self._forward(accepted.head, scope, receive, send)
             return
         head = _scan(scope)
         forwarded = self._policy.proxies.of(scope, head.forwarding)
@@ -134,12 +126,12 @@ class Guard:
                 await preflight(scope, receive, send)
                 return
             send = self._cross_origin.sending(scope, send)
-            found = {}
+            facts = {}
         refusal = refusal or self._check_token(scope, head) or self._check_content(head)
         if refusal is not None:
             await self._refuse(scope, send, refusal)
         else:
-            found[self] = _Accepted(head, self._token.text, forwarded.changes)
+            facts[self] = _Accepted(head, self._token.text, forwarded.changes)
             await self._forward(head, scope, receive, send)
 
     async def _forward(self, head: _Head, scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,7 +139,8 @@ class Guard:
         if not head.has_body:
             await self._app(scope, receive, send)
             return
-        body = await (self._whole_body(receive) if _has_arrived(scope) else self._read_body(receive))
+        has_arrived = BODY_ARRIVED in (scope.get("extensions") or ())
+        body = await (self._whole_body(receive) if has_arrived else self._read_body(receive))
         if isinstance(body, _Refusal):
             await self._refuse(scope, send, body)
         elif body is not None:
@@ -186,28 +179,21 @@ class Guard:
             return self._refuse_host(host)
         origin = head.values.get(b"origin")
         if origin is not None and origin not in self._origins and not self._is_own_page(host, origin):
-            return _Refusal(
-                403,
-                f"Web pages of the origin {quoted(origin)} may not call this server. "
-                + (
-                    "If they should, add it to origins=, spelled exactly so."
-                    if self._policy.served_elsewhere
-                    else "If they should, start it with --allow-origin and that origin, spelled exactly so."
-                ),
-            )
+            option = "start it with --allow-origin and that origin"
+            cure = "add it to origins=" if self._policy.served_elsewhere else option
+            problem = f"Web pages of the origin {quoted(origin)} may not call this server."
+            return _Refusal(403, f"{problem} If they should, {cure}, spelled exactly so.")
         if head.size > self._limits.header_bytes:
             return _Refusal(431, f"{head.size} bytes of headers came; expected at most {self._limits.header_bytes}.")
         return None
 
     def _is_own_page(self, host: bytes, origin: bytes) -> bool:
         """Return whether a page comes from the host that it calls, where we know that host by its name only."""
-        return self._policy.served_elsewhere and origin.lower() in (
-            b"http://" + host.lower(),
-            b"https://" + host.lower(),
-        )
+        pages = b"http://" + host.lower(), b"https://" + host.lower()
+        return self._policy.served_elsewhere and origin.lower() in pages
 
     def _refuse_proxy(self, sign: str) -> _Refusal:
-        told = (
+        cure = (
             "Give public_url= and token=, and proxies= unless the proxy is on this machine."
             if self._policy.served_elsewhere
             else "Start it with --public-url and the address that clients use, and with --trust-proxy and the address "
@@ -216,7 +202,7 @@ class Guard:
         return _Refusal(
             421,
             f"This request came by way of a proxy or a tunnel ({sign}), of which this bridge was not told: whoever "
-            f"reaches that could call it. {told} See docs/serve.md, Behind a proxy.",
+            f"reaches that could call it. {cure} See docs/serve.md, Behind a proxy.",
         )
 
     def _refuse_host(self, host: bytes) -> _Refusal:
@@ -226,11 +212,9 @@ class Guard:
             split_authority(host.decode("latin-1"))
         except ValueError:
             return _Refusal(400, f"Host: {quoted(host)} came; expected one of {expected}.")
-        return _Refusal(
-            421,
-            f"The host {quoted(host)} is not served here; expected {expected}. Use one of these in the URL, or "
-            + ("add it to hosts=." if policy.served_elsewhere else "start the server with --allow-host for that name."),
-        )
+        cure = "add it to hosts=" if policy.served_elsewhere else "start the server with --allow-host for that name"
+        problem = f"The host {quoted(host)} is not served here; expected {expected}."
+        return _Refusal(421, f"{problem} Use one of these in the URL, or {cure}.")
 
     def _check_token(self, scope: Scope, head: _Head) -> _Refusal | None:
         token, path = self._token.text, scope["path"]
@@ -240,22 +224,15 @@ class Guard:
         if hmac.compare_digest(credential, token.encode()):
             return None
         if path == _REGISTER or _WELL_KNOWN in path:  # a client looks whether somebody gives out tokens
-            return _Refusal(
-                404,
-                f"There is no login here: clients send a token that they were given. {_REMEDY}",
-                error="invalid_request",
-            )
+            problem = f"There is no login here: clients send a token that they were given. {_REMEDY}"
+            return _Refusal(404, problem, error="invalid_request")
         came = "Another token" if credential else "No bearer token"
         message = f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (one in the URL does not count)."
         challenge = f"Bearer realm={self._realm}"
         if credential:
             challenge += f', error="invalid_token", error_description={_quoted_string(came + " came")}'
-        return _Refusal(
-            401,
-            f"{message} {_REMEDY}",
-            ((b"www-authenticate", challenge.encode()),),
-            "invalid_token" if credential else "invalid_request",
-        )
+        error = "invalid_token" if credential else "invalid_request"
+        return _Refusal(401, f"{message} {_REMEDY}", ((b"www-authenticate", challenge.encode()),), error)
 
     def _check_content(self, head: _Head) -> _Refusal | None:
         if not head.has_body:
@@ -268,9 +245,7 @@ class Guard:
             return _Refusal(415, f"Content-Encoding: {quoted(encoding)} came; expected none: send the body as it is.")
         length = head.values.get(b"content-length", b"0")
         if b"transfer-encoding" in head.values and b"content-length" in head.values:
-            return _Refusal(
-                400, "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
-            )
+            return _Refusal(400, TWO_LENGTHS)
         if not length.isdigit():
             return _Refusal(400, f"Content-Length: {quoted(length)} came; expected a number of bytes.")
         # The count of digits first: Python refuses to convert very long numbers.
@@ -375,10 +350,6 @@ def _scan(scope: Scope) -> _Head:
     return _Head(size, values, has_body, forwarding)
 
 
-def _has_arrived(scope: Scope) -> bool:
-    return BODY_ARRIVED in (scope.get("extensions") or ())
-
-
 def replaying(body: Message, receive: Receive) -> Receive:
     """Return a `receive` that yields the body that was already read, and then the later messages."""
     pending: list[Message] = [body]
@@ -407,26 +378,25 @@ class Refusals:
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
-        self._told = 0
+        self._shown = 0
         self._began = float("-inf")
-        self._untold: Counter[int] = Counter()
+        self._unshown: Counter[int] = Counter()
         self._window: threading.Timer | None = None
 
     def tell(self, method: str, path: str, status: int, message: str) -> None:
         """Log a refusal, or count it. The path is fit to be shown."""
-        if self._counts(status):
-            return
-        logger.info("refused %s %s with %d: %s", method, path, status, message)
+        if not self._counts(status):
+            logger.info("refused %s %s with %d: %s", method, path, status, message)
 
     def _counts(self, status: int) -> bool:
         now = time.monotonic()
         with self._lock:
             if self._window is None and now - self._began > self._limits.refusal_window:
-                self._began, self._told = now, 0
-            if self._told < self._limits.refusals:
-                self._told += 1
+                self._began, self._shown = now, 0
+            if self._shown < self._limits.refusals:
+                self._shown += 1
                 return False
-            self._untold[status] += 1
+            self._unshown[status] += 1
             if self._window is None:
                 self._window = threading.Timer(self._began + self._limits.refusal_window - now, self._end)
                 self._window.name = "gaia-refusals"
@@ -437,7 +407,7 @@ class Refusals:
     def _end(self) -> None:
         """Log the count of refusals at the end of that minute."""
         with self._lock:
-            untold, self._untold = self._untold, Counter()
+            unshown, self._unshown = self._unshown, Counter()
             self._window = None
-        which = ", ".join(f"{count} with {status}" for status, count in sorted(untold.items()))
-        logger.info("refused %d more requests within %g s: %s", untold.total(), self._limits.refusal_window, which)
+        which = ", ".join(f"{count} with {status}" for status, count in sorted(unshown.items()))
+        logger.info("refused %d more requests within %g s: %s", unshown.total(), self._limits.refusal_window, which)

@@ -49,7 +49,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
     Raises:
         ListenError: The address is taken, not allowed, not there or not understood.
     """
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = _authority(host, port)
     if not 0 <= port <= 65535:
         raise ListenError(address, "there is no such port", "choose one from 0 to 65535")
     sockets: list[socket.socket] = []
@@ -74,15 +74,19 @@ def bind(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _resolve(host: str, port: int, address: str) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a host name"
         raise ListenError(
             address, f"the host cannot be resolved: {reason}", "use an address of this machine, such as 127.0.0.1"
         ) from None
-    return list(dict.fromkeys((family, sockaddr) for family, _, _, _, sockaddr in found))
+    return list(dict.fromkeys((family, sockaddr) for family, _, _, _, sockaddr in addresses))
 
 
 def _listen(family: socket.AddressFamily, sockaddr: tuple[Any, ...]) -> socket.socket:
@@ -133,8 +137,22 @@ class HttpServer:
         on_shutdown: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._sockets = list(sockets)
-        requests = _Requests(app)
-        self._server = _Server(_config(requests, limits or HttpLimits()), on_shutdown, requests)
+        requests, limits = _Requests(app), limits or HttpLimits()
+        config = ConnectionConfig(
+            requests,
+            limits,
+            interface="asgi3",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=math.ceil(limits.keep_alive),
+            # Only for what outlives even its dropped connection (see _Server.shutdown).
+            timeout_graceful_shutdown=math.ceil(limits.shutdown_grace) + 1,
+            backlog=BACKLOG,
+        )
+        self._server = _Server(config, on_shutdown, requests)
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -163,24 +181,6 @@ class HttpServer:
     def stop(self) -> None:
         """End `run` soon. May be called more than once, from any thread and from a signal handler."""
         self._server.stop()
-
-
-def _config(app: ASGIApp, limits: HttpLimits) -> ConnectionConfig:
-    """Return uvicorn's settings, all in one place."""
-    return ConnectionConfig(
-        app,
-        limits,
-        interface="asgi3",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=math.ceil(limits.keep_alive),
-        # Only for what outlives even its dropped connection (see _Server.shutdown).
-        timeout_graceful_shutdown=math.ceil(limits.shutdown_grace) + 1,
-        backlog=BACKLOG,
-    )
 
 
 class _Requests:
@@ -262,7 +262,7 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         deadlines = (
             loop.call_later(self._grace, self._drop_connections),
-            loop.call_later(self._grace + LISTENING, self._cancel_requests),
+            loop.call_later(self._grace + LISTENING, self._requests.cancel, self.server_state.tasks),
         )
         try:
             await super().shutdown(sockets)
@@ -276,9 +276,6 @@ class _Server(uvicorn.Server):
         if self.started and not self._ended:
             self._grace = 0
             await self.shutdown(sockets)
-
-    def _cancel_requests(self) -> None:
-        self._requests.cancel(self.server_state.tasks)
 
     def _drop_connections(self) -> None:
         for connection in list(cast("set[Connection]", self.server_state.connections)):
@@ -306,11 +303,7 @@ async def serve_until_cancelled(
         server = HttpServer(make_app(policy), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
         async with anyio.create_task_group() as tasks:
             await tasks.start(server.run)
-            task_status.started([_url(*address) for address in server.addresses])
+            task_status.started([f"http://{_authority(*address)}" for address in server.addresses])
     finally:
         for sock in sockets:
             sock.close()
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

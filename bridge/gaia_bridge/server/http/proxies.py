@@ -33,8 +33,6 @@ UNIX: Final = "unix"
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
-_Address = IPv4Address | IPv6Address
-
 MOUNTED_AT: Final = "gaia_bridge.mounted_at"
 """The key of a scope for the path that leads to us: links that clients are given begin with it."""
 
@@ -65,9 +63,8 @@ class PublicUrl(Struct, frozen=True):
             port = parts.port
         except ValueError as error:
             problem = f"{text!r:.200} is no address of a server: {error}"
-            raise ConfigError(
-                place, problem, "write it as in https://bridge.example or https://a.example/bridge"
-            ) from None
+            cure = "write it as in https://bridge.example or https://a.example/bridge"
+            raise ConfigError(place, problem, cure) from None
         host = (parts.hostname or "").lower()
         host = f"[{host}]" if ":" in host else host
         port = None if port == DEFAULT_PORTS[parts.scheme] else port
@@ -129,14 +126,11 @@ class Proxies:
         try:
             self._networks = tuple(ip_network(text) for text in texts if text != UNIX)
         except ValueError as error:
-            raise ConfigError(
-                place, f"{error}", "write an address, or a network as in 10.0.0.0/8 with the first address of it"
-            ) from None
+            cure = "write an address, or a network as in 10.0.0.0/8 with the first address of it"
+            raise ConfigError(place, str(error), cure) from None
         self._has_unix = UNIX in texts
-        self._always: dict[str, Any] = {}
         self._prefix = "" if public is None else public.prefix
-        if public is not None:
-            self._always = {MOUNTED_AT: public.prefix}
+        self._always: dict[str, Any] = {} if public is None else {MOUNTED_AT: public.prefix}
 
     @property
     def is_empty(self) -> bool:
@@ -163,15 +157,15 @@ class Proxies:
 
     def _client(self, passed: Sequence[str]) -> str | None:
         """Return the last address on the way that is no proxy of ours: earlier ones may be made up."""
-        found: str | None = None
+        client: str | None = None
         for text in reversed(passed):
             address = _address(text)
             if address is None:
                 break
-            found = str(address)
-            if not self._trusts(found):
+            client = str(address)
+            if not self._trusts(client):
                 break
-        return found
+        return client
 
     def _trusts(self, host: str) -> bool:
         address = _address(host)
@@ -186,7 +180,7 @@ def _items(values: Mapping[bytes, Sequence[bytes]], name: bytes) -> list[str]:
     return [item.strip() for item in text.split(",")] if text else []
 
 
-def _address(text: str) -> _Address | None:
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     """Return an address, with or without a port; `None` for anything else."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]

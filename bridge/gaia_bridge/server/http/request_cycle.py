@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -13,14 +14,11 @@ _LOWER: Final = frozenset((b"cache-control", b"content-length", b"content-type",
 """Names of headers as most answers of ours write them: they need not be made lower case to be recognised."""
 
 
-class Piece:
-    """The size of the piece of an answer that was sent last: it is kept whole until the last of it was sent."""
+class Piece(Struct):
+    """The piece of an answer that was sent last: it is kept whole until the last of it was sent."""
 
-    __slots__ = ("size",)
-
-    def __init__(self) -> None:
-        self.size = 0
-        """The size in bytes; of the largest piece since the client has stopped to read."""
+    size: int = 0
+    """The size in bytes; of the largest piece since the client has stopped to read."""
 
 
 class Cycle(RequestResponseCycle):

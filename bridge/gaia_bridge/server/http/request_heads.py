@@ -18,13 +18,11 @@ BODY_ARRIVED: Final = "gaia_bridge.body_arrived"
 
 SAME_HEAD: Final = "gaia_bridge.same_head"
 """The name of another extension: facts about the head of this request, kept for when the same head comes next on the
-connection. A dictionary, with a key for each part of the code that keeps facts.
-"""
+connection. A dictionary, with a key for each part of the code that keeps facts."""
 
 WHOLE_BODY: Final = "gaia_bridge.whole_body"
 """The name of another extension: the bytes of a small body, if it came with a head like the one before. `receive`
-returns them, too.
-"""
+returns them, too."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +31,7 @@ DISCONNECT: Final = "gaia_bridge.disconnect"
 when the client leaves before its answer is complete, and returns a function that ends this."""
 
 
-class KnownHead(NamedTuple):
+class SeenHead(NamedTuple):
     """The head of the last request of a connection. Clients begin most of their requests with the very same bytes."""
 
     head: bytes
@@ -41,9 +39,12 @@ class KnownHead(NamedTuple):
     """Bytes of the body that follows."""
     scope: dict[str, Any]
     """The scope of its request."""
-    found: dict[object, Any]
+    facts: dict[object, Any]
     """See `SAME_HEAD`."""
 
+
+TWO_LENGTHS: Final = "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
+INVALID_REQUEST: Final = "Invalid HTTP request received. Expected HTTP/1.1."
 
 _SHORT_END: Final = re.compile(rb"\n\r?\n")
 _REQUEST_LINE: Final = re.compile(rb"(?!CONNECT )[-!#$%&'*+.^_`|~0-9a-zA-Z]+ [!-~]+ HTTP/1\.[01]\r\n")
@@ -72,9 +73,9 @@ def head_problem(data: bytes) -> str | None:
         return "A line of the head begins with a blank; expected each header on one line."
     lower = head.lower()
     if b"\r\ntransfer-encoding" in lower and len(set(_BODY_HEADER.findall(lower))) > 1:
-        return "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
+        return TWO_LENGTHS
     if _REQUEST_LINE.match(head) is None:
-        return "Invalid HTTP request received. Expected HTTP/1.1."
+        return INVALID_REQUEST
     return None
 
 
@@ -104,14 +105,14 @@ class Departure:
         self._callbacks: dict[object, Callable[[], object]] = {}
         self._happened = False
 
-    def on_disconnect(self, callback: Callable[[], object]) -> Callable[[], None]:
+    def on_disconnect(self, callback: Callable[[], object]) -> Callable[[], object]:
         """Call `callback` when the client leaves, at once if it did; return a function that ends this."""
         if self._happened:
             callback()
             return lambda: None
         token = object()
         self._callbacks[token] = callback
-        return lambda: self._callbacks.pop(token, None) and None  # without a result, whatever was removed
+        return lambda: self._callbacks.pop(token, None)
 
     def happen(self) -> None:
         """Call all callbacks: the client left."""

@@ -33,9 +33,8 @@ def make_routes(report: Mapping[str, _Report], policy: AccessPolicy, further: It
 
     routes: list[BaseRoute] = [Route("/", tell_people, methods=["GET"])]
     for path, answer in report.items():
-        routes.append(
-            Route(path, _healthy(answer, policy) if path == HEALTH_PATH else _reporting(answer), methods=["GET"])
-        )
+        serve = _healthy(answer, policy) if path == HEALTH_PATH else _reporting(answer)
+        routes.append(Route(path, serve, methods=["GET"]))
     return Starlette(routes=[*routes, *further])
 
 
@@ -52,16 +51,15 @@ def _healthy(answer: _Report, policy: AccessPolicy) -> Callable[[Request], Await
     """
 
     async def report(request: Request) -> Response:
-        said, token = answer(), policy.token.text
+        health, token = answer(), policy.token.text
         if token is None:
-            return JSONResponse(said)
-        if not hmac.compare_digest(
-            bearer_token(request.headers.get("authorization", "").encode("latin-1")), token.encode()
-        ):
-            said = {"status": said["status"]}
+            return JSONResponse(health)
+        credential = bearer_token(request.headers.get("authorization", "").encode("latin-1"))
+        if not hmac.compare_digest(credential, token.encode()):
+            health = {"status": health["status"]}
         challenge = request.query_params.get("challenge", "")
         if 0 < len(challenge) <= _CHALLENGE:
-            said["proof"] = token_proof(token, challenge, request.headers.get("host", ""))
-        return JSONResponse(said)
+            health["proof"] = token_proof(token, challenge, request.headers.get("host", ""))
+        return JSONResponse(health)
 
     return report

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy, split_authority
 from gaia_bridge.server.http.proxies import MOUNTED_AT
 from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
@@ -31,9 +32,7 @@ _MEDIA_TYPE: Final = b"application/mcp-server-card+json"
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 
 _AGE: Final = 60
-"""Seconds for which a client need not ask again. Those of the specification's example are good for an hour; an agent
-that is being written changes every minute.
-"""
+"""Seconds for which a client need not ask again: an agent that is being written changes every minute."""
 
 _LONGEST: Final = {"title": 100, "description": 100, "version": 255}
 _LONGEST_NAME: Final = 200
@@ -57,20 +56,17 @@ _TOKEN: Final[JSON] = {
 }
 
 
-async def answer_card(
-    exchange: HttpExchange, catalog: Catalog, revisions: Revisions, prefix: str, policy: AccessPolicy
-) -> None:
+async def answer_card(exchange: HttpExchange, dispatcher: Dispatcher, prefix: str, policy: AccessPolicy) -> None:
     """Answer a request for the card of an endpoint, which is below the path `prefix`. The guard has let it through."""
     asks_token = policy.token.text is not None
     if exchange.method not in ("GET", "HEAD"):
         await exchange.nothing(405, [(b"allow", b"GET, HEAD")])
         return
-    await catalog.settle()
+    await dispatcher.catalog.settle()
     scope = exchange.scope
     path = quote(scope.get(MOUNTED_AT, "") + prefix)  # as HTTP+SSE tells it
     origin = policy.public.origin if policy.public else f"{scope['scheme']}://{exchange.headers['host']}"
-    place = f"{origin}{path}"
-    card = server_card(catalog, revisions, place, asks_token=asks_token)
+    card = server_card(dispatcher.catalog, dispatcher.settings.revisions, origin + path, asks_token=asks_token)
     body = json.dumps(valid_json(card), ensure_ascii=False, separators=(",", ":")).encode()
     tag = f'"{hashlib.sha256(body).hexdigest()}"'
     shared = "private" if asks_token else "public"
@@ -82,7 +78,8 @@ async def answer_card(
         (b"etag", tag.encode()),
         (b"vary", b"Host"),
     ]
-    if _has(exchange.headers.get("if-none-match", ""), tag):
+    kept = {each.strip().removeprefix("W/") for each in exchange.headers.get("if-none-match", "").split(",")}
+    if kept & {tag, "*"}:  # the client has this very card already (RFC 9110, section 13.1.2)
         await exchange.whole(b"", 304, head)
         return
     head += [(b"content-type", _MEDIA_TYPE), (b"content-length", b"%d" % len(body))]
@@ -95,31 +92,26 @@ def server_card(catalog: Catalog, revisions: Revisions, place: str, *, asks_toke
     Args:
         place: Its address, without that of a transport: `http://127.0.0.1:8765/agents/code`.
     """
-    told = catalog.implementation(modern=True)
+    info = catalog.implementation(modern=True)
     headers = {"headers": [_TOKEN]} if asks_token else {}
-    name = str(told.get("name", ""))
-    texts = _cut("description", told.get("description")), _cut("description", told.get("title"))
+    name = str(info.get("name", ""))
+    texts = _cut("description", info.get("description")), _cut("description", info.get("title"))
     card: JSON = {
         "$schema": _SCHEMA,
         "name": _qualified(name, place.partition("://")[2].partition("/")[0]),
-        "version": _cut("version", told.get("version")) or "0",
+        "version": _cut("version", info.get("version")) or "0",
         "description": next(filter(None, texts), _cut("description", f"The MCP server {name}")),
     }
-    if title := _cut("title", told.get("title")):
+    if title := _cut("title", info.get("title")):
         card["title"] = title
-    if is_web_address(url := told.get("websiteUrl")):
+    if is_web_address(url := info.get("websiteUrl")):
         card["websiteUrl"] = url
-    if icons := list(_icons(told.get("icons"))):
+    if icons := list(_icons(info.get("icons"))):
         card["icons"] = icons
     every = [*HANDSHAKE_REVISIONS, *revisions.names]
     card["remotes"] = [
         {"type": "streamable-http", "url": f"{place}/mcp", "supportedProtocolVersions": every, **headers},
-        {
-            "type": "sse",
-            "url": f"{place}/sse",
-            "supportedProtocolVersions": list(HANDSHAKE_REVISIONS),
-            **headers,
-        },
+        {"type": "sse", "url": f"{place}/sse", "supportedProtocolVersions": list(HANDSHAKE_REVISIONS), **headers},
     ]
     return card
 
@@ -148,9 +140,3 @@ def _icons(icons: object) -> Iterator[JSON]:
             and (is_web_address(src) or _IMAGE.fullmatch(src))
         ):
             yield {"src": src, **{key: icon[key] for key, fits in _ICON.items() if fits(icon.get(key))}}
-
-
-def _has(wanted: str, tag: str) -> bool:
-    """Return whether a client has this very card already (RFC 9110, section 13.1.2)."""
-    known = {each.strip().removeprefix("W/") for each in wanted.split(",")}
-    return bool(known & {tag, "*"})

@@ -31,6 +31,7 @@ MAX_LENGTH = 4096
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _POSIX = os.name == "posix"
+_MADE_ANEW = "remove it, and a new one is made"
 
 
 def load_or_create_token(path: Path | None = None) -> tuple[str, Path]:
@@ -65,8 +66,8 @@ def token_proof(token: str, challenge: str, host: str) -> str:
     Args:
         host: The `Host` that was asked: the answer is worth nothing at another address.
     """
-    said = "\n".join(("gaia-bridge health", challenge, host.lower()))
-    return hmac.new(token.encode(), said.encode(), hashlib.sha256).hexdigest()
+    text = "\n".join(("gaia-bridge health", challenge, host.lower()))
+    return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _read(path: Path) -> str:
@@ -76,9 +77,7 @@ def _read(path: Path) -> str:
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise ConfigError(
-                str(path), "a symbolic link; expected a file", "remove it, and a new one is made"
-            ) from None
+            raise ConfigError(str(path), "a symbolic link; expected a file", _MADE_ANEW) from None
         raise
     try:
         _check_private(path, os.fstat(descriptor))
@@ -89,14 +88,14 @@ def _read(path: Path) -> str:
         raise ConfigError(
             str(path),
             f"holds no token: expected one line of at least {MIN_LENGTH} letters, digits or - . _ ~ + /",
-            "remove it, and a new one is made",
+            _MADE_ANEW,
         )
     return content.decode("ascii")
 
 
 def _check_private(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise ConfigError(str(path), "not a regular file", "remove it, and a new one is made")
+        raise ConfigError(str(path), "not a regular file", _MADE_ANEW)
     if not _POSIX:
         return
     if status.st_uid != os.geteuid():
@@ -114,7 +113,14 @@ def _create(path: Path) -> None:
     import tempfile
 
     folder = path.parent
-    _make_private_folder(folder)
+    make_private_folder(folder)
+    mode = folder.stat().st_mode
+    if _POSIX and mode & 0o022 and not mode & stat.S_ISVTX:
+        raise ConfigError(
+            str(folder),
+            f"other users can put files there (mode {stat.S_IMODE(mode):04o}, expected 0700)",
+            f"run: chmod 700 {folder}",
+        )
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=folder)  # mode 0600, whatever the umask
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -125,14 +131,3 @@ def _create(path: Path) -> None:
             os.link(temporary, path)  # unlike a rename, this never replaces what is there
     finally:
         os.unlink(temporary)
-
-
-def _make_private_folder(folder: Path) -> None:
-    make_private_folder(folder)
-    mode = folder.stat().st_mode
-    if _POSIX and mode & 0o022 and not mode & stat.S_ISVTX:
-        raise ConfigError(
-            str(folder),
-            f"other users can put files there (mode {stat.S_IMODE(mode):04o}, expected 0700)",
-            f"run: chmod 700 {folder}",
-        )

@@ -47,18 +47,18 @@ class HttpExchange:
         self.content = content
         self.size = size
         extensions: dict[str, Any] = scope.get("extensions") or {}
-        self.found: dict[object, Any] = extensions.get(SAME_HEAD, {})
+        self.facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
         """Facts about the head, for requests on the same connection that have the same head."""
-        fields: _Fields | None = self.found.get(_Fields)
+        fields: _Fields | None = self.facts.get(_Fields)
         if fields is None:
-            fields = self.found[_Fields] = _read(scope)
+            fields = self.facts[_Fields] = _read(scope)
         self.headers, self.revision, self.host, self.accepts = fields
         self.is_gone = False
         """Whether the client is known to have left."""
         self._receive = receive
         self._send = send
 
-    def when_gone(self, callback: Callable[[], object]) -> Callable[[], None]:
+    def when_gone(self, callback: Callable[[], object]) -> Callable[[], object]:
         """Call `callback` when the client leaves; return a function that ends this, which must be called.
 
         Our listener tells it by itself. Under another server a task has to wait for it.
@@ -70,19 +70,16 @@ class HttpExchange:
 
         extensions: dict[str, Any] = self.scope.get("extensions") or {}
         if DISCONNECT in extensions:
-            remove: Callable[[], None] = extensions[DISCONNECT]["on_disconnect"](leave)
+            remove: Callable[[], object] = extensions[DISCONNECT]["on_disconnect"](leave)
             return remove
-        waiting = asyncio.ensure_future(self._wait_until_gone(leave))
 
-        def stop() -> None:
-            waiting.cancel()
+        async def wait() -> None:
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+            leave()
 
-        return stop
-
-    async def _wait_until_gone(self, callback: Callable[[], object]) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        callback()
+        waiting = asyncio.ensure_future(wait())
+        return waiting.cancel
 
     async def json(self, body: bytes, status: int = 200, headers: Headers | None = None) -> None:
         """Answer with JSON."""
@@ -94,8 +91,7 @@ class HttpExchange:
         """Answer with text."""
         body = words.encode()
         head = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
-        await self._send({"type": "http.response.start", "status": status, "headers": head})
-        await self._send({"type": "http.response.body", "body": body})
+        await self.whole(body, status, head)
 
     async def whole(self, body: bytes, status: int, headers: Headers) -> None:
         """Answer with a body and its whole head."""
@@ -104,9 +100,7 @@ class HttpExchange:
 
     async def nothing(self, status: int, headers: Headers | None = None) -> None:
         """Answer with a status alone."""
-        head = [(b"content-length", b"0"), *(headers or ())]
-        await self._send({"type": "http.response.start", "status": status, "headers": head})
-        await self._send({"type": "http.response.body", "body": b""})
+        await self.whole(b"", status, [(b"content-length", b"0"), *(headers or ())])
 
     async def refuse(self, refusal: Refusal, status: int = 400, headers: Headers | None = None) -> None:
         """Answer with a JSON-RPC error."""
@@ -120,8 +114,8 @@ class HttpExchange:
         """
         from sse_starlette import EventSourceResponse
 
-        told = {"cache-control": "no-cache, no-transform"}
-        told |= {name.decode("latin-1"): value.decode("latin-1") for name, value in headers or ()}
+        head = {"cache-control": "no-cache, no-transform"}
+        head |= {name.decode("latin-1"): value.decode("latin-1") for name, value in headers or ()}
         # The tasks of a response are left to the garbage collector; not the connection and the events with them.
         ends: list[Any] = [self._receive, self._send]
 
@@ -132,7 +126,7 @@ class HttpExchange:
         async def send(message: Message) -> None:
             await ends[1](message)
 
-        response = EventSourceResponse(events, headers=told, ping=int(ping))
+        response = EventSourceResponse(events, headers=head, ping=int(ping))
         try:
             await response(self.scope, receive, send)
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Any, Final
 
@@ -24,8 +23,6 @@ from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange, Reply
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
-
-logger = logging.getLogger(__name__)
 
 _NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")
 _MOST_ASKED: Final = 10_000
@@ -72,14 +69,14 @@ class ModernHttp:
 
     def _problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         """Return why a request is refused before any work on it."""
-        said = _said(message)
-        if said is None or said != exchange.found.get(self):
+        repeated = _repeated_in_head(message)
+        if repeated is None or repeated != exchange.facts.get(self):
             if (name := repeated_header(exchange.scope["headers"])) is not None:
                 return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
             if (problem := envelope_problem(message, exchange.headers, self._revisions)) is not None:
                 return problem
             if self._revisions.translating_of(message) is None:
-                exchange.found[self] = said  # the same words under the same head are as good
+                exchange.facts[self] = repeated  # the same words under the same head are as good
         return self._parameter_problem(exchange, message)
 
     def _parameter_problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
@@ -136,12 +133,12 @@ class ModernHttp:
             reply.close()
 
 
-def _said(message: JSON) -> tuple[Any, ...] | None:
+def _repeated_in_head(message: JSON) -> tuple[Any, ...] | None:
     """Return the facts of a request that its head must repeat; `None` if a required one is missing."""
     try:
         params = message["params"]
-        told, method = params["_meta"], message["method"]
+        envelope, method = params["_meta"], message["method"]
         name = params[NAMED[method]] if method in NAMED else None
-        return (told[meta.PROTOCOL_VERSION_KEY], method, name) if meta.CLIENT_CAPABILITIES_KEY in told else None
+        return (envelope[meta.PROTOCOL_VERSION_KEY], method, name) if meta.CLIENT_CAPABILITIES_KEY in envelope else None
     except (KeyError, TypeError):
         return None
