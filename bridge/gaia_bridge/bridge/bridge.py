@@ -445,7 +445,7 @@ class Bridge(ServedBridge):
         self._everything.remove(name)
         self._models.remove(name)
         for key in [key for key in self._endpoints if key[1] == name]:
-            self._endpoints.pop(key).dispatcher.close_streams()
+            self._endpoints.pop(key).dispatcher.subscriptions.close_streams()
 
     async def _publish(
         self, catalog: Catalog, group: str, name: str, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED

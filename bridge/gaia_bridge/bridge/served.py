@@ -270,4 +270,4 @@ class ServedBridge(ABC):
         """
         self._models.say_goodbye()
         for endpoint in self._endpoints.values():
-            endpoint.dispatcher.close_streams()
+            endpoint.dispatcher.subscriptions.close_streams()

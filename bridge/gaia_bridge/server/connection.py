@@ -6,13 +6,12 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from gaia_bridge.calls.in_flight import ReceivedRequests, SentRequests
 from gaia_bridge.calls.progress import ProgressReceivers, Reports
 from gaia_bridge.errors import AnswerError, ProtocolError
-from gaia_bridge.model import Progress
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.protocol.messages import encoded_notification, encoded_request
@@ -37,7 +36,7 @@ class Channel(Protocol):
         """Whether the client's answers to questions on this channel come back."""
         ...
 
-    async def send(self, message: bytes) -> None:
+    def send(self, message: bytes, /) -> Coroutine[Any, Any, None]:
         """Send one message; waits while the client is slow to read. A message that nobody reads any more is dropped."""
         ...
 
@@ -46,19 +45,26 @@ class Channel(Protocol):
         ...
 
 
-class _Nowhere:
-    """The channel of a client that has none: implements `Channel`."""
+Send = Callable[[bytes], Coroutine[Any, Any, None]]
+"""A function that sends one message."""
 
-    can_ask = False
 
-    async def send(self, message: bytes) -> None:
-        """Drop the message: the client has no channel."""
+class PlainChannel:
+    """A channel whose stream no client can resume: implements `Channel`."""
+
+    def __init__(self, send: Send, *, can_ask: bool = True) -> None:
+        self.send = send
+        self.can_ask = can_ask
 
     def end(self) -> None:
-        """Do nothing: there is no stream."""
+        """Do nothing: the stream cannot be resumed."""
 
 
-NOWHERE: Final = _Nowhere()
+async def _drop(message: bytes) -> None:
+    pass
+
+
+NOWHERE: Final = PlainChannel(_drop, can_ask=False)
 """The channel of a client that has none, or has one no longer."""
 
 
@@ -94,7 +100,7 @@ class Connection:
         """Whether it has announced that its handshake is complete."""
         self.cut: Callable[[], None] | None = None
         """Ends its stream, if all its answers go on one stream that can be ended."""
-        self.told: JSON | None = None
+        self.sent_capabilities: JSON | None = None
         """The capabilities that the client was sent; `None` before that."""
         self.log_level = DEFAULT_LOG_LEVEL
         self.received = ReceivedRequests()
@@ -131,7 +137,7 @@ class Connection:
     def _progress(self) -> ProgressReceivers:
         return ProgressReceivers()
 
-    async def ask(self, channel: Channel, method: str, params: JSON, told: Reports | None) -> JSON:
+    async def ask(self, channel: Channel, method: str, params: JSON, reports: Reports | None) -> JSON:
         """Ask the client, and return the result of its answer.
 
         Args:
@@ -147,9 +153,9 @@ class Connection:
         self._asked += 1
         number = self._asked
         answer = self._sent.add(number)
-        if told is not None:
+        if reports is not None:
             params = {**params, "_meta": {**(params.get("_meta") or {}), meta.PROGRESS_TOKEN_KEY: number}}
-            self._progress.add(number, partial(self._report, told))
+            self._progress.add(number, lambda report: self._run_aside(reports(report)))
         try:
             await channel.send(encoded_request(number, method, params or None))
             return _result_of(await answer)
@@ -158,7 +164,7 @@ class Connection:
         except asyncio.CancelledError:
             taken_back = {"requestId": number, "reason": "the answer is no longer needed"}
             self._run_aside(channel.send(encoded_notification("notifications/cancelled", taken_back)))
-            await asyncio.sleep(0)  # it is said before the answer, with which the stream may end
+            await asyncio.sleep(0)  # it goes out before the answer, with which the stream may end
             raise
         finally:
             self._sent.forget(number)
@@ -172,9 +178,6 @@ class Connection:
     def progressed(self, params: Mapping[str, Any]) -> None:
         """Pass on the client's progress with the answer to a question."""
         self._progress.tell(_number_of(params.get(meta.PROGRESS_TOKEN_KEY)), params)
-
-    def _report(self, told: Reports, report: Progress) -> None:
-        self._run_aside(told(report))
 
     # The end.
 
@@ -220,11 +223,8 @@ def _result_of(response: JSON) -> JSON:
     """
     if is_object(result := response.get("result")):
         return result
-    error = response.get("error")
-    told = error if is_object(error) else {}
-    code, message = told.get("code"), told.get("message")
-    raise ProtocolError(
-        code if isinstance(code, int) else INTERNAL_ERROR,
-        message if isinstance(message, str) else "",
-        told.get("data"),
-    )
+    error: Any = response.get("error")
+    error = error if is_object(error) else {}
+    code, message = error.get("code"), error.get("message")
+    code, message = code if isinstance(code, int) else INTERNAL_ERROR, message if isinstance(message, str) else ""
+    raise ProtocolError(code, message, error.get("data"))

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, Final, cast
 
 import anyio
-from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from gaia_bridge.calls.bridge_hops import check_hops, new_id
@@ -134,14 +133,15 @@ class Dispatcher:
         self.catalog = catalog
         self.settings = settings
         self._own = own or new_id()
-        self._subscriptions = Subscriptions(catalog, settings.subscriptions)
+        self.subscriptions = Subscriptions(catalog, settings.subscriptions)
+        """The clients that are notified of changes, while it runs."""
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self._results = ClientResults(catalog, settings)
         self._seal = StateSeal(settings.agent.state_lifetime)
         self._log = CallLog(catalog)
         self._chain = MiddlewareChain(middleware, path.rpartition("/")[2], catalog, settings.agent)
         self._methods = Methods(
-            catalog, settings, self.tool_search, self._results, self._subscriptions, self._own, self._chain
+            catalog, settings, self.tool_search, self._results, self.subscriptions, self._own, self._chain
         )
         self._forward = self._chain.around("", self._forwarded)
         self._large = anyio.Lock()
@@ -149,18 +149,6 @@ class Dispatcher:
         self._stamp: JSON | None = None
         self._traced = is_traced()
         catalog.listen(self._on_change)
-
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Deliver changes until cancelled."""
-        await self._subscriptions.run(task_status=task_status)
-
-    def close_streams(self) -> None:
-        """End the streams that clients listen on, in good order."""
-        self._subscriptions.close_streams()
-
-    async def given_up(self) -> None:
-        """Wait until every source knows which resources nobody wants any more. Bounded by the sources' deadlines."""
-        await self._subscriptions.given_up()
 
     @staticmethod
     def calls_in_flight() -> list[str]:
@@ -206,7 +194,7 @@ class Dispatcher:
                 connection.progressed(params)
             case "notifications/initialized" if connection.is_greeted:
                 connection.is_initialized = True
-                self._subscriptions.add_legacy(connection)
+                self.subscriptions.add_legacy(connection)
             case "notifications/roots/list_changed" if connection.is_greeted:
                 self._methods.roots_changed(Call(connection, connection.standing, message))
             case method:
@@ -336,9 +324,9 @@ class Dispatcher:
         """
         if call.method not in EXTENSION_METHODS:
             return False
-        told = call.connection.told or {}  # once and for all: its server may have left since
-        known = declares_skills(told) or declares_skills(capabilities_of(self.catalog, modern=call.modern))
-        if self.catalog.server is None and not known:
+        sent = call.connection.sent_capabilities or {}  # once and for all: its server may have left since
+        declared = declares_skills(sent) or declares_skills(capabilities_of(self.catalog, modern=call.modern))
+        if self.catalog.server is None and not declared:
             raise _unknown(call)
         return True
 
@@ -352,7 +340,7 @@ class Dispatcher:
         room = instructions_room(call, self.settings.clients)
         result = self._declaring(call, room, initialize_result(self.catalog, call.params, room))
         connection.revision = result["protocolVersion"]
-        connection.told = result["capabilities"]
+        connection.sent_capabilities = result["capabilities"]
         connection.is_greeted = True
         return result
 
@@ -368,8 +356,8 @@ class Dispatcher:
     def _declaring(self, call: Call, room: int | None, result: JSON) -> JSON:
         """Return an introduction that also declares the needs of middleware, kept results and cut instructions."""
         added = {**self._chain.capabilities, **self._results.capabilities(call)}
-        if room is not None and (told := result.get("instructions")) is not None:
-            if told != self.catalog.info(modern=call.modern).instructions:
+        if room is not None and (instructions := result.get("instructions")) is not None:
+            if instructions != self.catalog.info(modern=call.modern).instructions:
                 added["resources"] = {}
         return {**result, "capabilities": {**added, **result["capabilities"]}} if added else result
 
@@ -382,7 +370,7 @@ class Dispatcher:
             target = target_of(self.catalog, call.method, call.params, call.connection.revision)
         if target is None:
             raise _unknown(call)
-        is_own = partial(self._subscriptions.has_made, call.connection)
+        is_own = partial(self.subscriptions.has_made, call.connection)
         if is_of_tasks and not call.modern and TASK_ID in call.params and not is_own(call.params[TASK_ID]):
             raise no_such_task()
         source, params = target
@@ -397,22 +385,21 @@ class Dispatcher:
     def _enveloped(self, call: Call, result: JSON) -> JSON:
         """Return a result with the fields of 2026-07-28: its kind, how long it may be kept, and its server."""
         if is_input_required(result):
-            name = str(call.client_info.get("name", ""))
-            ids = known_client(name).wants_link_ids
+            ids = known_client(str(call.client_info.get("name", ""))).wants_link_ids
             whole = for_modern_questions(result, call.client_capabilities, with_link_ids=ids)
         else:
             whole = (_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE) | result
-        told = result.get("_meta")
+        about = result.get("_meta")
         if self._stamp is None:
             self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
         # `_meta` may hold anything in results of other methods than those of the core.
-        return {**whole, "_meta": {**self._stamp, **told} if is_object(told) else self._stamp}
+        return {**whole, "_meta": {**self._stamp, **about} if is_object(about) else self._stamp}
 
     def _on_change(self, change: Change) -> None:
         if change.kind.is_offer:
             self._stamp = None
         self._chain.changed(change)
-        self._subscriptions.publish(change)
+        self.subscriptions.publish(change)
 
 
 def _unknown(call: Call) -> ProtocolError:

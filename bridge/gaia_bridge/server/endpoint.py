@@ -37,7 +37,7 @@ class Endpoint:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every session ends."""
         try:
-            await self.dispatcher.run(task_status=task_status)
+            await self.dispatcher.subscriptions.interest.run(task_status=task_status)
         finally:
             if "http" in self.__dict__:  # else it was never used, and is not made for this
                 self.http.close()

@@ -7,7 +7,7 @@ nothing that none of them has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -54,13 +54,13 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
         merged |= {name: {"listChanged": True} for name in _LISTS}
     for name, everything in _EVERYTHING.items():
-        told = [item for capabilities in declared if is_object(item := capabilities.get(name))]
-        if told:
+        items = [item for capabilities in declared if is_object(item := capabilities.get(name))]
+        if items:
             # A list of several changes with what there is, whatever each of them announces.
             merged[name] = {
                 ability: True
                 for ability in everything
-                if (catalog.merges and ability == "listChanged") or any(item.get(ability) is True for item in told)
+                if (catalog.merges and ability == "listChanged") or any(item.get(ability) is True for item in items)
             }
     extras = _extras(all_features)
     if any(source.features.skills_for(modern=modern) for source in catalog.sources):
@@ -69,13 +69,10 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
         extras["extensions"] = {**extras.get("extensions", {}), SKILLS_EXTENSION: {"directoryRead": True}}
     if declares_skills(extras):  # whose files are resources, whatever their server declares
         merged.setdefault("resources", {"listChanged": True})
-    return {
-        **merged,
-        **{name: told for name, told in _for_era(extras, modern=modern).items() if told},
-    }
+    return {**merged, **{name: extra for name, extra in _for_era(extras, modern=modern).items() if extra}}
 
 
-async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
+async def wait_for_offers(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
     """Wait for starting sources: longer for a client that may not list again."""
     if catalog.settled:
         return
@@ -88,14 +85,14 @@ async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
         with anyio.move_on_after(limits.first_request):
             await catalog.settle(listed_once=True)
         if (waited := anyio.current_time() - began) >= _NOTED:
-            told = one_line(client, 100) or "a client"
-            logger.info("%s: %s waited %.1f s for what starts for the first time: %s", call.method, told, waited, names)
+            who = one_line(client, 100) or "a client"
+            logger.info("%s: %s waited %.1f s for what starts for the first time: %s", call.method, who, waited, names)
 
 
 async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
     """Learn the introduction for the client of a request, which gets it only once."""
     began = anyio.current_time()
-    await settled(catalog, call, limits.clients)
+    await wait_for_offers(catalog, call, limits.clients)
     if anyio.current_time() - began < max(limits.upstream.first_look, _NOTED):  # else it has waited enough
         await catalog.meet(call)
     if catalog.merges and any(_empty(source.features.for_era(modern=call.modern)) for source in catalog.sources):
@@ -110,7 +107,7 @@ def _offered(features: ServerFeatures) -> Mapping[str, Any]:
     empty = _empty(features)
     if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
         empty.add("completions")  # of what
-    return {name: told for name, told in declared.items() if name not in empty}
+    return {name: capability for name, capability in declared.items() if name not in empty}
 
 
 def _empty(features: ServerFeatures) -> set[str]:
@@ -124,7 +121,7 @@ def _empty(features: ServerFeatures) -> set[str]:
             ("prompts", bool(features.prompts)),
             ("resources", bool(features.resources or features.templates)),
         )
-        if not is_listed and is_object(told := declared.get(name)) and True not in told.values()
+        if not is_listed and is_object(abilities := declared.get(name)) and True not in abilities.values()
     }
 
 
@@ -135,29 +132,26 @@ def _declared(features: ServerFeatures) -> Mapping[str, Any]:
     return {name: everything for name, everything in _EVERYTHING.items() if name in features.capabilities}
 
 
-def _extras(all_features: Iterable[ServerFeatures]) -> JSON:
+def _extras(all_features: Sequence[ServerFeatures]) -> JSON:
     """Return the capabilities beyond the core (`tasks`, `extensions`, `experimental`); the first source counts."""
     declared: JSON = {}
-    many = False
-    for number, features in enumerate(all_features):
-        many = number > 0
-        for name, told in features.extras.items():
-            declared[name] = {**told, **declared.get(name, {})}
-    if many and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
-        declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
+    for features in all_features:
+        for name, extra in features.extras.items():
+            declared[name] = {**extra, **declared.get(name, {})}
+    if len(all_features) > 1 and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
+        declared["tasks"] = {name: ability for name, ability in declared["tasks"].items() if name != "list"}
     return declared
 
 
 def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
     """Return the same for clients of one era: tasks are a capability before 2026-07-28, and an extension since."""
-    told = {name: value for name, value in declared.items() if not (modern and name == "tasks")}
-    extensions = told.get("extensions")
+    capabilities = {name: value for name, value in declared.items() if not (modern and name == "tasks")}
+    extensions = capabilities.get("extensions")
     if not modern and is_object(extensions) and TASKS_EXTENSION in extensions:
-        kept = {key: value for key, value in extensions.items() if key != TASKS_EXTENSION}
-        told["extensions"] = kept
-        if not kept:
-            del told["extensions"]
-    return told
+        capabilities["extensions"] = {key: value for key, value in extensions.items() if key != TASKS_EXTENSION}
+        if not capabilities["extensions"]:
+            del capabilities["extensions"]
+    return capabilities
 
 
 def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | None = None) -> JSON:
@@ -200,16 +194,16 @@ def _instructions(catalog: Catalog, room: int | None, *, modern: bool) -> JSON:
     if instructions is None:
         return {}
     if room is not None:
-        parts = catalog.instructions(modern=modern)
-        sources = catalog.sources
-        alone = len(sources) == 1
-        instructions = fitted_alone(sources[0].name, instructions, room) if alone else fitted(parts, room)
+        if len(sources := catalog.sources) == 1:
+            instructions = fitted_alone(sources[0].name, instructions, room)
+        else:
+            instructions = fitted(catalog.instructions(modern=modern), room)
     return {"instructions": instructions}
 
 
 def tells_of(connection: Connection, kind: ChangeKind) -> bool:
     """Return whether a client of the handshake era saw that a list may change; true if it saw no capabilities."""
-    if connection.told is None:
+    if connection.sent_capabilities is None:
         return True
-    declared = connection.told.get(kind.value)
+    declared = connection.sent_capabilities.get(kind.value)
     return is_object(declared) and declared.get("listChanged") is True

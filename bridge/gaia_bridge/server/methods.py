@@ -20,7 +20,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
 from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_uri
-from gaia_bridge.server.introduction import settled
+from gaia_bridge.server.introduction import wait_for_offers
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
 from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.published_search import PublishedSearch
@@ -86,7 +86,7 @@ class Methods:
                 source.roots_changed(call)
 
     async def _list(self, call: Call) -> JSON:
-        await settled(self._catalog, call, self._settings.clients)
+        await wait_for_offers(self._catalog, call, self._settings.clients)
         await self._catalog.refresh()
         kind, field = _KINDS[call.method]
         cursor, bridge = call.params.get("cursor"), HOPS_META_KEY in call.meta

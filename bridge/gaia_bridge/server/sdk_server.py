@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import weakref
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,8 +29,6 @@ from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.text.json_types import JSON, is_object
-
-logger = logging.getLogger(__name__)
 
 _INITIALIZED: Final = "notifications/initialized"
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
@@ -144,17 +141,17 @@ class _Handlers:
         The SDK makes a session for each request. The only object that it keeps for the length of a connection, and
         shows, is the client's introduction.
         """
-        said = session.client_params
-        if said is None:
+        client = session.client_params
+        if client is None:
             return Connection(NOWHERE)
-        if (known := self._connections.get(id(said))) is not None:
-            return known
-        connection = self._connections[id(said)] = Connection(NOWHERE)
-        connection.initialize_result = said.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if (existing := self._connections.get(id(client))) is not None:
+            return existing
+        connection = self._connections[id(client)] = Connection(NOWHERE)
+        connection.initialize_result = client.model_dump(by_alias=True, mode="json", exclude_none=True)
         connection.revision = session.protocol_version
-        connection.told = capabilities_of(self._dispatcher.catalog, modern=False)
+        connection.sent_capabilities = capabilities_of(self._dispatcher.catalog, modern=False)
         connection.is_greeted = True
-        weakref.finalize(said, self._forget, id(said))
+        weakref.finalize(client, self._forget, id(client))
         return connection
 
     def _forget(self, key: int) -> None:
@@ -183,8 +180,8 @@ class _Channel:
         elif content["method"] == "notifications/cancelled" and params.get("requestId") in self._asking:
             self._asking[params["requestId"]].cancel()  # the SDK tells the client
         else:
-            told = types.server_notification_adapter.validate_python(content)
-            await self._session.send_notification(told, self._request_id)
+            notification = types.server_notification_adapter.validate_python(content)
+            await self._session.send_notification(notification, self._request_id)
 
     def end(self) -> None:
         """Do nothing: the stream is the SDK's."""
@@ -196,14 +193,14 @@ class _Channel:
 
     async def _ask_client(self, number: int, method: str, params: JSON) -> None:
         """Let the SDK ask the client, and hand over the answer."""
-        told = params.get("_meta")
-        if is_object(told):  # the SDK counts its requests itself
-            params = {**params, "_meta": {key: value for key, value in told.items() if key != meta.PROGRESS_TOKEN_KEY}}
+        about = params.get("_meta")
+        if is_object(about):  # the SDK counts its requests itself
+            params = {**params, "_meta": {key: value for key, value in about.items() if key != meta.PROGRESS_TOKEN_KEY}}
         request = types.server_request_adapter.validate_python({"method": method, "params": params})
-        about = None if self._request_id is None else ServerMessageMetadata(related_request_id=self._request_id)
+        metadata = None if self._request_id is None else ServerMessageMetadata(related_request_id=self._request_id)
         response: JSON = {"id": number}
         try:
-            answer = await self._session.send_request(request, _AnyResult, metadata=about)
+            answer = await self._session.send_request(request, _AnyResult, metadata=metadata)
             response["result"] = answer.model_dump(by_alias=True, mode="json", exclude_unset=True)
         except MCPError as error:
             response["error"] = {"code": error.code, "message": error.message, "data": error.error.data}
@@ -220,9 +217,9 @@ class _AnyResult(types.Result, extra="allow"):
 def _message(context: ServerRequestContext[Any, Any]) -> JSON:
     """Return a request as it came, or as middleware made it; the SDK itself knows who wants progress."""
     params: Mapping[str, Any] = context.params or {}
-    told = params.get("_meta")
+    about = params.get("_meta")
     request_id = 0 if context.request_id is None else context.request_id
-    about = {**(told if is_object(told) else {}), meta.PROGRESS_TOKEN_KEY: request_id}
+    about = {**(about if is_object(about) else {}), meta.PROGRESS_TOKEN_KEY: request_id}
     return {"jsonrpc": "2.0", "id": request_id, "method": context.method, "params": {**params, "_meta": about}}
 
 

@@ -54,17 +54,10 @@ class Subscriptions:
     def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
         self._catalog = catalog
         self._limits = limits
-        self._interest = ResourceInterest(catalog, self.publish)
+        self.interest = ResourceInterest(catalog, self.publish)
+        """The resources that clients want."""
         self._legacy: dict[Connection, _LegacyClient] = {}
         self._streams: set[_Stream] = set()
-
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Subscribe at the sources for the resources that clients want, until cancelled."""
-        await self._interest.run(task_status=task_status)
-
-    async def given_up(self) -> None:
-        """Wait until every source knows which resources nobody wants any more. Bounded by the sources' deadlines."""
-        await self._interest.given_up()
 
     def publish(self, change: Change) -> None:
         """Notify every client that wants this change. Never blocks; only on the event loop."""
@@ -94,10 +87,10 @@ class Subscriptions:
         stamp: JSON = {meta.SUBSCRIPTION_ID_KEY: call.id}
         stream = _Stream(wanted)
         for uri in uris:
-            self._interest.add(uri)
+            self.interest.add(uri)
         self._streams.add(stream)
         try:
-            await self._interest.ask_all(uris, self._limits.confirm_timeout)
+            await self.interest.ask_all(uris, self._limits.confirm_timeout)
             confirmed = {"notifications": wanted, "_meta": stamp}
             await call.channel.send(encoded_notification("notifications/subscriptions/acknowledged", confirmed))
             while (change := await stream.next()) is not None:
@@ -106,7 +99,7 @@ class Subscriptions:
         finally:
             self._streams.discard(stream)
             for uri in uris:
-                self._interest.discard(uri)
+                self.interest.discard(uri)
         return {"_meta": stamp}
 
     def _possible(self, wanted: Mapping[str, Any]) -> JSON:
@@ -153,9 +146,9 @@ class Subscriptions:
         if len(client.subscriptions) >= self._limits.resources:
             raise ProtocolError(INVALID_PARAMS, self._too_many)
         client.subscriptions.add(uri)
-        self._interest.add(uri)
+        self.interest.add(uri)
         try:
-            await self._interest.ask(uri)
+            await self.interest.ask(uri)
         except BaseException:
             self._forget(client, uri)
             raise
@@ -181,7 +174,7 @@ class Subscriptions:
     def _forget(self, client: _LegacyClient, uri: str) -> None:
         if uri in client.subscriptions:
             client.subscriptions.remove(uri)
-            self._interest.discard(uri)
+            self.interest.discard(uri)
 
     @property
     def _too_many(self) -> str:

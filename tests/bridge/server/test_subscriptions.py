@@ -255,7 +255,7 @@ async def subscribing(patience: float = PATIENCE, resources: int = 1_000) -> Asy
     made = Subscriptions(catalog, SubscriptionLimits(notify_timeout=patience, resources=resources))
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            await tasks.start(made.run)
+            await tasks.start(made.interest.run)
             yield made
             tasks.cancel_scope.cancel()
 

@@ -52,7 +52,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("if key not in _OF_MODERN_RESULTS}", "}"),
         ('"ttlMs": 0, "cacheScope": "private"}', '"ttlMs": 0, "cacheScope": "public"}'),
         ("_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE", "_BY_STATE"),
-        ("{**self._stamp, **told} if is_object(told) else self._stamp", "self._stamp"),
+        ("{**self._stamp, **about} if is_object(about) else self._stamp", "self._stamp"),
         ('case "notifications/initialized" if connection.is_greeted:', 'case "notifications/initialized":'),
         ("and TASK_ID in call.params and not is_own(call.params[TASK_ID])", "and False"),
         ("if is_object(task) and is_own(task.get(TASK_ID))]", "if is_object(task)]"),

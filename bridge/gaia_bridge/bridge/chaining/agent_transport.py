@@ -58,7 +58,7 @@ class AgentTransport:
         failure: Exception | None = None
         try:
             async with anyio.create_task_group() as tasks:
-                await tasks.start(dispatcher.run)
+                await tasks.start(dispatcher.subscriptions.interest.run)
                 try:
                     async with DispatcherTransport(dispatcher).connect(receiver) as link:
                         yield link
@@ -165,7 +165,7 @@ class _AgentLink:
         with anyio.move_on_after(self._patience):
             if self._running:
                 await asyncio.wait(self._running)
-            await self.dispatcher.given_up()
+            await self.dispatcher.subscriptions.interest.given_up()
 
     def deliver(self, message: bytes, during: int | None) -> None:
         """Pass on a message of the source."""

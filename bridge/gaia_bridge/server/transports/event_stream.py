@@ -111,7 +111,8 @@ class EventStream:
         self._is_paused = False
         self.reader = 0
         """The number of the response that carries the stream: the next response has a higher one."""
-        self._is_read = is_read
+        self.is_read = is_read
+        """Whether a response carries the stream."""
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._news: asyncio.Future[None] | None = None
@@ -122,7 +123,7 @@ class EventStream:
         if self._over:
             return
         self.put(message)
-        while self._is_read and self._is_full:
+        while self.is_read and self._is_full:
             self._room = self._room or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._room)
 
@@ -130,7 +131,7 @@ class EventStream:
         """Send one message without waiting: for messages that are bounded in another way."""
         self.open()
         event_id = None if self._replay is None else self._replay.add(self, message)
-        if self._is_read:
+        if self.is_read:
             event = framed(message, event_id)
             self._waiting.append(event)
             self._bytes += len(event)
@@ -164,15 +165,10 @@ class EventStream:
             self._is_paused = True
             self._wake()
 
-    @property
-    def is_being_read(self) -> bool:
-        """Whether a response carries the stream."""
-        return self._is_read
-
     def resume(self, missed: list[bytes]) -> None:
         """Resume the stream: the missed events, and then the new ones, go to the response that reads next."""
         self.reader += 1
-        self._is_paused, self._is_read = False, True
+        self._is_paused, self.is_read = False, True
         self._waiting = deque(missed)
         self._bytes = sum(map(len, missed))
         self._let_go()
@@ -213,7 +209,7 @@ class EventStream:
     def left(self, reader: int) -> None:
         """Note that a response ended. The stream has no reader then, unless another response has taken its place."""
         if reader == self.reader:
-            self._is_read = False
+            self.is_read = False
             if self.is_open:  # whoever resumes is given again what was not read
                 self._bytes = 0
                 self._waiting.clear()

@@ -32,8 +32,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 logger = logging.getLogger(__name__)
 
-_ALLOWED: Final = [(b"allow", b"GET, POST, DELETE")]
-
 _NO_SESSION: Final = Refusal(INVALID_REQUEST, "Bad Request: Missing session ID")
 
 _NO_HANDSHAKE: Final = Refusal(
@@ -60,23 +58,24 @@ class HandshakeHttp:
         identity = exchange.headers.get(SESSION_HEADER)
         session = None if identity is None else self.sessions.get(identity)
         if exchange.method not in ("GET", "POST", "DELETE"):
-            await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
+            await exchange.refuse(
+                Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, [(b"allow", b"GET, POST, DELETE")]
+            )
         elif session is not None:
             session.was_used = True
             with session:
                 if exchange.method == "POST":
                     await self._post(session, exchange)
+                elif exchange.method == "GET":
+                    await self._listen(session, exchange)
                 else:
-                    await self._without_message(session, exchange)
+                    self.sessions.end(session)
+                    await exchange.nothing(200, session.named)
         elif identity is not None:
             await exchange.refuse(Refusal(INVALID_REQUEST, "Session not found"), 404)
-        elif exchange.method != "POST":
-            await self._without_session(exchange)
-        else:
+        elif exchange.method == "POST":
             await self._first(exchange)
-
-    async def _without_session(self, exchange: HttpExchange) -> None:
-        if exchange.method == "GET" and not exchange.accepts[1]:
+        elif exchange.method == "GET" and not exchange.accepts[1]:
             await exchange.refuse(_NO_EVENTS, 406)
         else:
             await exchange.refuse(_NO_SESSION)
@@ -115,13 +114,6 @@ class HandshakeHttp:
         # It is kept as long as the session is, many times its size.
         asked = f"The params of initialize have {size:,} bytes; expected at most {most:,}. Declare less."
         return Refusal(INVALID_PARAMS, asked, message["id"])
-
-    async def _without_message(self, session: Session, exchange: HttpExchange) -> None:
-        if exchange.method == "GET":
-            await self._listen(session, exchange)
-        else:
-            self.sessions.end(session)
-            await exchange.nothing(200, session.named)
 
     async def _post(self, session: Session, exchange: HttpExchange) -> None:
         message = exchange.content
@@ -222,8 +214,7 @@ class HandshakeHttp:
             return
         seen = exchange.headers.get("last-event-id")
         if seen:  # what is empty names no event
-            found = session.replay.after(seen)
-            stream, missed = found or (None, [])
+            stream, missed = session.replay.after(seen) or (None, [])
         else:
             stream, missed = session.standing, []
             if session.is_listened_to:
@@ -238,11 +229,8 @@ class HandshakeHttp:
             await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
 
     async def single_call(self, exchange: HttpExchange) -> None:
-        """Serve one JSON-RPC request with one JSON answer and no session, as simple HTTP clients expect it."""
+        """Serve one JSON-RPC message, no batch, with one JSON answer and no session."""
         message = exchange.content
-        if is_array(message):
-            await exchange.refuse(unexpected_batch())
-            return
         connection = Connection(NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
             self._receive(connection, message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,30 +20,12 @@ from gaia_bridge.protocol.messages import (
     message_problem,
     oversized,
 )
+from gaia_bridge.server.connection import PlainChannel, Send
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.text.json_types import JSON, is_array
 
 logger = logging.getLogger(__name__)
-
-Write = Callable[[bytes], Awaitable[object]]
-"""A function that writes a line, without its end."""
-
-
-class _Lines:
-    """The channel of a client on lines: implements `Channel`."""
-
-    can_ask = True
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    async def send(self, message: bytes) -> None:
-        """Send one message; waits while the client is slow to read."""
-        await self._write(message)
-
-    def end(self) -> None:
-        """Do nothing: the stream cannot be resumed."""
 
 
 class _Batch:
@@ -61,6 +43,7 @@ class LineClient:
     """One client's lines, and the answers to them.
 
     Args:
+        write: Writes a line, without its end.
         batch: How many messages may come at once.
         asked: The largest id of a request that the client was sent before, by another process.
         folder: The folder that it was started in, if it is a program of this user.
@@ -70,7 +53,7 @@ class LineClient:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        write: Write,
+        write: Send,
         batch: int,
         asked: int = 0,
         folder: str | None = None,
@@ -78,7 +61,7 @@ class LineClient:
     ) -> None:
         self._write = write
         self._most = batch
-        self._client = DuplexClient(dispatcher, _Lines(write), asked=asked, folder=folder, cut=cut)
+        self._client = DuplexClient(dispatcher, PlainChannel(write), asked=asked, folder=folder, cut=cut)
         self._waiting = 0
         self._none_left: asyncio.Future[None] | None = None
 

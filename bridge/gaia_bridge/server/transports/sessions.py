@@ -15,7 +15,7 @@ from functools import cached_property
 from uuid import uuid4
 
 from gaia_bridge.protocol.revisions import RESUMABLE_REVISIONS
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, Connection, PlainChannel
 from gaia_bridge.server.transports.event_stream import EventStream, ReplayBuffer
 from gaia_bridge.server.transports.http_exchange import Headers
 from gaia_bridge.settings import HttpLimits
@@ -32,14 +32,16 @@ class Session:
         self.id = uuid4().hex
         self.named: Headers = [(SESSION_HEADER.encode(), self.id.encode())]
         """The header that names the session."""
-        self.connection = Connection(_Standing(self))
+        # Its stream is made for the first message; the client opens and closes that as it likes.
+        self.connection = Connection(PlainChannel(lambda message: self.standing.send(message)))
         self.was_used = False
         """Whether its client came back after the first request, as clients do that read the answer."""
         self.is_over = False
         """Whether the session was ended."""
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self._last_used = self._loop.time()
+        self.idle_since = self._loop.time()
+        """The time of its last use, by the event loop's clock."""
         self._left_at = time.monotonic()
         """The time of its last use by a finer clock, so no two are equal: some loops' clocks count milliseconds."""
         self._open = 0
@@ -57,17 +59,13 @@ class Session:
     @property
     def is_listened_to(self) -> bool:
         """Whether a response carries its standing stream."""
-        return self._is_standing and self.standing.is_being_read
-
-    @property
-    def _is_standing(self) -> bool:
-        return "standing" in self.__dict__
+        return "standing" in self.__dict__ and self.standing.is_read
 
     def close(self) -> None:
         """End the session."""
         self.is_over = True
         self.connection.close()
-        if self._is_standing:
+        if "standing" in self.__dict__:  # else it was never used, and is not made for this
             self.standing.finish(b"")
         self.connection.standing = NOWHERE  # which does not lead back here
         if "replay" in self.__dict__:
@@ -88,11 +86,6 @@ class Session:
         """The worth of the session; the least gives way first: unfinished handshakes, then the least recently used."""
         return self.was_used, self._left_at
 
-    @property
-    def idle_since(self) -> float:
-        """The time of its last use, by the event loop's clock."""
-        return self._last_used
-
     def __enter__(self) -> None:
         """Note that a request is being answered."""
         self._open += 1
@@ -100,23 +93,7 @@ class Session:
     def __exit__(self, *raised: object) -> None:
         """Note that a request is over."""
         self._open -= 1
-        self._last_used, self._left_at = self._loop.time(), time.monotonic()
-
-
-class _Standing:
-    """The channel of a session to its client, which makes its stream for the first message."""
-
-    can_ask = True
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def send(self, message: bytes) -> None:
-        """Send one message; waits while the client is slow to read."""
-        await self._session.standing.send(message)
-
-    def end(self) -> None:
-        """Do nothing: the client opens and closes this stream as it likes."""
+        self.idle_since, self._left_at = self._loop.time(), time.monotonic()
 
 
 class Sessions:
@@ -124,22 +101,22 @@ class Sessions:
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
-        self._known: dict[str, Session] = {}
-        self.get = self._known.get
+        self._sessions: dict[str, Session] = {}
+        self.get = self._sessions.get
         """Returns the session of an id, if there is one."""
         self._opening = 0
         self._sweep: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._sessions)
 
     @property
     def is_full(self) -> bool:
         """Whether the limit of sessions is reached by those in use or being opened."""
         most = self._limits.sessions
-        if len(self._known) + self._opening < most:  # to look at each takes long where there are many
+        if len(self._sessions) + self._opening < most:  # to look at each takes long where there are many
             return False
-        return self._opening + sum(session.is_in_use for session in self._known.values()) >= most
+        return self._opening + sum(session.is_in_use for session in self._sessions.values()) >= most
 
     @contextmanager
     def opening(self) -> Generator[Session]:
@@ -150,14 +127,14 @@ class Sessions:
             yield session
         finally:
             self._opening -= 1
-            if session.id not in self._known:
+            if session.id not in self._sessions:
                 session.close()
 
     def add(self, session: Session) -> None:
         """Keep a session whose handshake was answered. Sessions that nobody uses give way to it."""
-        self._known[session.id] = session
-        while len(self._known) > self._limits.sessions:
-            idle = [other for other in self._known.values() if not other.is_in_use and other is not session]
+        self._sessions[session.id] = session
+        while len(self._sessions) > self._limits.sessions:
+            idle = [other for other in self._sessions.values() if not other.is_in_use and other is not session]
             if not idle:
                 break
             logger.info("a session that nobody was using gave way to a new client")
@@ -166,27 +143,27 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End a session, as its client wanted or not."""
-        self._known.pop(session.id, None)
+        self._sessions.pop(session.id, None)
         session.close()
 
     def close(self) -> None:
         """End all sessions."""
         if self._sweep is not None:
             self._sweep.cancel()
-        for session in list(self._known.values()):
+        for session in list(self._sessions.values()):
             self.end(session)
 
     def _watch(self) -> None:
         """Set the timer for when the first session may have been idle for long enough. One timer is enough for all."""
-        if self._sweep is None and self._known:
+        if self._sweep is None and self._sessions:
             loop = asyncio.get_running_loop()
-            first = min(loop.time() if session.is_in_use else session.idle_since for session in self._known.values())
+            first = min(loop.time() if session.is_in_use else session.idle_since for session in self._sessions.values())
             self._sweep = loop.call_at(first + self._limits.session_idle, self._end_idle)
 
     def _end_idle(self) -> None:
         self._sweep = None
         longest = asyncio.get_running_loop().time() - self._limits.session_idle
-        for session in list(self._known.values()):
+        for session in list(self._sessions.values()):
             if not session.is_in_use and session.idle_since <= longest:
                 logger.info("a session ended: nobody used it for %g s", self._limits.session_idle)
                 self.end(session)

@@ -8,7 +8,6 @@ served, and fall back.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -17,11 +16,9 @@ from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import Channel, Connection
+from gaia_bridge.server.connection import Channel, Connection, PlainChannel
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.text.json_types import JSON
-
-logger = logging.getLogger(__name__)
 
 Answered = Callable[[bytes], Awaitable[None]]
 """A function that takes the answer to a request; the answer is empty if the client has cancelled the request."""
@@ -41,7 +38,9 @@ class DuplexClient:
         self._dispatcher = dispatcher
         self._channel = channel
         self._handshake = Connection(channel, asked=asked, client_folder=folder)
-        self._modern = Connection(_NoQuestions(channel), PUBLISHED.latest, client_folder=folder)
+        # Servers of 2026-07-28 send no requests.
+        modern = PlainChannel(channel.send, can_ask=False)
+        self._modern = Connection(modern, PUBLISHED.latest, client_folder=folder)
         self._handshake.cut = self._modern.cut = cut
         self._era: Connection | None = None
         self._revisions = dispatcher.settings.revisions
@@ -51,8 +50,8 @@ class DuplexClient:
     @property
     def name(self) -> str:
         """Name and version, as the client sends them in its handshake; empty without one."""
-        told = self._handshake.client_info
-        return " ".join(str(told[key]) for key in ("name", "version") if told.get(key))
+        info = self._handshake.client_info
+        return " ".join(str(info[key]) for key in ("name", "version") if info.get(key))
 
     @property
     def agreed(self) -> str | None:
@@ -69,7 +68,7 @@ class DuplexClient:
 
         The answer goes to `answered`, or else on the channel like everything else.
         """
-        answered = answered or self._say
+        answered = answered or self._send
         connection = self._era or self._handshake
         if "method" not in message:
             connection.answered(message)
@@ -97,7 +96,7 @@ class DuplexClient:
             self._owed -= 1
             call.sent()
 
-    async def _say(self, body: bytes) -> None:
+    async def _send(self, body: bytes) -> None:
         if body:
             await self._channel.send(body)
 
@@ -130,30 +129,14 @@ class DuplexClient:
     def _late_handshake(self, message: JSON) -> Refusal:
         params: JSON = message.get("params") or {}
         asked = params.get("protocolVersion")
-        told: JSON = {"supported": list(self._revisions.names)}
+        data: JSON = {"supported": list(self._revisions.names)}
         if isinstance(asked, str):
-            told["requested"] = asked
+            data["requested"] = asked
         problem = "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted"
-        return Refusal(UNSUPPORTED_REVISION, problem, message["id"], told)
+        return Refusal(UNSUPPORTED_REVISION, problem, message["id"], data)
 
 
 _OTHER_ERA = (
     "this connection serves the handshake protocol era; "
     "requests carrying the 2026-07-28 envelope are not accepted on it"
 )
-
-
-class _NoQuestions:
-    """A channel without questions to the client: servers of 2026-07-28 send no requests."""
-
-    can_ask = False
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    async def send(self, message: bytes) -> None:
-        """Send one message."""
-        await self._channel.send(message)
-
-    def end(self) -> None:
-        """Do nothing: the stream cannot be resumed."""

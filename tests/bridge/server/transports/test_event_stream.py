@@ -253,7 +253,7 @@ async def test_a_response_that_ends_before_its_first_event_holds_up_nobody() -> 
     stream = make_stream(make_buffer(), most=1)
     with stream.carried():
         stream.events()
-    assert not stream.is_being_read
+    assert not stream.is_read
     with anyio.fail_after(PATIENCE):
         for place in range(3):
             await stream.send(number(place))
@@ -263,7 +263,7 @@ async def test_a_response_that_ends_after_another_took_its_place_leaves_that_one
     stream = make_stream(make_buffer())
     with stream.carried():
         stream.resume([])
-    assert stream.is_being_read
+    assert stream.is_read
 
 
 async def test_of_two_responses_that_have_not_begun_the_later_one_is_given_everything() -> None:
