@@ -9,7 +9,7 @@ from gaia.agents.base.tools import ToolRegistry
 from gaia.mcp.client.mcp_client import MCPClient
 from gaia.mcp.client.mcp_client_manager import MCPClientManager
 from gaia.mcp.client.mcp_tool import registry_name
-from gaia_bridge.calls.bridge_hops import came_through, marked
+from gaia_bridge.calls.bridge_hops import came_through, passed
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -131,7 +131,7 @@ class Republished:
 
     def _without_loops(self, definition: JSON) -> list[JSON]:
         """Return a list of the definition as it is published; an empty one if it came from this agent itself."""
-        return [] if self._own in came_through(definition) else [marked(definition, self._own)]
+        return [] if self._own in came_through(definition) else [passed(definition, self._own)]
 
     async def _relayed(self, client: MCPClient, method: str, params: JSON) -> JSON:
         return await client.transport.relay(method, params, get_request_context().as_request())

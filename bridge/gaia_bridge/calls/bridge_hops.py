@@ -37,10 +37,10 @@ def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
     """
     if HOPS_META_KEY not in meta:
         return None
-    found = _ids(meta[HOPS_META_KEY])
-    if found is None:
+    hops = _ids(meta[HOPS_META_KEY])
+    if hops is None:
         raise ProtocolError(INVALID_PARAMS, f"{HOPS_META_KEY} in _meta must be a list of ids")
-    return found
+    return hops
 
 
 def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
@@ -69,7 +69,10 @@ def is_loop(error: ProtocolError) -> bool:
 
 
 def passed(params: JSON | None, own: str) -> JSON:
-    """Return the parameters of a request that a bridge sends on. Their words about earlier bridges stay."""
+    """Return the parameters of a request that a bridge sends on, or a definition as another bridge is given it.
+
+    `_meta` has the same place in both. Its words about earlier bridges stay.
+    """
     if params is None or "_meta" not in params:
         return {**(params or {}), "_meta": {HOPS_META_KEY: [own]}}
     meta = params["_meta"] if is_object(params["_meta"]) else {}
@@ -82,11 +85,6 @@ def came_through(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ids of the bridges that a definition came through, as far as they recorded themselves."""
     meta = definition.get("_meta")
     return (_ids(meta.get(HOPS_META_KEY)) or ()) if is_object(meta) else ()
-
-
-def marked(definition: JSON, own: str) -> JSON:
-    """Return a definition as another bridge is given it: with this bridge's id."""
-    return passed(definition, own)  # `_meta` has the same place in both
 
 
 def unmarked(definition: JSON) -> JSON:

@@ -90,7 +90,7 @@ def _what(target: str) -> str:
 
 def tell_of(make: Callable[[], CallRecord]) -> None:
     """Log the line of a call, if calls are logged."""
-    if logger.isEnabledFor(logging.INFO):
+    if is_wanted():
         leave(make())
 
 
@@ -119,18 +119,16 @@ def _only_taker() -> Callable[[CallRecord, float], bool] | None:
     That is the method `take_call` of the only handler of these records, if it has one and nothing is filtered. The
     method returns whether it took the call.
     """
-    found: logging.Handler | None = None
+    handlers: list[logging.Handler] = []
     place: logging.Logger | None = logger
     while place is not None:
-        for handler in place.handlers:
-            if found is not None:
-                return None
-            found = handler
+        handlers += place.handlers
         place = place.parent if place.propagate else None
-    if found is None or found.filters or found.level > logging.INFO or logger.filters or logger.disabled:
+    if len(handlers) != 1 or logger.filters or logger.disabled:
         return None
-    take: Callable[[CallRecord, float], bool] | None = getattr(found, "take_call", None)
-    return take
+    [only] = handlers
+    take: Callable[[CallRecord, float], bool] | None = getattr(only, "take_call", None)
+    return None if only.filters or only.level > logging.INFO else take
 
 
 def size_of(value: Any) -> int:

@@ -59,10 +59,6 @@ class Clocks:
         if not self.running:
             self._stop_timer()
 
-    def now(self) -> float:
-        """Return the time of the event loop's clock."""
-        return self.loop.time()
-
     def ring_at(self, when: float) -> None:
         """Set the timer for that time, unless it rings before."""
         if when < self._rings_at:
@@ -131,7 +127,7 @@ class Clock:
     def restart(self) -> None:
         """Count the idle time anew: there was a sign of life."""
         if not self._holds:
-            self._end_at(min(self._clocks.now() + self._deadline.idle, self._cap_at))
+            self._end_at(min(self._clocks.loop.time() + self._deadline.idle, self._cap_at))
 
     def restarted(self, report: object) -> None:
         """Count the idle time anew: progress is a sign of life."""

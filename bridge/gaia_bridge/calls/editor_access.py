@@ -54,13 +54,7 @@ class EditorAccess(Protocol):
         ...
 
     def read_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
-        """Return a file as the person sees it, with changes that are not saved yet.
-
-        Args:
-            path: The path of the file.
-            line: The first line that is wanted, from 1 on.
-            limit: How many lines.
-        """
+        """Return a file as the person sees it, with changes that are not saved yet; or some lines, counted from 1."""
         ...
 
     async def aread_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
@@ -68,12 +62,7 @@ class EditorAccess(Protocol):
         ...
 
     def write_text_file(self, path: str, content: str) -> None:
-        """Write a file; the editor makes the file if it is not there, and shows the change.
-
-        Args:
-            path: The path of the file.
-            content: All of it.
-        """
+        """Write a file; the editor makes the file if it is not there, and shows the change."""
         ...
 
     async def awrite_text_file(self, path: str, content: str) -> None:
@@ -91,9 +80,6 @@ class EditorAccess(Protocol):
         """Run a command in a terminal that the person sees, and wait for its end.
 
         Args:
-            command: The program.
-            args: Its arguments.
-            env: Variables for it.
             cwd: Its folder; that of the conversation by default.
             timeout: Seconds, at most `AcpLimits.command_timeout`; then it is killed.
         """

@@ -120,7 +120,7 @@ class ReceivedRequests:
             return
         request = self._in_flight.get(request_id)
         if request is None and not isinstance(request_id, float):  # some write the digits of a number as text here
-            request = next((known for key, known in self._in_flight.items() if str(key) == str(request_id)), None)
+            request = next((other for key, other in self._in_flight.items() if str(key) == str(request_id)), None)
         if request is not None:
             request.cancel(reason if isinstance(reason, str) else None)
 

@@ -183,24 +183,21 @@ class ParkedCalls(Generic[W]):
             if request.modern and work.questions:
                 return self._park(work, request)
             for question in work.questions:
-                await self._push(question, work, request)
+                await self._ask(question, work, request)
         return None
 
-    async def _push(self, question: Question, work: W, request: ClientRequest) -> None:
+    async def _ask(self, question: Question, work: W, request: ClientRequest) -> None:
         """Ask the client, until it answers, its time is up, or the answer is not needed any more."""
         self._waiting.add(question.reply, work.cancel)
         try:
-            await self._ask(question, request)
+            with anyio.move_on_after(self._patience) as patience:
+                question.reply.add_done_callback(lambda _: self._loop.call_soon(patience.cancel))
+                try:
+                    question.answer(await request.push(question.method, question.params))
+                except RequestError as error:
+                    question.fail(error)
         finally:
             self._waiting.discard(question.reply)
-
-    async def _ask(self, question: Question, request: ClientRequest) -> None:
-        with anyio.move_on_after(self._patience) as patience:
-            question.reply.add_done_callback(lambda _: self._loop.call_soon(patience.cancel))
-            try:
-                question.answer(await request.push(question.method, question.params))
-            except RequestError as error:
-                question.fail(error)
         if patience.cancelled_caught:
             question.fail(AnswerError(f"the client did not answer {question.method} within {self._patience:g} s"))
 
@@ -208,7 +205,8 @@ class ParkedCalls(Generic[W]):
         questions = {item.key: {"method": item.method, "params": item.params} for item in work.questions}
         handle = secrets.token_urlsafe(16)
         self._waiting.add(handle, partial(self._cancel, handle))
-        stop_timer = self._loop.call_later(self._patience, partial(self._expire, handle))
+        expire = partial(self._cancel, handle, f"the client did not answer within {self._patience:g} s")
+        stop_timer = self._loop.call_later(self._patience, expire)
         self._parked[handle] = work, partial(self._unparked, handle, request.client, stop_timer)
         if (handles := self._of_client.get(request.client)) is not None:
             handles.add(handle)
@@ -233,9 +231,6 @@ class ParkedCalls(Generic[W]):
         if unparked is not None:
             unparked()
         return work
-
-    def _expire(self, handle: str) -> None:
-        self._cancel(handle, f"the client did not answer within {self._patience:g} s")
 
     def _cancel(self, handle: str, reason: str) -> None:
         if (work := self._take(handle)) is not None:

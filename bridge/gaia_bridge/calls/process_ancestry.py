@@ -22,6 +22,7 @@ from gaia_bridge.text.json_types import is_array, is_object
 LINEAGE_VARIABLE: Final = "GAIA_BRIDGE_LINEAGE"
 """The variable in the environment of children: a JSON list of the processes above, the eldest first."""
 
+_ITSELF: Final = "it starts the bridge that it belongs to, which would start itself again, and so on"
 _HINT: Final = "take that entry out, or give the bridge that it starts another configuration"
 
 
@@ -58,8 +59,7 @@ class Lineage:
         """
         for ancestor in self.above:
             if ancestor.serves == fingerprint:
-                problem = "it starts the bridge that it belongs to, which would start itself again, and so on"
-                raise LineageError(f"server {ancestor.entry!r} of the configuration", problem, _HINT)
+                raise LineageError(f"server {ancestor.entry!r} of the configuration", _ITSELF, _HINT)
         self._serves = fingerprint
 
     def is_above(self, text: str) -> bool:
@@ -73,8 +73,7 @@ class Lineage:
             LineageError: It would be launched by itself, or too many have launched one another.
         """
         if any(ancestor.launch == launch for ancestor in self.above):
-            problem = "it starts the bridge that it belongs to, which would start itself again, and so on"
-            raise LineageError(f"server {entry!r} of the configuration", problem, _HINT)
+            raise LineageError(f"server {entry!r} of the configuration", _ITSELF, _HINT)
         if len(self.above) >= MAX_HOPS:
             problem = f"{len(self.above)} bridges have started one another already; that is taken for a loop"
             raise LineageError(f"server {entry!r} of the configuration", problem, _HINT)
@@ -85,15 +84,15 @@ class Lineage:
 def _ancestors(text: str) -> tuple[Ancestor, ...]:
     """Return the ancestors that a text lists; none, where the text is not ours."""
     try:
-        found: object = json.loads(text or "[]")
+        items: object = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return ()
-    if not is_array(found):
+    if not is_array(items):
         return ()
     keys = ("id", "serves", "entry", "launch")
     return tuple(
         Ancestor(**{key: item[key] for key in keys})
-        for item in found
+        for item in items
         if is_object(item) and all(isinstance(item.get(key), str) for key in keys)
     )
 

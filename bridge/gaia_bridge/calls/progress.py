@@ -6,10 +6,10 @@ context variable of the task that works on the answer says where that progress g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.model import Progress
@@ -18,6 +18,9 @@ from gaia_bridge.text.json_types import JSON
 
 Receive = Callable[[Progress], None]
 """A function that takes one report."""
+
+Reports = Callable[[Progress], Coroutine[Any, Any, None]]
+"""A coroutine function that takes one report."""
 
 _reports: ContextVar[Reports | None] = ContextVar("gaia_bridge_answering", default=None)
 
@@ -62,14 +65,6 @@ def progress_params(token: object, report: Progress) -> JSON:
 
 def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-class Reports(Protocol):
-    """Receives progress."""
-
-    async def __call__(self, report: Progress) -> None:
-        """Report progress."""
-        ...
 
 
 def reports() -> Reports | None:

@@ -287,12 +287,6 @@ class _PassedOn(OwnRequest):
         self.client_folder = request.client_folder
         self.log_level = request.log_level
 
-    def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:
-        """Return the same request with the answers to a question."""
-        again = _PassedOn(self._channel, self._request)
-        again.input_responses, again.request_state = responses, state
-        return again
-
     async def report_progress(self, report: Progress) -> None:
         self._channel.post_progress(report)
 

@@ -88,16 +88,11 @@ class _Client:
         """Ends the stream on which the client is answered, if all its answers have one and it can be ended."""
         self.waiting: deque[tuple[anyio.Event, int | None]] = deque()
 
-    def begin(self, expected: int | None) -> None:
-        """Count a call whose answer may be large; `None` for another one."""
+    def count(self, expected: int | None, calls: int = 1) -> None:
+        """Count calls whose answers may be large; does nothing for others, of which `None` is expected."""
         if expected is not None:
-            self.large += 1
-            self.expected += expected
-
-    def give_way(self, expected: int) -> None:
-        """Stop counting such a call."""
-        self.large -= 1
-        self.expected -= expected
+            self.large += calls
+            self.expected += calls * expected
 
 
 class Backlog:
@@ -122,21 +117,21 @@ class Backlog:
         Raises:
             ProtocolError: Too much has waited for the client for too long.
         """
-        known = self._clients.get(client)
-        if known is None:
-            known = self._clients[client] = _Client()
+        state = self._clients.get(client)
+        if state is None:
+            state = self._clients[client] = _Client()
         size = self._sizes.get(target, 0)
         expected = None if 0 < size < self.limits.large else size
-        known.turns += 1
+        state.turns += 1
         try:
-            if self._may_begin(known, expected):
-                known.begin(expected)
+            if self._may_begin(state, expected):
+                state.count(expected)
             else:
-                await self._wait(known, expected)
+                await self._wait(state, expected)
         except BaseException:
             self.let_go(client, 0)
             raise
-        known.cut = cut
+        state.cut = cut
         return Turn(self, client, target, expected)
 
     def note(self, target: Hashable, size: int) -> None:
@@ -155,12 +150,12 @@ class Backlog:
 
     def let_go(self, client: Hashable, size: int) -> None:
         """Stop counting an answer of that size; its call is over."""
-        known = self._clients[client]
-        known.held -= size
+        state = self._clients[client]
+        state.held -= size
         self.held -= size
-        known.turns -= 1
-        if known.turns:
-            self._wake(known)
+        state.turns -= 1
+        if state.turns:
+            self._wake(state)
         else:
             del self._clients[client]
         if self._most_held > self.limits.client_bytes and self.held < self.limits.large:
@@ -169,49 +164,48 @@ class Backlog:
 
     def make_way(self, client: Hashable, expected: int) -> None:
         """Stop counting one call that may have a large answer, and wake calls that waited for it."""
-        known = self._clients[client]
-        known.give_way(expected)
-        self._wake(known)
+        state = self._clients[client]
+        state.count(expected, -1)
+        self._wake(state)
 
-    def _may_begin(self, known: _Client, expected: int | None) -> bool:
-        if known.held + known.expected >= self.limits.client_bytes:
+    def _may_begin(self, state: _Client, expected: int | None) -> bool:
+        if state.held + state.expected >= self.limits.client_bytes:
             return False
-        return expected is None or known.large < self.limits.at_once
+        return expected is None or state.large < self.limits.at_once
 
-    async def _wait(self, known: _Client, expected: int | None) -> None:
+    async def _wait(self, state: _Client, expected: int | None) -> None:
         turn = anyio.Event()
-        known.waiting.append((turn, expected))
+        state.waiting.append((turn, expected))
         try:
             with anyio.move_on_after(self.limits.patience):
                 await turn.wait()
         except BaseException:
-            self._leave(known, turn, expected)
+            self._leave(state, turn, expected)
             raise
         if not turn.is_set():
-            self._leave(known, turn, expected)
+            self._leave(state, turn, expected)
             raise ProtocolError(
                 INTERNAL_ERROR,
-                f"{known.held:,} bytes of answers wait for this client, and {known.turns:,} of its calls are not "
+                f"{state.held:,} bytes of answers wait for this client, and {state.turns:,} of its calls are not "
                 f"over; nothing changed in {self.limits.patience:g} s. Read the answers, and call again",
             )
 
-    def _leave(self, known: _Client, turn: anyio.Event, expected: int | None) -> None:
+    def _leave(self, state: _Client, turn: anyio.Event, expected: int | None) -> None:
         if turn.is_set():  # it came just now
-            if expected is not None:
-                known.give_way(expected)
-            self._wake(known)
+            state.count(expected, -1)
+            self._wake(state)
         else:
-            known.waiting.remove((turn, expected))
+            state.waiting.remove((turn, expected))
 
-    def _wake(self, known: _Client) -> None:
-        while known.waiting and self._may_begin(known, known.waiting[0][1]):
-            turn, expected = known.waiting.popleft()
-            known.begin(expected)
+    def _wake(self, state: _Client) -> None:
+        while state.waiting and self._may_begin(state, state.waiting[0][1]):
+            turn, expected = state.waiting.popleft()
+            state.count(expected)
             turn.set()
 
     def _cut_off(self) -> None:
         """End the stream on which most is waiting, of those that can be ended; the others end by themselves."""
-        for slowest in sorted(self._clients.values(), key=lambda known: known.held, reverse=True):
+        for slowest in sorted(self._clients.values(), key=lambda state: state.held, reverse=True):
             if slowest.cut is not None:
                 logger.warning("a client was cut off: it left %d bytes of its answers unread", slowest.held)
                 slowest.cut()

@@ -31,7 +31,7 @@ from gaia_bridge.protocol.vocabulary import (
     question_problem,
 )
 from gaia_bridge.server.backlog import Turn
-from gaia_bridge.server.connection import Channel, Connection
+from gaia_bridge.server.connection import Channel, Connection, PlainChannel
 from gaia_bridge.text.json_types import JSON, is_object
 
 _NOTHING: Mapping[str, Any] = {}
@@ -50,8 +50,8 @@ class Call:
     __slots__ = (
         "_has_begun",
         "_has_left",
-        "_host",
         "_task",
+        "address",
         "cancellation",
         "channel",
         "connection",
@@ -83,7 +83,7 @@ class Call:
         self.translating = translating
         if translating is not None:
             message = translating.read(dict(message), message["method"])
-            channel = _TranslatingChannel(channel, translating)
+            channel = _translating_channel(channel, translating)
         self.size = size
         self.served_by = ""
         """The name of the source that works on it, once that is known."""
@@ -104,7 +104,8 @@ class Call:
         self.modern = connection.revision not in HANDSHAKE_REVISIONS
         self.input_responses: Mapping[str, JSON] = _NOTHING
         self.request_state: str | None = None
-        self._host = host
+        self.address = host
+        """The address of the client, if the request stands alone."""
         self.cancellation = Cancellation()
         self.is_cancelled = False
         """Whether the client has cancelled the request."""
@@ -123,12 +124,7 @@ class Call:
     @property
     def principal(self) -> Hashable:
         """The party that limits and caches count the request for: the session, or the address if it stands alone."""
-        return self.connection if self._host is None else self._host
-
-    @property
-    def address(self) -> str | None:
-        """The address of the client, if the request stands alone."""
-        return self._host
+        return self.connection if self.address is None else self.address
 
     @property
     def is_relayed(self) -> bool:
@@ -190,7 +186,7 @@ class Call:
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Call `callback` once when the connection that the request came on ends, if that outlives the request."""
-        if self._host is not None:
+        if self.address is not None:
             return False
         self.connection.when_closed(callback)
         return True
@@ -198,23 +194,23 @@ class Call:
     @property
     def session_key(self) -> str | None:
         """A secret of the connection that the request came on, if it outlives the request."""
-        return self.connection.key if self._host is None else None
+        return self.connection.key if self.address is None else None
 
     @property
     def client_info(self) -> Mapping[str, Any]:
         """The client's name and version, as it sends them."""
         if not self.modern:
             return self.connection.client_info
-        told = self.meta.get(meta.CLIENT_INFO_KEY)
-        return told if is_object(told) else _NOTHING
+        info = self.meta.get(meta.CLIENT_INFO_KEY)
+        return info if is_object(info) else _NOTHING
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
         """The capabilities that the client declared, in wire shape."""
         if not self.modern:
             return self.connection.client_capabilities
-        told = self.meta.get(meta.CLIENT_CAPABILITIES_KEY)
-        return told if is_object(told) else _NOTHING
+        capabilities = self.meta.get(meta.CLIENT_CAPABILITIES_KEY)
+        return capabilities if is_object(capabilities) else _NOTHING
 
     @property
     def client_folder(self) -> str | None:
@@ -262,20 +258,22 @@ class Call:
         if problem := question_problem(method, asked):
             raise AnswerError(f"{method} cannot be asked: {problem}")
         asked = with_public_task(asked, self.task_prefix)
-        told = None if (heard := reports()) is None else self._by_own_task(heard)
-        answer = with_own_task(await self.connection.ask(self.channel, method, asked, told), self.task_prefix)
+        receiver = reports()
+        if receiver is not None and self.task_prefix:
+            receiver = self._by_own_task(receiver)
+        answer = with_own_task(await self.connection.ask(self.channel, method, asked, receiver), self.task_prefix)
         if problem := answer_problem(method, answer):
             raise AnswerError(f"the client's answer to {method} is malformed: {problem}")
         return answer
 
-    def _by_own_task(self, heard: Reports) -> Reports:
+    def _by_own_task(self, receiver: Reports) -> Reports:
         """Return a receiver of the client's progress that gives the server its own ids of tasks."""
 
         async def tell(report: Progress) -> None:
-            told = with_own_task({"_meta": report.meta}, self.task_prefix)
-            await heard(replace(report, meta=told["_meta"]))
+            own = with_own_task({"_meta": report.meta}, self.task_prefix)
+            await receiver(replace(report, meta=own["_meta"]))
 
-        return tell if self.task_prefix else heard
+        return tell
 
     async def close_stream(self) -> None:
         """End the event stream that carries the answer, where the client can resume the stream."""
@@ -288,21 +286,10 @@ def written(revision: Revision, body: bytes, method: str | None = None) -> bytes
     return encoded(revision.written(message, method or message["method"]))
 
 
-class _TranslatingChannel:
-    """Implements `gaia_bridge.server.connection.Channel` for notifications in the form of a revision."""
+def _translating_channel(channel: Channel, revision: Revision) -> Channel:
+    """Return a channel for notifications in the form of a revision, whose streams no client can resume."""
 
-    def __init__(self, channel: Channel, revision: Revision) -> None:
-        self._channel, self._revision = channel, revision
+    async def send(message: bytes) -> None:
+        await channel.send(written(revision, message))
 
-    @property
-    def can_ask(self) -> bool:
-        """Whether the client's answers to questions on this channel come back."""
-        return self._channel.can_ask
-
-    async def send(self, message: bytes) -> None:
-        """Send one message."""
-        await self._channel.send(written(self._revision, message))
-
-    def end(self) -> None:
-        """Close the stream where the client can resume it."""
-        self._channel.end()
+    return PlainChannel(send, can_ask=channel.can_ask)

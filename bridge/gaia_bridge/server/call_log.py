@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.cancellation import was_too_late
@@ -38,16 +38,9 @@ class CallLog:
 
     def _source(self, method: str, wanted: str) -> str:
         catalog = self._catalog
-        look: Any
-        match method:
-            case "tools/call":
-                look = catalog.tool
-            case "prompts/get":
-                look = catalog.prompt
-            case _:
-                look = catalog.addresses.find
+        find = {"tools/call": catalog.tool, "prompts/get": catalog.prompt}.get(method, catalog.addresses.find)
         try:
-            return str(look(wanted)[0].name)
+            return find(wanted)[0].name
         except ProtocolError:
             return "-"
 
@@ -66,17 +59,13 @@ def outcome_of_error(code: int) -> str:
     return "timed out" if was_too_late() else f"error {code}"
 
 
-class _Span(Protocol):
-    """The span of one request."""
-
-    def ended(self, result: object) -> None:
-        """Record the result of the request."""
-        ...
-
-
 @contextmanager
-def request_span(call: Call) -> Generator[_Span]:
-    """Open the span of one request, below that of the client if the client names one (SEP-414)."""
+def request_span(call: Call) -> Generator[Callable[[object], None]]:
+    """Open the span of one request, below that of the client if the client names one (SEP-414).
+
+    Yields:
+        A function that records the result.
+    """
     from opentelemetry.propagate import extract
     from opentelemetry.trace import SpanKind, StatusCode, get_current_span, get_tracer
 
@@ -92,14 +81,13 @@ def request_span(call: Call) -> Generator[_Span]:
         set_status_on_exception=False,
     ) as span:
 
-        class _Told:
-            def ended(self, result: object) -> None:
-                if call.method == "tools/call" and is_object(result) and result.get("isError") is True:
-                    span.set_attribute("error.type", "tool_error")
-                    span.set_status(StatusCode.ERROR)
+        def record(result: object) -> None:
+            if call.method == "tools/call" and is_object(result) and result.get("isError") is True:
+                span.set_attribute("error.type", "tool_error")
+                span.set_status(StatusCode.ERROR)
 
         try:
-            yield _Told()
+            yield record
         except ProtocolError as error:
             span.set_attributes({"error.type": str(error.code), "rpc.response.status_code": str(error.code)})
             span.set_status(StatusCode.ERROR, error.message)

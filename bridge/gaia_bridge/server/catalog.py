@@ -8,7 +8,7 @@ servers that start change a hundred times what nobody has asked for yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -35,6 +35,7 @@ from gaia_bridge.protocol.names import (
     source_prefixes,
 )
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
+from gaia_bridge.server.definitions import Listed, either, in_both_eras
 from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.server.skill_uris import UnlistedRoots, skill_prompts
@@ -45,11 +46,11 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+_OURS: Final = "gaia-bridge"
+"""The qualifier of tools of ours where a source has a tool of that name."""
+
 _COMPARED: Final = 32
 """Names among which the one most like another is looked for: the event loop waits for that, up to 20 ms."""
-
-_Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-"""A definition as the source has it for clients of 2026-07-28, and for those of the handshake era."""
 
 
 class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properties
@@ -58,7 +59,7 @@ class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properti
     source: Source
     name: str
     public: str
-    declared: _Listed
+    declared: Listed
     kind: str
     as_listed: bool
     """Whether the definition is shown as the source lists it, but for its name."""
@@ -68,8 +69,7 @@ class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properti
     @cached_property
     def definition(self) -> JSON:
         """The definition, as clients are shown it."""
-        new, old = self.declared
-        return self._named(new or old or {})
+        return self._named(either(self.declared))
 
     @cached_property
     def modern(self) -> JSON | None:
@@ -92,7 +92,7 @@ class _View:
     """Everything that is compiled from the sources' offers at one moment, each part when it is first needed.
 
     Args:
-        known: The targets of earlier views, by kind and public name; updated with those of this one. Unchanged
+        targets: Those of earlier views, by kind and public name; updated with those of this one. Unchanged
             targets are not made again.
         warn: Called with each part, and what of it could not be published under its own name.
         as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
@@ -102,19 +102,20 @@ class _View:
         self,
         sources: tuple[Source, ...],
         policy: NamingPolicy,
-        known: dict[str, Mapping[str, _Target]],
+        targets: dict[str, Mapping[str, _Target]],
         warn: Callable[[str, list[str]], None],
         *,
         unlisted: UnlistedRoots,
-        as_listed: bool = False,
+        as_listed: bool,
     ) -> None:
         self._as_listed = as_listed
         self._unlisted = unlisted
         self._sources = sources
         self._policy = policy
-        self._known = known
+        self._targets = targets
         self._warn = warn
         self._lists: dict[tuple[str, bool, bool], list[JSON]] = {}
+        self._own_names: dict[tuple[str, ...], Sequence[str]] = {}
 
     @cached_property
     def prefixes(self) -> Mapping[str, str]:
@@ -133,26 +134,12 @@ class _View:
     @cached_property
     def tools(self) -> Mapping[str, _Target]:
         """The tools by their public names."""
-        addresses = self.addresses
-
-        def with_public_uris(source: Source, listed: _Listed) -> _Listed:
-            new, old = listed
-            modern = None if new is None else addresses.with_public_uri(source, new)
-            return modern, modern if old is new else None if old is None else addresses.with_public_uri(source, old)
-
-        return self._named("tool", "tools", with_public_uris)
+        return self._named("tool", "tools", self.addresses.with_public_uri)
 
     @cached_property
     def prompts(self) -> Mapping[str, _Target]:
         """The prompts by their public names."""
-        addresses = self.addresses
-
-        def with_public_skill(source: Source, listed: _Listed) -> _Listed:
-            new, old = listed
-            modern = None if new is None else addresses.with_public_skill(source, new)
-            return modern, modern if old is new else None if old is None else addresses.with_public_skill(source, old)
-
-        return self._named("prompt", "prompts", with_public_skill)
+        return self._named("prompt", "prompts", self.addresses.with_public_skill)
 
     @cached_property
     def addresses(self) -> ResourceUris:
@@ -169,6 +156,16 @@ class _View:
     def capabilities(self) -> frozenset[str]:
         """The capabilities that at least one source has."""
         return frozenset[str]().union(*(source.features.capabilities for source in self._sources))
+
+    def own_names(self, names: tuple[str, ...]) -> Sequence[str]:
+        """Return the names of tools of ours beside all others."""
+        if names not in self._own_names:
+            tools = self.definitions("tool", modern=True, marked=False)
+            others = [SourceName("", SourceKind.AGENT, tool["name"]) for tool in tools]
+            ours = [SourceName(_OURS, SourceKind.AGENT, name) for name in names]
+            assigned, _ = assign_names([*others, *ours], NamingPolicy.BARE)
+            self._own_names[names] = [*assigned][-len(names) :]
+        return self._own_names[names]
 
     def definitions(self, kind: str, *, modern: bool, marked: bool) -> list[JSON]:
         """Return the definitions to show, with or without the ids of the bridges that they came through."""
@@ -191,37 +188,35 @@ class _View:
             return definitions
         return [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
 
-    def _named(self, kind: str, field: str, published: Callable[[Source, _Listed], _Listed]) -> Mapping[str, _Target]:
-        declared: dict[SourceName, tuple[Source, _Listed]] = {}
+    def _named(
+        self, kind: str, field: str, published: Callable[[Source, Mapping[str, Any]], Mapping[str, Any]]
+    ) -> Mapping[str, _Target]:
+        declared: dict[SourceName, tuple[Source, Listed]] = {}
         for source in self._sources:
             for listed in source.features.listed(field, "name"):
-                name: str = (listed[0] or listed[1] or {})["name"]
-                declared[SourceName(source.name, source.kind, name)] = (source, published(source, listed))
+                item = SourceName(source.name, source.kind, either(listed)["name"])
+                declared[item] = source, in_both_eras(listed, partial(published, source))
         skills = dict[SourceName, str]()
         if kind == "prompt" and not self._as_listed:
             for source in self._sources:
                 for item, uri, listed in skill_prompts(source):
-                    declared[item], skills[item] = (source, published(source, listed)), uri
+                    declared[item], skills[item] = (source, in_both_eras(listed, partial(published, source))), uri
         assigned, collided = assign_names(declared, self._policy, self.prefixes)
         warnings = [
             f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
             for item in collided
         ]
         self._warn(kind, warnings)
-        known, found = self._known.get(kind, {}), dict[str, _Target]()
+        earlier, targets = self._targets.get(kind, {}), dict[str, _Target]()
         for public, item in assigned.items():
-            source, listed = declared[item]
-            target = known.get(public)
-            if target is None or target.source is not source or not _is_same(target.declared, listed):
-                target = _Target(source, item.name, public, listed, kind, self._as_listed, skills.get(item, ""))
-            found[public] = target
-        self._known[kind] = found
-        return found
-
-
-def _is_same(one: _Listed, other: _Listed) -> bool:
-    """Return whether two definitions are the same objects: an unchanged definition is not made again."""
-    return one[0] is other[0] and one[1] is other[1]
+            source, (new, old) = declared[item]
+            target = earlier.get(public)
+            is_same = target is not None and target.source is source
+            if target is None or not is_same or target.declared[0] is not new or target.declared[1] is not old:
+                target = _Target(source, item.name, public, (new, old), kind, self._as_listed, skills.get(item, ""))
+            targets[public] = target
+        self._targets[kind] = targets
+        return targets
 
 
 class Catalog:
@@ -234,15 +229,13 @@ class Catalog:
 
     def __init__(self, info: ServerInfo, policy: NamingPolicy, *, merges: bool = True) -> None:
         self.merges = merges
-        """Whether sources come and go."""
         self._info = info
         self._policy = policy
         self._sources: dict[str, tuple[Source, Callable[[], None]]] = {}
         self._listeners: list[ChangeListener] = []
-        self._known: dict[str, Mapping[str, _Target]] = {}
+        self._targets: dict[str, Mapping[str, _Target]] = {}
         self._warned: dict[str, list[str]] = {}
         self.unlisted_skills = UnlistedRoots()
-        """The skills that no list has."""
         self._view = self._compiled()
 
     @property
@@ -252,21 +245,14 @@ class Catalog:
 
     def info(self, *, modern: bool) -> ServerInfo:
         """Return the endpoint's name, version and instructions for clients of one era."""
-        told = [(source.name, source.features.for_era(modern=modern).info) for source in self.sources]
-        if len(told) == 1:
-            return told[0][1]
-        return ServerInfo(
-            name=self._info.name,
-            version=self._info.version,
-            title=self._info.title,
-            description=self._info.description,
-            instructions=whole(self.instructions(modern=modern)) or None,
-        )
+        if len(sources := self.sources) == 1:
+            return sources[0].features.for_era(modern=modern).info
+        return replace(self._info, instructions=whole(self.instructions(modern=modern)) or None)
 
     def instructions(self, *, modern: bool) -> list[tuple[str, str]]:
         """Return the name and the instructions of each source that has instructions for clients of one era."""
-        told = ((source.name, source.features.for_era(modern=modern).info.instructions) for source in self.sources)
-        return [(name, text) for name, text in told if text]
+        parts = ((source.name, source.features.for_era(modern=modern).info.instructions) for source in self.sources)
+        return [(name, text) for name, text in parts if text]
 
     @property
     def server(self) -> Source | None:
@@ -279,8 +265,8 @@ class Catalog:
     def implementation(self, *, modern: bool) -> JSON:
         """Return the `Implementation` object of the endpoint for clients of one era."""
         server = self.server
-        told = None if server is None else server.features.for_era(modern=modern).implementation
-        return server_info(self.info(modern=modern)) if told is None else dict(told)
+        own = None if server is None else server.features.for_era(modern=modern).implementation
+        return server_info(self.info(modern=modern)) if own is None else dict(own)
 
     async def meet(self, request: ClientRequest) -> None:
         """Ask the server whose own endpoint this is for its introduction in the era of the client."""
@@ -301,9 +287,8 @@ class Catalog:
         if source.kind is SourceKind.SERVER and not is_server_name(source.name):
             raise PublishError(source.name, SERVER_NAME_RULE)
         if source.kind is SourceKind.AGENT and not is_source_name(source.name):
-            raise PublishError(
-                source.name, "a name has 1 to 64 characters of A-Z a-z 0-9 _ . - and begins with none of _ . -"
-            )
+            rule = "a name has 1 to 64 characters of A-Z a-z 0-9 _ . - and begins with none of _ . -"
+            raise PublishError(source.name, rule)
         if source.name in self._sources:
             raise PublishError(source.name, "another agent or server has that name")
         self._sources[source.name] = (source, source.listen(partial(self._on_change, source)))
@@ -315,8 +300,8 @@ class Catalog:
         if stop_listening is not None:
             stop_listening()
         if source is not None:
-            for kind, targets in self._known.items():  # nobody may look again, and it must not be kept alive by that
-                self._known[kind] = {name: target for name, target in targets.items() if target.source is not source}
+            for kind, targets in self._targets.items():  # nobody may look again, and it must not be kept alive by that
+                self._targets[kind] = {name: target for name, target in targets.items() if target.source is not source}
             self._sources_changed(source)
 
     def listen(self, listener: ChangeListener) -> None:
@@ -324,7 +309,7 @@ class Catalog:
         self._listeners.append(listener)
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the offer of every source is known."""
         return all(source.features.settled for source in self.sources)
 
@@ -351,7 +336,7 @@ class Catalog:
         """Let every source read its lists again if it does not announce changes."""
         await self._each(lambda source: source.refresh())
 
-    async def sought(self, find: Callable[[], _T], name: str = "") -> _T:
+    async def lookup(self, find: Callable[[], _T], name: str = "") -> _T:
         """Return the result of `find`; if it raises, the result after every source has read its lists again.
 
         Args:
@@ -411,12 +396,7 @@ class Catalog:
         Raises:
             ProtocolError: No tool has that public name.
         """
-        try:
-            return self._found(self._view.tools, name, "tool")
-        except ProtocolError as error:
-            if not (reason := self._absence(name) or _likeness(self._view.tools, name)):
-                raise
-            raise ProtocolError(error.code, f"{error.message}; {reason}") from None
+        return self._target(self._view.tools, name, "tool")
 
     def prompt(self, name: str) -> tuple[Source, str]:
         """Return the source and original name of a prompt.
@@ -424,12 +404,7 @@ class Catalog:
         Raises:
             ProtocolError: No prompt has that public name.
         """
-        try:
-            return self._found(self._view.prompts, name, "prompt")
-        except ProtocolError as error:
-            if not (reason := _likeness(self._view.prompts, name)):
-                raise
-            raise ProtocolError(error.code, f"{error.message}; {reason}") from None
+        return self._target(self._view.prompts, name, "prompt")
 
     def skill_prompt(self, name: str) -> tuple[Source, str] | None:
         """Return the source of the skill that a prompt stands for, and its URI of the `SKILL.md`; `None` for others."""
@@ -459,12 +434,17 @@ class Catalog:
         """The resources and templates by their URIs."""
         return self._view.addresses
 
-    def _found(self, targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
+    def own_names(self, *names: str) -> Sequence[str]:
+        """Return the names of tools of ours beside all others; like any tool, they give way to them."""
+        return self._view.own_names(names)
+
+    def _target(self, targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
         if (target := targets.get(name)) is not None:
             return target.source, target.name
         if (server := self.server) is not None:  # which may have more than it lists
             return server, name
-        raise ProtocolError(INVALID_PARAMS, f"Unknown {kind}: {name}")
+        reason = (self._absence(name) if kind == "tool" else "") or _likeness(targets, name)
+        raise ProtocolError(INVALID_PARAMS, f"Unknown {kind}: {name}" + (f"; {reason}" if reason else ""))
 
     def _absence(self, name: str) -> str:
         """Return why a tool is missing, if its name is that of a source that is not ready; empty otherwise."""
@@ -489,9 +469,9 @@ class Catalog:
             self._view = self._compiled()
         elif change.kind is ChangeKind.RESOURCE_UPDATED:
             change = Change(change.kind, self.addresses.public(source, change.uri))
-        elif (told := change.notification) is not None:
-            params = with_public_task(dict(told.params), self.task_prefix(source))
-            change = replace(change, notification=Notification(told.method, params))
+        elif (notification := change.notification) is not None:
+            params = with_public_task(dict(notification.params), self.task_prefix(source))
+            change = replace(change, notification=Notification(notification.method, params))
         self._emit(change)
 
     def _sources_changed(self, source: Source) -> None:
@@ -512,15 +492,8 @@ class Catalog:
             listener(change)
 
     def _compiled(self) -> _View:
-        as_listed = self.server is not None
-        return _View(
-            tuple(self.sources),
-            self._policy,
-            self._known,
-            self._warn,
-            unlisted=self.unlisted_skills,
-            as_listed=as_listed,
-        )
+        sources, unlisted, as_listed = tuple(self.sources), self.unlisted_skills, self.server is not None
+        return _View(sources, self._policy, self._targets, self._warn, unlisted=unlisted, as_listed=as_listed)
 
     def _warn(self, part: str, warnings: list[str]) -> None:
         """Log the warnings that the last compilation of that part did not log."""
@@ -532,7 +505,7 @@ class Catalog:
 
 
 def _likeness(targets: Mapping[str, _Target], name: str) -> str:
-    """Return a guess at the name that was meant: one that its source knows by it, or the closest."""
+    """Return a guess at the intended name: that of a tool or prompt which its source calls so, or the closest."""
     own = next((public for public, target in targets.items() if target.name == name), None)
     if own is not None:
         return f"did you mean {own!r}?"

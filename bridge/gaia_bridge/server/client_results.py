@@ -10,7 +10,7 @@ one that they know.
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -21,19 +21,13 @@ from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.results.client_shortening import ClientCut, Shortened, shortened_for_client
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME, KeptResults
-from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.protocol.names import SourceName, assign_names, known_name
+from gaia_bridge.protocol.names import known_name
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-_ANY: Final = KnownClient()
-
-_OURS: Final = "gaia-bridge"
-"""The qualifier of our tool where a source has a tool of that name."""
 
 _THREADS: Final = 1
 """Large results of one endpoint that threads shorten at once: more would take the loop's time from it."""
@@ -54,13 +48,12 @@ class ClientResults:
         self._large = settings.agent.large_result_bytes
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._own = {known_name(name): size for name, size in limits.results}
-        self._known = limits.known_results
+        self._uses_table = limits.known_results
         self._kept = KeptResults(limits.kept_seconds, limits.kept, limits.kept_bytes)
         self._owners: set[Hashable] = set()
-        known = result_limits() if self._known else ()
-        self._least = min((size for size in (*known, *self._own.values()) if size), default=sys.maxsize)
+        sizes = (*(result_limits() if self._uses_table else ()), *self._own.values())
+        self._least = min(filter(None, sizes), default=sys.maxsize)
         """Bytes that every client passes on."""
-        self._named: tuple[Sequence[JSON], str] = ((), "")
 
     def may_change(self, result: JSON, size: int) -> bool:
         """Return whether some client is given another result of a tool of so many bytes, which `fitted` returns."""
@@ -73,7 +66,7 @@ class ClientResults:
         if size <= limit and not shadows:
             return result
         if not limit:
-            if not (shadows and self._known):
+            if not (shadows and self._uses_table):
                 return result
             limit = sys.maxsize
         reader = "" if facts.reads_resources else self._reader_name()
@@ -94,14 +87,15 @@ class ClientResults:
             return False
         if call.principal not in self._owners:
             self._owners.add(call.principal)
-            if not call.when_client_leaves(partial(self._gone, call.principal)):
+            if not call.when_client_leaves(partial(self._forget, call.principal)):
                 self._owners.discard(call.principal)
         return True
 
     def capabilities(self, call: Call) -> JSON:
         """Return the capabilities declared to a client so that it reads the results that are kept for it."""
         size, facts = self._limit(call)
-        return {"resources": {}} if size and facts.reads_resources and self._has_tools() else {}
+        has_tools = any(source.features.tools for source in self._catalog.sources)
+        return {"resources": {}} if size and facts.reads_resources and has_tools else {}
 
     def read(self, call: Call) -> JSON | None:
         """Return the result of a `resources/read` of a result kept for that client; `None` for everything else."""
@@ -122,48 +116,34 @@ class ClientResults:
         uri = arguments.get("uri")
         kept, _, number = str(uri).removeprefix(RESULT_SCHEME).partition("/")
         address, piece = RESULT_SCHEME + kept, _piece(arguments.get("piece"), number)
-        found = self._kept.contents(f"{address}/{piece}", call.principal) if piece else None
-        if found is None:
+        contents = self._kept.contents(f"{address}/{piece}", call.principal) if piece else None
+        if contents is None:
             return error_result(
                 f"There is no piece {one_line(str(piece), 40)} of {one_line(str(uri), 100)}. Expected a uri and a piece"
                 " as the shortened result told them; it is kept for some time only, so call its tool again"
             )
-        told = f"[Piece {piece} of {self._kept.pieces(address)}]"
-        return {
-            "resultType": "complete",
-            "content": [{"type": "text", "text": text} for text in (told, found[0]["text"])],
-        }
+        texts = f"[Piece {piece} of {self._kept.pieces(address)}]", contents[0]["text"]
+        return {"resultType": "complete", "content": [{"type": "text", "text": text} for text in texts]}
 
     def _limit(self, call: Call) -> tuple[int, KnownClient]:
         """Return the bytes that the client of a call passes on, 0 for any number; and the other facts about it."""
-        if (
-            HOPS_META_KEY in call.meta
-        ):  # a bridge, which knows its client and keeps the rest where that client can read it
-            return 0, _ANY
+        if HOPS_META_KEY in call.meta:  # a bridge knows its client, and keeps the rest where that client can read it
+            return 0, KnownClient()
         name = str(call.client_info.get("name", ""))
         facts = known_client(name)
         own = self._own.get(known_name(name)) if self._own else None
         if own is not None:
             return own, facts
-        return (facts.result or 0) if self._known else 0, facts
+        return (facts.result or 0) if self._uses_table else 0, facts
 
     def _is_given_reader(self, call: Call) -> bool:
         size, facts = self._limit(call)
         return bool(size) and not facts.reads_resources
 
-    def _has_tools(self) -> bool:
-        return any(source.features.tools for source in self._catalog.sources)
-
     def _reader_name(self) -> str:
-        """Return the name of our tool beside the other tools; like any tool, it gives way to them."""
-        tools = self._catalog.definitions("tool", modern=True)
-        if tools is not self._named[0]:
-            others = [SourceName("", SourceKind.AGENT, tool["name"]) for tool in tools]
-            assigned, _ = assign_names([*others, SourceName(_OURS, SourceKind.AGENT, "read_result")], NamingPolicy.BARE)
-            self._named = (tools, [*assigned][-1])
-        return self._named[1]
+        return self._catalog.own_names("read_result")[0]
 
-    def _gone(self, client: Hashable) -> None:
+    def _forget(self, client: Hashable) -> None:
         self._owners.discard(client)
         self._kept.forget(client)
 
@@ -200,7 +180,8 @@ def _definition(name: str) -> JSON:
 def content_for(revision: str, method: str, result: JSON) -> JSON:
     """Return a result with content and definitions of tools that clients of a revision before 2025-11-25 know."""
     if method == "tools/list" and is_array(tools := result.get("tools")):
-        return {**result, "tools": [_without_execution(tool) for tool in tools]}
+        # Only 2025-11-25 has tools that run as tasks.
+        return {**result, "tools": [{key: tool[key] for key in tool if key != "execution"} for tool in tools]}
     unknown = _UNKNOWN.get(revision)
     if unknown is None:
         return result
@@ -209,11 +190,6 @@ def content_for(revision: str, method: str, result: JSON) -> JSON:
     if method == "prompts/get" and is_array(messages := result.get("messages")):
         return {**result, "messages": [_message(message, number, unknown) for number, message in enumerate(messages)]}
     return result
-
-
-def _without_execution(tool: JSON) -> JSON:
-    """Return a tool without its way of running as a task, which only 2025-11-25 has."""
-    return tool if "execution" not in tool else {key: value for key, value in tool.items() if key != "execution"}
 
 
 def _message(message: Any, number: int, unknown: frozenset[str]) -> Any:

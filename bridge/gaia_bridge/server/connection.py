@@ -24,10 +24,6 @@ DEFAULT_LOG_LEVEL: Final = "info"
 """The level that a client of the handshake era is sent before it sets one; the specification leaves it open."""
 
 
-_DIGITS: Final = 15
-"""Digits of an id or a token that comes back as text; none of ours has more."""
-
-
 class Channel(Protocol):
     """A stream of messages to a client."""
 
@@ -172,12 +168,12 @@ class Connection:
 
     def answered(self, message: JSON) -> None:
         """Take a response. One that answers no open question is dropped."""
-        if not self._sent.resolve(_number_of(message.get("id")), message):
+        if not self._sent.resolve(message.get("id"), message):
             logger.debug("a response came to no open question: %r", message.get("id"))
 
     def progressed(self, params: Mapping[str, Any]) -> None:
         """Pass on the client's progress with the answer to a question."""
-        self._progress.tell(_number_of(params.get(meta.PROGRESS_TOKEN_KEY)), params)
+        self._progress.tell(params.get(meta.PROGRESS_TOKEN_KEY), params)
 
     # The end.
 
@@ -206,13 +202,6 @@ class Connection:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
-
-
-def _number_of(value: object) -> object:
-    """Return the id or token of one of our requests as a number: some clients send its digits back as text."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _DIGITS:
-        return int(value)
-    return value
 
 
 def _result_of(response: JSON) -> JSON:

@@ -252,9 +252,9 @@ class Dispatcher:
         return answer
 
     async def _traced_result(self, call: Call) -> JSON:
-        with request_span(call) as span:
+        with request_span(call) as record:
             result = await self._result(call)
-            span.ended(result)
+            record(result)
             return result
 
     def _error(self, call: Call, error: Exception) -> ProtocolError:

@@ -35,18 +35,17 @@ def fitted(parts: Sequence[tuple[str, str]], limit: int) -> str:
     text = whole(parts)
     if _units(text) <= limit:
         return text
-    told = [(_units(text), place) for place, (_, text) in enumerate(parts)]
-    told.sort()
+    sizes = sorted((_units(text), place) for place, (_, text) in enumerate(parts))
     headings = [_units(_heading(name)) + 2 for name, _ in parts]
     room = limit - _units(_NOTE) + 2 - sum(headings)
-    level = _level([size for size, _ in told], room)
-    while told and told[-1][0] > level < _LEAST:
-        _, place = told.pop()
+    level = _level([size for size, _ in sizes], room)
+    while sizes and sizes[-1][0] > level < _LEAST:
+        _, place = sizes.pop()
         room += headings[place]
-        level = _level([size for size, _ in told], room)
-    if not told:
+        level = _level([size for size, _ in sizes], room)
+    if not sizes:
         return _cut(_NOTE.rstrip(), limit)
-    left = sorted(place for _, place in told)
+    left = sorted(place for _, place in sizes)
     return _NOTE + whole([(parts[place][0], _cut(parts[place][1], level, "[…]")) for place in left])
 
 

@@ -51,7 +51,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     all_features = [source.features.for_era(modern=modern) for source in catalog.sources]
     declared = [_offered(features) for features in all_features]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
-    if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
+    if not catalog.is_settled:  # whatever comes is announced, but only to clients that were told that it may
         merged |= {name: {"listChanged": True} for name in _LISTS}
     for name, everything in _EVERYTHING.items():
         items = [item for capabilities in declared if is_object(item := capabilities.get(name))]
@@ -74,7 +74,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
 
 async def wait_for_offers(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
     """Wait for starting sources: longer for a client that may not list again."""
-    if catalog.settled:
+    if catalog.is_settled:
         return
     client = str(call.client_info.get("name", ""))
     if HOPS_META_KEY in call.meta or known_client(client).lists_again:

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
-from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, marked
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, passed
 from gaia_bridge.calls.results.conversion import error_result, with_told_content
-from gaia_bridge.contract import FollowsRoots, Source
+from gaia_bridge.contract import FollowsRoots
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, ResourceNotFoundError
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
 from gaia_bridge.protocol.meta import made_task, with_public_task
@@ -108,9 +108,9 @@ class Methods:
             items, following = pager.page(shown, cursor)
             page = {field: items} if following is None else {field: items, "nextCursor": following}
         if bridge:
-            page = {**page, field: [marked(definition, self._own) for definition in page[field]]}
+            page = {**page, field: [passed(definition, self._own) for definition in page[field]]}
         # A list that is not complete yet must not be kept.
-        ttl = self._settings.list_ttl if self._catalog.settled else 0
+        ttl = self._settings.list_ttl if self._catalog.is_settled else 0
         return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private", **page}
 
     def _called_tool(self, call: Call) -> Awaitable[JSON]:
@@ -122,26 +122,31 @@ class Methods:
 
     async def _call_by_name(self, call: Call) -> JSON:
         try:
-            name, arguments = await self._search.meant(call.params.get("arguments") or {})
+            name, arguments = await self._search.called_tool(call.params.get("arguments") or {})
         except SearchError as error:
-            return await self._chain.around("tools/call", partial(_refuse, f"{error}. {error.suggestion}"))(call)
-        meant = call.with_params({**call.params, "name": name, "arguments": arguments})
+            problem = f"{error}. {error.suggestion}"
+
+            async def refuse(call: Call) -> JSON:
+                return error_result(problem)
+
+            return await self._chain.around("tools/call", refuse)(call)
+        inner = call.with_params({**call.params, "name": name, "arguments": arguments})
         try:
-            return await self._tool_call(meant)
+            return await self._tool_call(inner)
         finally:
-            call.served_by, call.task_prefix = meant.served_by, meant.task_prefix
+            call.served_by, call.task_prefix = inner.served_by, inner.task_prefix
 
     async def _call_tool(self, call: Call) -> JSON:
         name: str = call.params["name"]
         arguments: JSON = call.params.get("arguments") or {}
-        found = self._catalog.listed_tool(name)
-        if found is None:
+        target = self._catalog.listed_tool(name)
+        if target is None:
             if (read := self._results.called(call, name, arguments)) is not None:
                 return read
             if self._search.is_search(name, call):
                 return await self._search.search(arguments, modern=call.modern)
-            found = await self._catalog.sought(lambda: self._catalog.tool(name), name)
-        source, own = found
+            target = await self._catalog.lookup(lambda: self._catalog.tool(name), name)
+        source, own = target
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
             ask = partial(source.call_tool, own, arguments)
@@ -160,7 +165,7 @@ class Methods:
 
     async def _get_prompt(self, call: Call) -> JSON:
         name: str = call.params["name"]
-        source, own = await self._catalog.sought(lambda: self._catalog.prompt(name), name)
+        source, own = await self._catalog.lookup(lambda: self._catalog.prompt(name), name)
         call.served_by = source.name
         if (skill := self._catalog.skill_prompt(name)) is not None:
             return await self._skills.prompt(*skill, call)
@@ -170,8 +175,8 @@ class Methods:
     async def _read_resource(self, call: Call) -> JSON:
         if (kept := self._results.read(call)) is not None:
             return kept
-        if (told := self._instructions(call)) is not None:
-            return told
+        if (instructions := self._instructions(call)) is not None:
+            return instructions
         with self._not_found_as_in_its_era(call) as public:
             source, uri = await self._skills.reader(public, call)
             call.served_by = source.name
@@ -211,18 +216,18 @@ class Methods:
     async def _complete(self, call: Call) -> JSON:
         ref: JSON = dict(call.params["ref"])
         if ref["type"] == "ref/prompt":
-            source, ref["name"] = await self._catalog.sought(lambda: self._catalog.prompt(ref["name"]))
+            source, ref["name"] = await self._catalog.lookup(lambda: self._catalog.prompt(ref["name"]))
         else:
-            source, ref["uri"] = await self._catalog.sought(lambda: self._catalog.template(ref["uri"]))
-        argument: JSON = dict(call.params["argument"])
+            source, ref["uri"] = await self._catalog.lookup(lambda: self._catalog.template(ref["uri"]))
         context: JSON = call.params.get("context") or {}
-        known: JSON = context.get("arguments") or {}
-        return await source.complete(ref, argument, known, call)
+        return await source.complete(ref, dict(call.params["argument"]), context.get("arguments") or {}, call)
 
     async def _subscribe(self, call: Call) -> JSON:
         with self._not_found_as_in_its_era(call) as public:
-            source, uri = await self._catalog.sought(lambda: self._catalog.resource(public))
-            if source is self._catalog.server and not _declares(source, "resources", "subscribe"):
+            source, uri = await self._catalog.lookup(lambda: self._catalog.resource(public))
+            declared: Any = (source.features.for_era(modern=False).declared or {}).get("resources")
+            can_subscribe = is_object(declared) and declared.get("subscribe") is True
+            if source is self._catalog.server and not can_subscribe:
                 await source.forward("resources/subscribe", {"uri": uri}, call)
             await self._subscriptions.subscribe(call.connection, public)
         return {}
@@ -238,13 +243,3 @@ class Methods:
             return await server.forward("logging/setLevel", {"level": level}, call)
         call.connection.log_level = level
         return {}
-
-
-async def _refuse(problem: str, call: Call) -> JSON:
-    return error_result(problem)
-
-
-def _declares(source: Source, capability: str, ability: str) -> bool:
-    """Return whether a server declared an ability of a capability for clients of the handshake era."""
-    told: Any = (source.features.for_era(modern=False).declared or {}).get(capability)
-    return is_object(told) and told.get(ability) is True

@@ -47,7 +47,7 @@ class MiddlewareChain:
         self._limits = limits
         self._endpoint = endpoint
         self._catalog = catalog
-        self.capabilities: JSON = {name: told for item in middleware for name, told in item.capabilities.items()}
+        self.capabilities: JSON = {name: value for item in middleware for name, value in item.capabilities.items()}
         """The capabilities that the middleware adds."""
         self._listeners = [item.on_change for item in middleware if _overrides(item, "on_change")]
 
@@ -86,7 +86,8 @@ class MiddlewareChain:
         except (Exception, GeneratorExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: B036 - the boundary: nobody would answer the client
-            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+            task = asyncio.current_task()  # a hook may raise the same error because its own wait was cancelled
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
             raise RuntimeError(f"middleware around {call.method} raised {type(error).__name__}") from error
 
@@ -100,26 +101,17 @@ def _name_of(hook: Callable[..., object]) -> str:
     return str(getattr(hook, "__qualname__", repr(hook)))
 
 
-def _is_being_cancelled() -> bool:
-    """Return whether the running task is being cancelled; a hook may raise the same error because its own wait was."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
-
-
 async def _passed(hook: _Hook, call_next: CallNext, request: McpRequest) -> JSON:
     result = await hook(request, call_next)
     if not is_object(result):
-        returned = type(result).__name__
-        raise TypeError(
-            f"{_name_of(hook)} returned {returned}; expected a result, as `return await call_next(request)` does"
-        )
+        expected = "expected a result, as `return await call_next(request)` does"
+        raise TypeError(f"{_name_of(hook)} returned {type(result).__name__}; {expected}")
     return result
 
 
 async def _reached(call: Call, handler: Handler, request: McpRequest) -> JSON:
     """Call the handler, at the end of the chain."""
-    # That call, or the same without answers.
-    asked = cast("Call", request.client_request)
+    asked = cast("Call", request.client_request)  # that call, or the same without answers
     if request.params is call.params and asked is call:
         return await handler(call)
     check_parameters(call.method, request.params, modern=call.modern)

@@ -85,13 +85,13 @@ def _fitting(kind: str, field: str, page: JSON, *, modern: bool) -> JSON:
     """Return a page as it came from a server, with the definitions that clients of the era can be given."""
     if not is_array(items := page.get(field)):
         return page
-    told = [repaired(kind, item) for item in items if is_object(item) and shape_problem(item) is None]
+    sound = [repaired(kind, item) for item in items if is_object(item) and shape_problem(item) is None]
     if kind == "tool":
-        told = [with_portable_output(tool)[0] for tool in told if definition_problem(kind, tool) is None]
+        sound = [with_portable_output(tool)[0] for tool in sound if definition_problem(kind, tool) is None]
     if modern:
-        shown = [for_modern(kind, item) for item in told if definition_problem(kind, item) is None]
+        shown = [for_modern(kind, item) for item in sound if definition_problem(kind, item) is None]
     else:
-        shown = [fitted for item in told if (fitted := for_legacy(kind, item)) is not None]
+        shown = [fitted for item in sound if (fitted := for_legacy(kind, item)) is not None]
     return {**page, field: shown}
 
 

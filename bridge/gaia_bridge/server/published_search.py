@@ -17,32 +17,28 @@ from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
+from gaia_bridge.model import ToolSearchPolicy
 from gaia_bridge.protocol.meta import is_model_visible
-from gaia_bridge.protocol.names import SourceName, assign_names, known_name
+from gaia_bridge.protocol.names import known_name
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import tool_limit
 from gaia_bridge.server.tool_search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
-    Found,
     SearchError,
     ToolRanking,
-    found,
     is_destructive,
-    nothing_found,
+    no_matches,
     refused,
     search_by_pattern,
     search_text,
+    success,
 )
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import from_json, to_json
 from gaia_bridge.text.json_types import JSON, is_object
 
 logger = logging.getLogger(__name__)
-
-_OURS: Final = "gaia-bridge"
-"""The qualifier of our tools where a source has a tool of that name."""
 
 _SOURCES: Final = 400
 """Characters of the description that name the sources of the tools."""
@@ -61,7 +57,6 @@ class PublishedSearch:
         self._policy = policy
         self._answer_bytes = answer_bytes
         self._rankings = {modern: ToolRanking() for modern in (False, True)}
-        self._named: tuple[Sequence[JSON], str, str] = ((), "", "")
         self._switched: dict[str, tuple[int, int]] = {}
 
     @property
@@ -86,19 +81,11 @@ class PublishedSearch:
         return None if tool is None else tool["inputSchema"]
 
     def is_search(self, name: str, call: ClientRequest) -> bool:
-        """Return whether a client that is shown the search calls the tool that searches.
-
-        Args:
-            name: The name that it calls, which no listed tool has.
-        """
+        """Return whether a client that is shown the search calls the tool that searches. No other tool has the name."""
         return self._is_ours(0, name, call)
 
     def is_call(self, name: str, call: ClientRequest) -> bool:
-        """Return whether a client that is shown the search calls the tool that calls others by name.
-
-        Args:
-            name: The name that it calls, which no listed tool has.
-        """
+        """Return whether it calls the tool that calls others by name. No other tool has the name."""
         return self._is_ours(1, name, call)
 
     def _is_ours(self, which: int, name: str, call: ClientRequest) -> bool:
@@ -110,9 +97,8 @@ class PublishedSearch:
         """Return whether a client is shown the search instead of all tools; other bridges decide by themselves."""
         if not definitions or self._policy is not ToolSearchPolicy.AUTO:
             return bool(definitions) and self._policy is ToolSearchPolicy.ALWAYS
-        return HOPS_META_KEY not in call.meta and self._is_too_much(
-            len(definitions), str(call.client_info.get("name", ""))
-        )
+        client = str(call.client_info.get("name", ""))
+        return HOPS_META_KEY not in call.meta and self._is_too_much(len(definitions), client)
 
     def _is_too_much(self, tools: int, client: str) -> bool:
         """Return whether a client takes fewer tools; logged once, until the answer changes."""
@@ -134,16 +120,8 @@ class PublishedSearch:
         self._switched[name] = (limit, tools)
         return True
 
-    def _names(self) -> tuple[str, str]:
-        """Return the names of the search tools beside the other tools; like any tool, they give way to them."""
-        tools = self._catalog.definitions("tool", modern=True)
-        if tools is not self._named[0]:
-            others = [SourceName("", SourceKind.AGENT, tool["name"]) for tool in tools]
-            ours = [SourceName(_OURS, SourceKind.AGENT, name) for name in ("tool_search", "call_tool")]
-            assigned, _ = assign_names([*others, *ours], NamingPolicy.BARE)
-            *_, search, call = assigned
-            self._named = (tools, search, call)
-        return self._named[1:]
+    def _names(self) -> Sequence[str]:
+        return self._catalog.own_names("tool_search", "call_tool")
 
     def _search_tools(self) -> list[JSON]:
         search, call = self._names()
@@ -156,22 +134,24 @@ class PublishedSearch:
         definitions = self._catalog.definitions("tool", modern=modern)
         call = self._names()[1]
         # A thread, because thousands of tools are looked at.
-        answer = partial(self._answer, definitions, arguments, call, self._rankings[modern])
-        return await anyio.to_thread.run_sync(answer, abandon_on_cancel=True)
+        search = partial(self._answer, definitions, arguments, call, self._rankings[modern])
+        return await anyio.to_thread.run_sync(search, abandon_on_cancel=True)
 
     def _answer(self, definitions: Sequence[JSON], arguments: JSON, call: str, ranking: ToolRanking) -> JSON:
         tools = {tool["name"]: tool for tool in definitions if is_model_visible(tool)}
         try:
-            what = _found(tools, arguments, ranking)
+            query, pattern = search_text(arguments, "query"), search_text(arguments, "pattern")
+            limit = arguments.get("limit")
+            matches = ranking.search(tools, query, limit) if query else search_by_pattern(tools, pattern, limit)
         except SearchError as error:
             return error_result(_text(refused(error)))
-        if not what.names:
-            return _result(nothing_found(what))
+        if not matches.names:
+            return _result(no_matches(matches))
         message = (
-            f"Found {what.total:,} {'tool' if what.total == 1 else 'tools'}. Call one with {call}:"
+            f"Found {matches.total:,} {'tool' if matches.total == 1 else 'tools'}. Call one with {call}:"
             ' {"name": its name, "arguments": {...}}, where the arguments fit its inputSchema.'
         )
-        return _result(found(what, self._fitting([_found_tool(tools[name]) for name in what.names]), message))
+        return _result(success(matches, self._fitting([_for_model(tools[name]) for name in matches.names]), message))
 
     def _fitting(self, tools: Sequence[JSON]) -> list[JSON]:
         """Return as many tools as fit in an answer, and one at least."""
@@ -182,7 +162,7 @@ class PublishedSearch:
                 return list(tools[:number])
         return list(tools)
 
-    async def meant(self, given: JSON) -> tuple[str, JSON]:
+    async def called_tool(self, given: JSON) -> tuple[str, JSON]:
         """Return the public name and the arguments of the tool that a call by name is for.
 
         Raises:
@@ -200,7 +180,7 @@ class PublishedSearch:
             raise SearchError("The arguments are no object", example)
         there_are = f"Find the tools that there are with {search}"
         try:
-            await self._catalog.sought(lambda: self._catalog.tool(name), name)
+            await self._catalog.lookup(lambda: self._catalog.tool(name), name)
         except ProtocolError as error:
             raise SearchError(one_line(error.message), there_are) from None
         if (definition := self._catalog.tool_definition(name)) is None:  # the endpoint of one server lets it decide
@@ -208,13 +188,6 @@ class PublishedSearch:
         if not is_model_visible(definition):
             raise SearchError(f"{name} is a tool for the views of an app only", f"Find those for models with {search}")
         return name, arguments
-
-
-def _found(tools: Mapping[str, JSON], arguments: JSON, ranking: ToolRanking) -> Found:
-    query, pattern = search_text(arguments, "query"), search_text(arguments, "pattern")
-    if query:
-        return ranking.search(tools, query, arguments.get("limit"))
-    return search_by_pattern(tools, pattern, arguments.get("limit"))
 
 
 def _plain(arguments: object) -> object:
@@ -227,7 +200,7 @@ def _plain(arguments: object) -> object:
     return {} if arguments is None else arguments
 
 
-def _found_tool(tool: JSON) -> JSON:
+def _for_model(tool: JSON) -> JSON:
     """Return the parts of a tool's definition that a model needs to call it."""
     return {
         "name": tool["name"],
@@ -237,12 +210,12 @@ def _found_tool(tool: JSON) -> JSON:
     }
 
 
-def _result(answer: JSON) -> JSON:
-    return {"resultType": "complete", "content": [{"type": "text", "text": _text(answer)}]}
+def _result(content: JSON) -> JSON:
+    return {"resultType": "complete", "content": [{"type": "text", "text": _text(content)}]}
 
 
-def _text(answer: JSON) -> str:
-    return to_json(answer).decode()
+def _text(content: JSON) -> str:
+    return to_json(content).decode()
 
 
 def _definitions(search: str, call: str, sources: str) -> list[JSON]:

@@ -19,6 +19,7 @@ from gaia_bridge.contract import Source
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.protocol.skills import SKILL_KEY
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+from gaia_bridge.server.definitions import Listed, either, in_both_eras
 from gaia_bridge.server.skill_uris import SkillRoots, UnlistedRoots
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
@@ -38,11 +39,6 @@ _PLAIN_URL: Final = re.compile(r"(?!https?:|wss?:|ftp:)[a-z][a-z0-9+.-]*:/{0,3}[
 
 _WEB: Final = frozenset({"http", "https"})
 """Schemes that clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
-
-_SAMPLE: Final = "x"
-
-_Definitions = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-"""A definition as its source has it for clients of 2026-07-28, and for those of the handshake era."""
 
 
 class _Listed(Struct, frozen=True):
@@ -106,9 +102,9 @@ class ResourceUris:
         Raises:
             ResourceNotFoundError: None can.
         """
-        if (found := self._find(uri)) is None:
+        if (target := self._find(uri)) is None:
             raise ResourceNotFoundError(uri)
-        return found
+        return target
 
     def find_template(self, uri: str) -> tuple[Source, str]:
         """Return the source of a template or resource, exactly as it was listed, and the source's own URI for it.
@@ -128,8 +124,8 @@ class ResourceUris:
         """
         if len(self._sources) < 2 or source not in self._readers:
             return uri
-        if (known := self.skills.public(source, uri)) is not None:
-            return known
+        if (of_skill := self.skills.public(source, uri)) is not None:
+            return of_skill
         if self._find(uri) == (source, uri) and not self._is_of_another(source, uri) and _is_url(uri):
             return uri
         if _scheme(uri) in _WEB and self._find(uri) is None:
@@ -181,24 +177,24 @@ class ResourceUris:
         uri = meta[SKILL_KEY]
         return {**definition, "_meta": {**meta, SKILL_KEY: self.public(source, uri) if isinstance(uri, str) else uri}}
 
-    def _add_resource(self, source: Source, listed: _Definitions) -> None:
-        uri = _key(listed, "uri")
+    def _add_resource(self, source: Source, listed: Listed) -> None:
+        uri: str = either(listed)["uri"]
         if (public := self.skills.public(source, uri)) is None:
             taken = self._is_of_another(source, uri) or self.skills.find(uri) is not None
             taken = taken or (len(self._sources) > 1 and not _is_url(uri))
             public = self._free(source, uri, self._resources, taken=taken)
-        self._resources[public] = _Listed(source, uri, _for_both_eras(listed, "uri", public))
+        self._resources[public] = _Listed(source, uri, in_both_eras(listed, lambda item: {**item, "uri": public}))
 
-    def _add_template(self, source: Source, listed: _Definitions) -> None:
-        uri = _key(listed, "uriTemplate")
+    def _add_template(self, source: Source, listed: Listed) -> None:
+        uri: str = either(listed)["uriTemplate"]
         if (public := self.skills.public(source, uri)) is None:
             public = self._free_template(source, uri)
-        self._templates[public] = _Listed(
-            source, uri, _for_both_eras(listed, "uriTemplate", public), _parsed(public), public.partition("{")[0]
-        )
+        definitions = in_both_eras(listed, lambda item: {**item, "uriTemplate": public})
+        self._templates[public] = _Listed(source, uri, definitions, _parsed(public), public.partition("{")[0])
 
     def _free_template(self, source: Source, uri: str) -> str:
-        sample = _sample(_parsed(uri))
+        pattern = _parsed(uri)
+        sample = None if pattern is None else pattern.sample
         taken = self._captures(source, uri)
         taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
         return self._free(source, uri, self._templates, taken=taken)
@@ -218,12 +214,12 @@ class ResourceUris:
             return True
         return _OURS.fullmatch(scheme) is not None and _WITH_SOURCE.match(beginning) is None
 
-    def _free(self, source: Source, uri: str, known: Mapping[str, _Listed], *, taken: bool = False) -> str:
+    def _free(self, source: Source, uri: str, others: Mapping[str, _Listed], *, taken: bool) -> str:
         """Return a URI, rewritten if another source has it."""
-        if uri not in known and not taken:
+        if uri not in others and not taken:
             return uri
         self.rewritten.append((source, uri))
-        return next(way for way in _ways(source, uri, len(known)) if way not in known)
+        return next(way for way in _ways(source, uri, len(others)) if way not in others)
 
     def _find(self, uri: str) -> tuple[Source, str] | None:
         if (listed := self._resources.get(uri)) is not None:
@@ -243,12 +239,14 @@ class ResourceUris:
         return (owners[0], uri) if len(owners) == 1 else None
 
     def _sources_of_schemes(self) -> dict[str, list[Source]]:
-        found: dict[str, list[Source]] = {}
+        schemes: dict[str, list[Source]] = {}
         for listed in (*self._resources.values(), *self._templates.values()):
-            owners = found.setdefault(_scheme(listed.uri), [])
+            owners = schemes.setdefault(_scheme(listed.uri), [])
             if listed.source not in owners:
                 owners.append(listed.source)
-        return {scheme: owners for scheme, owners in found.items() if scheme not in _WEB and _is_theirs(scheme)}
+        for scheme in ["", *_WEB, *filter(_OURS.fullmatch, schemes)]:  # a URI with one of ours names its source itself
+            schemes.pop(scheme, None)
+        return schemes
 
     def _named(self, uri: str) -> tuple[Source, str] | None:
         if len(self._sources) < 2 or (beginning := _WITH_SOURCE.match(uri)) is None:
@@ -259,21 +257,9 @@ class ResourceUris:
         return source, _UI + rest if uri.startswith(_UI) else rest
 
 
-def _of_era(known: Mapping[str, _Listed], *, modern: bool) -> list[JSON]:
-    shown = (listed.definitions[0 if modern else 1] for listed in known.values())
+def _of_era(items: Mapping[str, _Listed], *, modern: bool) -> list[JSON]:
+    shown = (listed.definitions[0 if modern else 1] for listed in items.values())
     return [definition for definition in shown if definition is not None]
-
-
-def _key(listed: _Definitions, key: str) -> str:
-    uri: str = (listed[0] or listed[1] or {})[key]
-    return uri
-
-
-def _for_both_eras(listed: _Definitions, key: str, public: str) -> tuple[JSON | None, JSON | None]:
-    """Return the definitions of one resource or template, under the URI that clients know."""
-    new, old = listed
-    modern = None if new is None else {**new, key: public}
-    return modern, modern if old is new else None if old is None else {**old, key: public}
 
 
 def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
@@ -308,21 +294,11 @@ def _is_url(uri: str) -> bool:
     return True
 
 
-def _is_theirs(scheme: str) -> bool:
-    """Return whether a scheme is one of sources; a URI with one of ours names its source itself."""
-    return scheme != "" and _OURS.fullmatch(scheme) is None
-
-
 def _parsed(template: str) -> UriTemplate | None:
     try:
         return UriTemplate(template)
     except UriTemplateError:
         return None
-
-
-def _sample(template: UriTemplate | None) -> str | None:
-    """Return one URI that the template describes."""
-    return None if template is None else template.sample
 
 
 def _with(item: JSON, key: str, value: Any) -> JSON:

@@ -56,15 +56,15 @@ class SkillMethods:
         refusal = f"No skill is served at {uri}"
         error = ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
         try:
-            source, own = await self._found(call, refusal)
+            source, own = await self._target(call, refusal)
             if (entry := await self._entry(source, own, call)) is not None:
                 return {"skill": self._catalog.addresses.skills.entry(source, entry, uri)}
         except ProtocolError as problem:
             error = problem
-        if error.code != INVALID_PARAMS or (found := await self._unlisted(uri, call)) is None:
+        if error.code != INVALID_PARAMS or (unlisted := await self._unlisted(uri, call)) is None:
             raise error
-        call.served_by = found[0].name
-        return {"skill": self._catalog.addresses.skills.entry(*found, uri)}
+        call.served_by = unlisted[0].name
+        return {"skill": self._catalog.addresses.skills.entry(*unlisted, uri)}
 
     async def read_directory(self, call: Call) -> JSON:
         """Return the files and directories that are directly in a directory of a skill."""
@@ -74,7 +74,7 @@ class SkillMethods:
         if (server := self._catalog.server) is not None:
             return await server.forward(call.method, {"uri": uri, **page}, call)
         refusal = f"{uri} is not a directory resource"
-        source, own = await self._found(call, refusal)
+        source, own = await self._target(call, refusal)
         await _look(source)
         features = source.features.for_era(modern=call.modern)
         if source.kind is SourceKind.SERVER and reads_directories(features.declared or {}):
@@ -91,10 +91,10 @@ class SkillMethods:
 
         skills = source.features.skills_for(modern=call.modern)
         entries = (*skills, *await self._unlisted_above(source, uri, call))
-        found = children(own, entries, features.resources, media_type)
-        if found is None:
+        files = children(own, entries, features.resources, media_type)
+        if files is None:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri})
-        items, following = Pager(self._settings.pages).page(found, cursor)
+        items, following = Pager(self._settings.pages).page(files, cursor)
         more = {} if following is None else {"nextCursor": following}
         return _outward(source, own, uri, {"resources": list(items), **more})
 
@@ -105,7 +105,7 @@ class SkillMethods:
             ResourceNotFoundError: None can.
         """
         try:
-            return await self._catalog.sought(lambda: self._catalog.resource(uri))
+            return await self._catalog.lookup(lambda: self._catalog.resource(uri))
         except ResourceNotFoundError:
             if await self._unlisted(uri, call) is None:
                 raise
@@ -143,7 +143,7 @@ class SkillMethods:
             "its other files are resources of that server:\n" + "\n".join(shown)
         )
 
-    async def _found(self, call: Call, refusal: str) -> tuple[Source, str]:
+    async def _target(self, call: Call, refusal: str) -> tuple[Source, str]:
         """Return the source of a file or directory of a skill, and the source's own URI for it.
 
         Raises:
@@ -151,7 +151,7 @@ class SkillMethods:
         """
         uri: str = call.params["uri"]
         try:
-            source, own = await self._catalog.sought(lambda: self._catalog.resource(uri))
+            source, own = await self._catalog.lookup(lambda: self._catalog.resource(uri))
         except ResourceNotFoundError:
             raise ProtocolError(INVALID_PARAMS, refusal, {"uri": uri}) from None
         call.served_by = source.name
@@ -174,30 +174,28 @@ class SkillMethods:
             ways = [(named, f"skill://{rest}"), (named, uri)] if named in servers else []
         else:
             ways = [(source, uri) for source in servers]
-        found: dict[int, Mapping[str, Any]] = {}
+        entries: dict[int, Mapping[str, Any]] = {}
 
         async def ask(number: int, source: Source, own: str) -> None:
             with suppress(ProtocolError):
                 if (entry := await self._entry(source, own, call)) is not None:
-                    found[number] = entry
+                    entries[number] = entry
 
         with anyio.move_on_after(self._settings.upstream.first_look):
             async with anyio.create_task_group() as tasks:
                 for number, (source, own) in enumerate(ways):
                     tasks.start_soon(ask, number, source, own)
-        if not found:
+        if not entries:
             return None
-        number = min(found)
+        number = min(entries)
         source, own = ways[number]
         self._catalog.unlisted_skills.note(root, source, root_of(own))
-        return source, found[number]
+        return source, entries[number]
 
     async def _unlisted_above(self, source: Source, uri: str, call: Call) -> list[Mapping[str, Any]]:
         """Return the unlisted skill that a file or directory is in, if it is in one."""
-        found = self._catalog.unlisted_skills.find(uri)
-        if found is None or found[0] != source.name:
-            return []
-        entry = await self._entry(source, f"{found[2]}/{SKILL_FILE}", call)
+        name, _, root = self._catalog.unlisted_skills.find(uri) or ("", "", "")
+        entry = await self._entry(source, f"{root}/{SKILL_FILE}", call) if name == source.name else None
         return [] if entry is None else [entry]
 
     async def _entry(self, source: Source, uri: str, call: Call) -> Mapping[str, Any] | None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
 from gaia_bridge.contract import Source
 from gaia_bridge.protocol.names import SourceName
 from gaia_bridge.protocol.skills import SKILL_KEY, SOURCE_KEY, root_of
+from gaia_bridge.server.definitions import Listed, either, in_both_eras
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _SCHEME: Final = "skill://"
@@ -28,7 +30,6 @@ _MOST_UNLISTED: Final = 10_000
 Ways = Callable[[Source, str], Iterator[str]]
 """A function that yields ways to write a URI with the name of its source, the best first."""
 
-_Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 _OTHERWISE: Final = "skill"
 
 
@@ -51,8 +52,8 @@ class UnlistedRoots:
     def find(self, uri: str) -> tuple[str, str, str] | None:
         """Return the source of a file or directory: its name, its own URI for that, and the directory of the skill."""
         for directory in _ancestors(uri):
-            if (found := self._owners.get(directory)) is not None:
-                name, own = found
+            if (owner := self._owners.get(directory)) is not None:
+                name, own = owner
                 return name, own + uri[len(directory) :], own
         return None
 
@@ -77,7 +78,7 @@ class SkillRoots:
         """The directories that could not keep their URIs."""
         moved: list[tuple[str, Source, str]] = []
         for quoted, source in sources.items():
-            for root in _outermost(root_of(_uri(listed)) for listed in source.features.listed("skills", "uri")):
+            for root in _outermost(root_of(either(item)["uri"]) for item in source.features.listed("skills", "uri")):
                 if self._is_free(root) and self.named(root) in (None, source):
                     self._take(source, root, root)
                 else:
@@ -91,16 +92,16 @@ class SkillRoots:
     def find(self, uri: str) -> tuple[Source, str] | None:
         """Return the source of the skill that a file or directory belongs to, and the source's own URI for it."""
         for directory in _ancestors(uri):
-            if (found := self._owners.get(directory)) is not None:
-                source, own = found
+            if (owner := self._owners.get(directory)) is not None:
+                source, own = owner
                 return source, own + uri[len(directory) :]
         name, own, _ = self._unlisted.find(uri) or ("", "", "")
         return next(((source, own) for source in self._sources if source.name == name), None)
 
     def named(self, uri: str) -> Source | None:
         """Return the source that a URI names, if it names one: such a URI is for no other source."""
-        found = _NAMED.match(uri)
-        return self._named.get(found[1]) if found is not None and self._merges else None
+        beginning = _NAMED.match(uri)
+        return self._named.get(beginning[1]) if beginning is not None and self._merges else None
 
     def public(self, source: Source, uri: str) -> str | None:
         """Return the clients' URI for a file or directory of a skill of a source; `None` if it is in no skill."""
@@ -144,11 +145,6 @@ class SkillRoots:
         return root not in self._around and not any(directory in self._owners for directory in _ancestors(root))
 
 
-def _uri(listed: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]) -> str:
-    uri: str = (listed[0] or listed[1] or {})["uri"]
-    return uri
-
-
 def _with_name(quoted: str, uri: str) -> str:
     """Return the URI of a skill behind the name of its source."""
     return f"{_SCHEME}{quoted}/{uri.removeprefix(_SCHEME)}"
@@ -173,7 +169,7 @@ def _outermost(roots: Iterable[str]) -> list[str]:
     return sorted(kept)
 
 
-def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, _Listed]]:
+def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, Listed]]:
     """Yield the prompts that stand for the skills of a source, in both eras, each with the URI of its skill.
 
     A skill that the source has a prompt for itself has no second one. The name is that of the skill; of two skills of
@@ -187,15 +183,13 @@ def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, _Listed]]:
                 taken.add(prompt["name"])
                 meta = prompt.get("_meta")
                 covered.add(meta.get(SKILL_KEY) if is_object(meta) else None)
-    for new, old in source.features.listed("skills", "uri"):
-        entry = new or old or {}
-        if entry["uri"] in covered:
-            continue
-        name = _free(entry, taken)
-        taken.add(name)
-        modern = None if new is None else _prompt(name, new)
-        legacy = modern if old is new else None if old is None else _prompt(name, old)
-        yield SourceName(source.name, source.kind, name), entry["uri"], (modern, legacy)
+    for listed in source.features.listed("skills", "uri"):
+        entry = either(listed)
+        if entry["uri"] not in covered:
+            name = _free(entry, taken)
+            taken.add(name)
+            prompts = in_both_eras(listed, partial(_prompt, name))
+            yield SourceName(source.name, source.kind, name), entry["uri"], prompts
 
 
 def _free(entry: Mapping[str, Any], taken: Collection[str]) -> str:

@@ -104,11 +104,11 @@ class Subscriptions:
 
     def _possible(self, wanted: Mapping[str, Any]) -> JSON:
         """Return the part that can ever change: a client that is promised more waits in vain (server/subscriptions)."""
-        told = capabilities_of(self._catalog, modern=True)
+        declared = capabilities_of(self._catalog, modern=True)
         anything = not self._catalog.merges  # one server may announce what it has not declared
 
         def can(capability: str, ability: str) -> bool:
-            return capability in told and (anything or bool(told[capability].get(ability)))
+            return capability in declared and (anything or bool(declared[capability].get(ability)))
 
         possible: JSON = {
             flag: True for flag, kind in _FLAGS.items() if wanted.get(flag) is True and can(kind.value, "listChanged")
@@ -343,16 +343,15 @@ class ResourceInterest:
         if wanted is None:
             return
         async with wanted.asking:
-            found = self._find(uri)
-            if self._wanted.get(uri) is not wanted or found == wanted.asked:
+            target = self._find(uri)
+            if self._wanted.get(uri) is not wanted or target == wanted.asked:
                 return
             before, wanted.asked = wanted.asked, None
             if before is not None:
-                await _give_up(before)
-            if found is not None:
-                source, original = found
-                await source.subscribe(original)
-                wanted.asked = found
+                await before[0].unsubscribe(before[1])
+            if target is not None:
+                await target[0].subscribe(target[1])
+                wanted.asked = target
 
     async def ask_all(self, uris: Iterable[str], patience: float) -> None:
         """Do the same for many resources at once. After `patience` seconds, the rest goes on in the background.
@@ -390,7 +389,8 @@ class ResourceInterest:
         try:
             async with wanted.asking:
                 if wanted.asked is not None:
-                    await _give_up(wanted.asked)
+                    source, uri = wanted.asked
+                    await source.unsubscribe(uri)
         finally:
             self._given_up.discard(wanted)
             self._no_more.set()
@@ -407,8 +407,3 @@ class ResourceInterest:
             return self._catalog.resource(uri)
         except ResourceNotFoundError:
             return None
-
-
-async def _give_up(asked: tuple[Source, str]) -> None:
-    source, uri = asked
-    await source.unsubscribe(uri)

@@ -27,8 +27,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    import jsonschema_rs
-
 Definition = Mapping[str, Any]
 
 DEFAULT_LIMIT: Final = 10
@@ -81,7 +79,7 @@ class SearchError(ValueError):
         self.suggestion = suggestion
 
 
-class Found(Struct, frozen=True):
+class Matches(Struct, frozen=True):
     """The result of a search."""
 
     by: str
@@ -118,12 +116,11 @@ def search_text(arguments: Mapping[str, Any], key: str) -> str | None:
     value = arguments.get(key)
     if value is None or isinstance(value, str):
         return value
-    raise SearchError(
-        f"{key} has to be text, got {type(value).__name__}", f'Write it as text, like {{"{key}": "file"}}'
-    )
+    problem = f"{key} has to be text, got {type(value).__name__}"
+    raise SearchError(problem, f'Write it as text, like {{"{key}": "file"}}')
 
 
-def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limit: object) -> Found:
+def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limit: object) -> Matches:
     """Return the tools whose names or descriptions match a regular expression, in their order; all without one.
 
     Args:
@@ -136,15 +133,14 @@ def search_by_pattern(tools: Mapping[str, Definition], pattern: str | None, limi
     try:
         compiled = Pattern(pattern)
     except PatternError as error:
-        raise SearchError(
-            str(error), "Use a simple pattern, such as 'file', 'read|write' or '^git_'; '.*' finds every tool"
-        ) from None
+        cure = "Use a simple pattern, such as 'file', 'read|write' or '^git_'; '.*' finds every tool"
+        raise SearchError(str(error), cure) from None
     names = [
         name
         for name, definition in tools.items()
         if compiled.matches(name) or compiled.matches(str(definition.get("description") or "")[:_SEARCHED])
     ]
-    return Found("pattern", pattern, len(names), names[: as_limit(limit)])
+    return Matches("pattern", pattern, len(names), names[: as_limit(limit)])
 
 
 def is_destructive(definition: Definition) -> bool:
@@ -160,31 +156,19 @@ def summary(name: str, definition: Definition) -> JSON:
     return {"name": name, "description": shown, "dangerous": is_destructive(definition)}
 
 
-def found(what: Found, tools: Iterable[JSON], message: str, **more: Any) -> JSON:
-    """Return the answer to a search with matches.
-
-    Args:
-        tools: The tools in the answer.
-        message: The use that a model can make of them.
-    """
-    told = list(tools)
-    if len(told) < what.total:
-        message += f" {what.total - len(told):,} more match: search for something narrower, or with a higher limit."
-    return {
-        "status": "success",
-        what.by: what.text,
-        "total_matches": what.total,
-        "tools": told,
-        **more,
-        "message": message,
-    }
+def success(matches: Matches, tools: Sequence[JSON], message: str, **more: Any) -> JSON:
+    """Return the answer to a search with matches: tools, and the use that a model can make of them."""
+    if missing := matches.total - len(tools):
+        message += f" {missing:,} more match: search for something narrower, or with a higher limit."
+    count = {matches.by: matches.text, "total_matches": matches.total}
+    return {"status": "success", **count, "tools": tools, **more, "message": message}
 
 
-def nothing_found(what: Found) -> JSON:
+def no_matches(matches: Matches) -> JSON:
     """Return the answer to a search without matches."""
     return {
         "status": "no_matches",
-        "message": f"No tool matches the {what.by} {what.text!r}",
+        "message": f"No tool matches the {matches.by} {matches.text!r}",
         "suggestion": "Try something broader: a single word such as 'file', 'read' or 'web', or the pattern '.*'",
     }
 
@@ -212,7 +196,10 @@ class Pattern:
         if len(text) > MAX_PATTERN:
             raise PatternError(f"the pattern has {len(text):,} characters; at most {MAX_PATTERN} are allowed")
         try:
-            self._validator = _compiled(text)
+            import jsonschema_rs
+
+            options = jsonschema_rs.RegexOptions(size_limit=_COMPILED, dfa_size_limit=_STATES)
+            self._validator = jsonschema_rs.validator_for({"pattern": f"(?i){text}"}, pattern_options=options)
         except ValueError:
             raise PatternError(_explanation(text)) from None
 
@@ -222,18 +209,6 @@ class Pattern:
             return self._validator.is_valid(text)
         except ValueError:  # lone surrogates, of which the engine knows nothing
             return self._validator.is_valid(text.encode("utf-8", "replace").decode("utf-8"))
-
-
-def _compiled(text: str) -> jsonschema_rs.Validator:
-    """Return a validator that accepts the texts in which the pattern matches.
-
-    Raises:
-        ValueError: The engine refuses the pattern.
-    """
-    import jsonschema_rs
-
-    options = jsonschema_rs.RegexOptions(size_limit=_COMPILED, dfa_size_limit=_STATES)
-    return jsonschema_rs.validator_for({"pattern": f"(?i){text}"}, pattern_options=options)
 
 
 def _explanation(text: str) -> str:
@@ -266,7 +241,7 @@ class ToolRanking:
         self._indexed: dict[str, Definition] = {}
         self._index: Connection | None = None
 
-    def search(self, tools: Mapping[str, Definition], query: str | None, limit: object) -> Found:
+    def search(self, tools: Mapping[str, Definition], query: str | None, limit: object) -> Matches:
         """Return the tools that match words of a query, the best first, and among equals in their order.
 
         None of the words has to occur, and one that occurs in few tools counts more.
@@ -288,29 +263,25 @@ class ToolRanking:
             ).fetchall()
         names = list(tools)
         ranked = [names[number] for (number,) in rows[: as_limit(limit)]]
-        return Found("query", query or "", len(rows), ranked)
+        return Matches("query", query or "", len(rows), ranked)
 
     def _current(self, tools: Mapping[str, Definition]) -> Connection:
         """Return the index of these tools, made anew if they changed."""
-        if self._index is not None and _are_same(self._indexed, tools):
-            return self._index
         if self._index is None:
-            self._index = _empty_index()
+            import sqlite3  # which most programs never need
+
+            self._index = sqlite3.connect(":memory:", check_same_thread=False)
+            columns = "name, description, parameters, tokenize='porter unicode61'"
+            self._index.execute(f"CREATE VIRTUAL TABLE tools USING fts5({columns})")
             weakref.finalize(self, self._index.close)
+        elif _are_same(self._indexed, tools):
+            return self._index
         self._indexed = dict(tools)
         rows = ((number, *_fields(name, tool)) for number, (name, tool) in enumerate(tools.items()))
         with self._index:
             self._index.execute("DELETE FROM tools")
             self._index.executemany("INSERT INTO tools(rowid, name, description, parameters) VALUES (?, ?, ?, ?)", rows)
         return self._index
-
-
-def _empty_index() -> Connection:
-    import sqlite3  # which most programs never need
-
-    index = sqlite3.connect(":memory:", check_same_thread=False)
-    index.execute("CREATE VIRTUAL TABLE tools USING fts5(name, description, parameters, tokenize='porter unicode61')")
-    return index
 
 
 def _are_same(indexed: Mapping[str, Definition], tools: Mapping[str, Definition]) -> bool:

@@ -440,10 +440,10 @@ async def test_what_is_called_by_the_name_of_a_server_that_is_starting_waits_for
     catalog = Catalog(ServerInfo("c", "1"), NamingPolicy.DEFAULT)
     for source in (FixedSource("agent", "act"), slow, slower):
         catalog.add(source)
-    assert await catalog.sought(lambda: catalog.tool("slow__echo"), "slow__echo") == (slow, "echo")
+    assert await catalog.lookup(lambda: catalog.tool("slow__echo"), "slow__echo") == (slow, "echo")
     assert (slow.learnt, slower.learnt) == (1, 0)
     with pytest.raises(ProtocolError, match="Unknown tool: none"):
-        await catalog.sought(lambda: catalog.tool("none"), "none")
+        await catalog.lookup(lambda: catalog.tool("none"), "none")
     assert slower.learnt == 0
 
 

@@ -367,4 +367,4 @@ async def test_thousands_of_tools_cost_a_direct_call_nothing(caplog: pytest.LogC
     async with running_bridge(agent_with(2_000)) as running, running.client() as client:
         await client.call_tool("t1999", {})
         searching: Any = running.endpoint().tool_search
-        assert searching._named == ((), "", "")
+        assert searching._catalog._view._own_names == {}

@@ -17,18 +17,18 @@ from gaia_bridge.server.tool_search import (
     MAX_LIMIT,
     MAX_PATTERN,
     Definition,
-    Found,
+    Matches,
     Pattern,
     PatternError,
     SearchError,
     ToolRanking,
     as_limit,
-    found,
     is_destructive,
-    nothing_found,
+    no_matches,
     refused,
     search_by_pattern,
     search_text,
+    success,
     summary,
     words_of,
 )
@@ -82,16 +82,16 @@ def test_a_limit_is_always_one_that_can_be_kept(value: object) -> None:
 
 
 def test_names_and_descriptions_are_searched_and_the_order_is_kept() -> None:
-    assert search_by_pattern(TOOLS, "file", None) == Found("pattern", "file", 2, ["write_file", "alpha"])
+    assert search_by_pattern(TOOLS, "file", None) == Matches("pattern", "file", 2, ["write_file", "alpha"])
 
 
 @pytest.mark.parametrize("pattern", [None, "", ".*"])
 def test_without_a_pattern_everything_matches(pattern: str | None) -> None:
-    assert search_by_pattern(TOOLS, pattern, None) == Found("pattern", ".*", 4, list(TOOLS))
+    assert search_by_pattern(TOOLS, pattern, None) == Matches("pattern", ".*", 4, list(TOOLS))
 
 
 def test_more_match_than_are_told() -> None:
-    assert search_by_pattern(TOOLS, "a", 1) == Found("pattern", "a", 3, ["alpha"])
+    assert search_by_pattern(TOOLS, "a", 1) == Matches("pattern", "a", 3, ["alpha"])
 
 
 def test_a_bad_pattern_is_refused_with_a_suggestion() -> None:
@@ -131,7 +131,9 @@ def test_a_tool_is_dangerous_if_it_says_so(annotations: Any, destructive: bool) 
 
 
 def test_an_answer_says_how_many_are_not_told() -> None:
-    answer = found(Found("query", "x", 12, ["a", "b"]), [{"name": "a"}, {"name": "b"}], "Call them.", newly_loaded=1)
+    answer = success(
+        Matches("query", "x", 12, ["a", "b"]), [{"name": "a"}, {"name": "b"}], "Call them.", newly_loaded=1
+    )
     assert answer == {
         "status": "success",
         "query": "x",
@@ -143,7 +145,7 @@ def test_an_answer_says_how_many_are_not_told() -> None:
 
 
 def test_an_empty_answer_suggests_what_else_to_try() -> None:
-    answer = nothing_found(Found("pattern", "zebra", 0, []))
+    answer = no_matches(Matches("pattern", "zebra", 0, []))
     assert answer["status"] == "no_matches"
     assert "'zebra'" in answer["message"]
     assert ".*" in answer["suggestion"]

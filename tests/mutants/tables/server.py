@@ -84,7 +84,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         (f"{_SERVER}test_catalog.py",),
         ('if len(self._sources) > 1 else ""', 'if len(self._sources) > 2 else ""'),
         ("quote(source.name, safe='')", "source.name"),
-        ("with_public_task(dict(told.params), self.task_prefix(source))", "dict(told.params)"),
+        ("with_public_task(dict(notification.params), self.task_prefix(source))", "dict(notification.params)"),
         ("if source.name in self._sources:", "if False:"),
         ("source.kind is SourceKind.SERVER and not is_server_name(source.name)", "False"),
         ("source.kind is SourceKind.AGENT and not is_source_name(source.name)", "False"),
@@ -104,7 +104,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ('if self.kind == "tool" and not self.as_listed:', 'if self.kind == "tool":'),
         ('return {**definition, "name": self.public}', "return {**definition}"),
         ("if len(name) <= MAX_NAME and len(targets) <= _COMPARED else", "if True else"),
-        ("if len(told) == 1:\n            return told[0][1]", "if False:\n            return told[0][1]"),
+        ("if len(sources := self.sources) == 1:", "if len(sources := self.sources) == 0:"),
     ),
     *mutations(
         "bridge/gaia_bridge/server/http/guard.py",

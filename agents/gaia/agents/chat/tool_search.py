@@ -25,15 +25,15 @@ from gaia.agents.base.tools import ToolEntry
 from gaia_bridge.server.tool_search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
-    Found,
+    Matches,
     SearchError,
     ToolRanking,
-    found,
     is_destructive,
-    nothing_found,
+    no_matches,
     refused,
     search_by_pattern,
     search_text,
+    success,
     summary,
 )
 from gaia_bridge.text.json_types import JSON, is_object
@@ -106,7 +106,7 @@ class ToolSearch:
         except SearchError as error:
             return refused(error)
         if not what.names:
-            return nothing_found(what)
+            return no_matches(what)
         summaries = [
             {
                 **summary(match, entries[match]),
@@ -118,7 +118,7 @@ class ToolSearch:
         for match in what.names:
             self.load(match, entries, loaded)
         message = f"Found {what.total:,} {'tool' if what.total == 1 else 'tools'}. Those listed can be called now."
-        return found(what, summaries, message, newly_loaded=sum(not match["loaded"] for match in summaries))
+        return success(what, summaries, message, newly_loaded=sum(not match["loaded"] for match in summaries))
 
     def load(self, name: str, entries: Mapping[str, ToolEntry], loaded: dict[str, None]) -> None:
         """Load a tool that is called or preloaded; nothing to do for one that is loaded, or does not exist."""
@@ -137,7 +137,7 @@ class ToolSearch:
             named[name] = tool if number == 1 else {**tool, "name": name}
         return named
 
-    def _search_result(self, kind: str, arguments: object, entries: Mapping[str, ToolEntry]) -> Found:
+    def _search_result(self, kind: str, arguments: object, entries: Mapping[str, ToolEntry]) -> Matches:
         if arguments is None:
             arguments = {}
         if not is_object(arguments):

@@ -6,9 +6,9 @@ The time is in proportion to the kept part. The functions change nothing but the
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -35,8 +35,6 @@ _CHUNK: Final = 65_536
 
 _MEMBERS: Final = 256
 """Members of an object, or items of an array, that are handled in one step."""
-
-_T = TypeVar("_T")
 
 
 class ClientCut(Struct, frozen=True):
@@ -76,7 +74,8 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
     may_drop = structured is not None and (cut.drops_structured or "outputSchema" not in (definition or {}))
     is_over = may_drop and _is_over(structured, cut.size)
     # A picture would not be shown beside it.
-    drops = is_over or (may_drop and cut.drops_structured and any(map(_is_more_than_text, blocks)))
+    has_more = any(is_object(block) and block.get("type") != "text" for block in blocks)
+    drops = is_over or (may_drop and cut.drops_structured and has_more)
     if drops and not _tells(blocks, structured, cut.size if is_over else 0):
         blocks = [*blocks, {"type": "text", "text": "".join(json_chunks(structured))}]
     texts = {place: text for place, block in enumerate(blocks) if (text := _text_of(block)) is not None}
@@ -113,13 +112,13 @@ def _linked(text: str, tool: str, alone: JSON, cut: ClientCut, room: int) -> tup
         else (f"It is the resource {uri}, to be read in {count} pieces, {uri}/1 to {uri}/{count}")
     )
     left_out = len(text) - len(head) - len(tail)
-    told = f"\n[{left_out} of {len(text)} characters are left out here. {how}, to read all.]\n"
+    note = f"\n[{left_out} of {len(text)} characters are left out here. {how}, to read all.]\n"
     resource = alone.get("resource")
     mime = resource.get("mimeType") if is_object(resource) else None
     mime = mime if isinstance(mime, str) and len(mime) <= _TYPE else "text/plain"
     link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool[:100]}", "mimeType": mime}
     link["size"] = size
-    ends: JSON = {"type": "text", "text": head + told + tail}
+    ends: JSON = {"type": "text", "text": head + note + tail}
     if "annotations" in alone:
         ends["annotations"] = link["annotations"] = alone["annotations"]
     return [ends, link], Kept(uri, [{"mimeType": mime}], size, cut.owner, written)
@@ -162,18 +161,14 @@ def _text_of(block: Any) -> str | None:
             return None
 
 
-def _is_more_than_text(block: Any) -> bool:
-    return is_object(block) and block.get("type") != "text"
-
-
 def _tells(blocks: Sequence[JSON], structured: Any, size: int) -> bool:
     """Return whether a text of the content repeats all of the structured content, which has more than so many bytes."""
-    said = [structured]
+    values = [structured]
     if is_object(structured) and len(structured) == 1:
-        said += structured.values()
+        values += structured.values()
     # No character has more than four bytes in JSON without being escaped.
     texts = (text for block in blocks if (text := _text_of(block)) is not None and len(text) > size // 6)
-    return any(text in said or any(_says(text, value) for value in said) for text in texts)
+    return any(text in values or any(_says(text, value) for value in values) for text in texts)
 
 
 def _says(text: str, value: Any) -> bool:
@@ -200,46 +195,30 @@ def json_chunks(value: Any, *, in_ascii: bool = False) -> Iterator[str]:
         for start in range(0, len(value), _CHUNK):
             yield json.dumps(value[start : start + _CHUNK], ensure_ascii=in_ascii)[1:-1]
         yield '"'
-    elif is_object(value):
+    elif is_object(value) or is_array(value):
         yield from _members(value, in_ascii=in_ascii)
-    elif is_array(value):
-        yield from _items(value, in_ascii=in_ascii)
     else:
         yield json.dumps(value)
 
 
-def _members(value: dict[str, Any], *, in_ascii: bool) -> Iterator[str]:
-    before = "{"
-    for some in _batches(value.items()):
-        if not is_larger(part := dict(some), _CHUNK):
+def _members(value: dict[str, Any] | list[Any], *, in_ascii: bool) -> Iterator[str]:
+    """Yield the JSON text of an object or a list, some members at a time where these are small."""
+    before, end = "{}" if isinstance(value, dict) else "[]"
+    rest: Iterator[Any] = iter(value.items() if isinstance(value, dict) else value)
+    while some := list(islice(rest, _MEMBERS)):
+        part = dict(some) if isinstance(value, dict) else some
+        if not is_larger(part, _CHUNK):
             yield before + json.dumps(part, ensure_ascii=in_ascii)[1:-1]
             before = ", "
             continue
-        for key, item in some:
-            yield from (before, *json_chunks(key, in_ascii=in_ascii), ": ")
-            yield from json_chunks(item, in_ascii=in_ascii)
-            before = ", "
-    yield "}"
-
-
-def _items(value: list[Any], *, in_ascii: bool) -> Iterator[str]:
-    before = "["
-    for some in _batches(value):
-        if not is_larger(some, _CHUNK):
-            yield before + json.dumps(some, ensure_ascii=in_ascii)[1:-1]
-            before = ", "
-            continue
-        for item in some:
+        for member in some:
             yield before
-            yield from json_chunks(item, in_ascii=in_ascii)
+            if isinstance(value, dict):
+                key, member = member
+                yield from (*json_chunks(key, in_ascii=in_ascii), ": ")
+            yield from json_chunks(member, in_ascii=in_ascii)
             before = ", "
-    yield "]"
-
-
-def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
-    rest = iter(items)
-    while some := list(islice(rest, _MEMBERS)):
-        yield some
+    yield end
 
 
 def is_json_of(text: str, value: Any) -> bool:

@@ -107,9 +107,8 @@ def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> 
         _check_size(len(value), limit)
         blob = base64.b64encode(value).decode("ascii")
         _check_size(len(blob), limit)
-        return _COMPLETE | {
-            "contents": [{"uri": uri, "mimeType": mime_type or "application/octet-stream", "blob": blob}]
-        }
+        content = {"uri": uri, "mimeType": mime_type or "application/octet-stream", "blob": blob}
+        return _COMPLETE | {"contents": [content]}
     plain, text = jsonable(value, limit)
     if is_input_required(plain):
         return plain
@@ -263,7 +262,8 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         ToolError: It has no JSON form, or more than `limit` bytes.
         Exception: Whatever the value's own code raises while it is read, as a generator can.
     """
-    too_large, has_generator = (False, False) if _is_harmless(value, limit) else _surveyed(value, limit)
+    is_harmless = limit >= SMALL_BYTES and is_small(value)
+    too_large, has_generator = (False, False) if is_harmless else _surveyed(value, limit)
     if too_large:
         # To write it holds up everybody: the interpreter does nothing else meanwhile, in whatever thread that is.
         raise ToolError(
@@ -284,15 +284,11 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         if len(encoded) >= _MAX_DIGITS and _has_long_number(plain):
             json.dumps(plain)  # raises if it is too long
     except ValueError as error:
-        raise ToolError(
-            f"the agent returned a value that has no JSON form ({type(value).__name__}): {_first_line(error)}"
-        ) from error
+        reason = words(error).partition("\n")[0]
+        problem = f"the agent returned a value that has no JSON form ({type(value).__name__}): {reason}"
+        raise ToolError(problem) from error
     _check_size(len(encoded), limit)
     return plain, encoded.decode()
-
-
-def _is_harmless(value: Any, limit: int) -> bool:
-    return limit >= SMALL_BYTES and is_small(value)
 
 
 def _has_long_number(plain: Any) -> bool:
@@ -449,7 +445,3 @@ def _without_surrogates(value: Any) -> Any:
     if is_object(value):
         return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     return value
-
-
-def _first_line(error: BaseException) -> str:
-    return words(error).partition("\n")[0]

@@ -73,8 +73,8 @@ def render_block(block: Any, style: ContentStyle) -> str:
     kind, facts, fields = _facts_of(block, style)
     if kind is None:
         return _escaped(render_json(block, style.indent), style)
-    told = [one_line(fact, style.fact_limit) for fact in (_fact(facts, name) for name in fields) if fact]
-    return style.note.format(kind=kind, Kind=kind.capitalize(), facts=", ".join(told) or _UNKNOWN)
+    shown = [one_line(fact, style.fact_limit) for fact in (_fact(facts, name) for name in fields) if fact]
+    return style.note.format(kind=kind, Kind=kind.capitalize(), facts=", ".join(shown) or _UNKNOWN)
 
 
 def render_json(value: Any, indent: int | None) -> str:
@@ -130,10 +130,10 @@ def _fact(facts: JSON, name: str) -> str:
     if name == "size":
         data = facts.get("data", facts.get("blob"))
         return f"{_size(data):,} bytes" if isinstance(data, str) else ""
-    found = facts.get(name)
-    if name == "title" and not found:
-        found = facts.get("name")
-    return without_base64(found) if isinstance(found, str) else ""
+    fact = facts.get(name)
+    if name == "title" and not fact:
+        fact = facts.get("name")
+    return without_base64(fact) if isinstance(fact, str) else ""
 
 
 def _is_base64(value: JSON, key: str) -> bool:

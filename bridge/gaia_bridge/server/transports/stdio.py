@@ -12,10 +12,9 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -77,7 +76,6 @@ async def serve_stdio(
         grace: Seconds for requests in flight to finish after the end of input.
         starting: Seconds that they are kept before that while they wait for a server to start.
     """
-    owed = Owed(dispatcher.catalog, grace, starting)
     async with _reader(claimed.reading) as reader, _writer(claimed.writing) as writer:
         closed = asyncio.Event()
 
@@ -88,9 +86,9 @@ async def serve_stdio(
 
         client = LineClient(dispatcher, write, batch)
         try:
-            await _until(closed, _read_lines(reader, client, line_bytes))
+            await _first_of(closed.wait, partial(_read_lines, reader, client, line_bytes))
             if not closed.is_set():  # `printf ... | gaia-bridge` deserves answers
-                await _until(closed, owed.given(client))
+                await _first_of(closed.wait, partial(wait_for_answers, client, dispatcher.catalog, grace, starting))
         finally:
             client.close()
 
@@ -108,48 +106,22 @@ async def stdio_streams(
         yield reader, partial(_write, writer)
 
 
-class Waiting(Protocol):
-    """A client whose input has ended."""
+async def wait_for_answers(client: LineClient, catalog: Catalog, grace: float, starting: float) -> None:
+    """Wait for the answers to a client whose input has ended; not for a call that hangs because a server does.
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a request is not answered yet."""
-        ...
-
-    async def none_left(self) -> None:
-        """Wait until every request is answered."""
-        ...
-
-
-class Owed(Struct, frozen=True):
-    """The answers that are owed to a client whose input has ended."""
-
-    catalog: Catalog
-    grace: float
-    """Seconds in which they have to come."""
-    starting: float
-    """Further seconds for them while a server starts for one of them."""
-
-    async def given(self, client: Waiting) -> None:
-        """Wait for the answers; no longer for a call that hangs because a server somewhere does."""
-        if client.is_waiting:
-            await self.catalog.settle()
-        until = anyio.current_time() + self.starting
-        await self._given_in_time(client)
-        while client.is_waiting and self.catalog.awaited and anyio.current_time() < until:
-            async with anyio.create_task_group() as tasks:
-                tasks.cancel_scope.deadline = until
-                tasks.start_soon(self._until_started, tasks.cancel_scope)
-                await client.none_left()
-                tasks.cancel_scope.cancel()
-            await self._given_in_time(client)
-
-    async def _until_started(self, scope: anyio.CancelScope) -> None:
-        await self.catalog.started()
-        scope.cancel()
-
-    async def _given_in_time(self, client: Waiting) -> None:
-        with anyio.move_on_after(self.grace):
+    Args:
+        grace: Seconds in which they have to come.
+        starting: Further seconds for them while a server starts for one of them.
+    """
+    if client.is_waiting:
+        await catalog.settle()
+    until = anyio.current_time() + starting
+    with anyio.move_on_after(grace):
+        await client.none_left()
+    while client.is_waiting and catalog.awaited and anyio.current_time() < until:
+        with anyio.CancelScope(deadline=until):
+            await _first_of(catalog.started, client.none_left)
+        with anyio.move_on_after(grace):
             await client.none_left()
 
 
@@ -162,17 +134,16 @@ async def _read_lines(reader: asyncio.StreamReader, client: LineClient, line_byt
         await client.take(line)
 
 
-async def _until(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine until it is done, or the event happened."""
+async def _first_of(*functions: Callable[[], Awaitable[object]]) -> None:
+    """Run functions until one of them is done."""
     async with anyio.create_task_group() as tasks:
 
-        async def stop() -> None:
-            await event.wait()
+        async def run(function: Callable[[], Awaitable[object]]) -> None:
+            await function()
             tasks.cancel_scope.cancel()
 
-        tasks.start_soon(stop)
-        await work
-        tasks.cancel_scope.cancel()
+        for function in functions:
+            tasks.start_soon(run, function)
 
 
 @asynccontextmanager

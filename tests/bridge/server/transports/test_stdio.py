@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.transports.stdio import ClaimedStdio, Owed
+from gaia_bridge.server.transports.lines import LineClient
+from gaia_bridge.server.transports.stdio import ClaimedStdio, wait_for_answers
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from tests.cli.running import INITIALIZE, request
@@ -101,7 +102,6 @@ in_virtual_time = pytest.mark.parametrize("anyio_backend", [VIRTUAL_TIME], ids=[
 
 async def seconds_kept(client: FakeClient, catalog: FakeCatalog, at: float = 0, then: float = 0) -> float:
     """How long a client is kept whose server is up at a time, and answers a while later."""
-    owed = Owed(cast(Catalog, catalog), grace=1, starting=30)
     began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
 
@@ -114,7 +114,7 @@ async def seconds_kept(client: FakeClient, catalog: FakeCatalog, at: float = 0, 
 
         if at:
             tasks.start_soon(happen)
-        await owed.given(client)
+        await wait_for_answers(cast(LineClient, client), cast(Catalog, catalog), grace=1, starting=30)
         tasks.cancel_scope.cancel()
     return round(anyio.current_time() - began, 3)
 
