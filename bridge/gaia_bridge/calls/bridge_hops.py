@@ -16,10 +16,8 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 HOPS_META_KEY: Final = "io.gaia-mcp-bridge/hops"
 """The key in `_meta`, of requests and of definitions: a list of ids, in the order in which they were passed."""
-
 _LOOP: Final = {"reason": "io.gaia-mcp-bridge/loop"}
 """The data of the error that refuses a request: sending the request again would change nothing."""
-
 _ID_LENGTH: Final = 64
 """Characters of an id at most; ours have sixteen."""
 

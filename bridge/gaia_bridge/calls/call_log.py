@@ -24,16 +24,12 @@ logger = logging.getLogger(__name__)
 
 _SHOWN: Final = 120
 """Characters of a name that are logged."""
-
 KEPT: Final = 4 * _SHOWN
 """Characters of a name that are kept until it is logged, with its blanks."""
-
 _TOOLS: Final = 20
 """Tools that the line of one turn names."""
-
 _RECORD: Final = vars(logging.LogRecord(logger.name, logging.INFO, __file__, 0, "", None, None))
 """The attributes that all records of calls share: computing them for each would cost more than the rest."""
-
 _REMEMBERED: Final = 256
 """Beginnings of lines: a client calls the same tools again and again."""
 
@@ -140,7 +136,6 @@ def size_of(value: Any) -> int:
 
 
 def _named(tools: tuple[str, ...]) -> list[str]:
-    """Return each name once, with the number of its calls."""
     counted = Counter(tools)
     named = [one_line(name, _SHOWN) + (f" x{times}" if times > 1 else "") for name, times in counted.items()]
     return named if len(named) <= _TOOLS else [*named[:_TOOLS], f"{len(named) - _TOOLS} more"]

@@ -9,7 +9,6 @@ from gaia_bridge.text.json_types import JSON
 
 _DIGITS = 18
 """Digits of an id of ours, at most: more are no id of ours, and cost something to convert."""
-
 RequestId = int | str | float
 """The type of a request's id. Servers may give theirs fractions (JSON-RPC 2.0, section 4); MCP has none."""
 

@@ -29,7 +29,6 @@ from gaia_bridge.text.json_types import JSON
 
 _PARKED = "parked:"
 """The prefix of a `requestState` that resumes parked work."""
-
 _REMEMBERED = 256
 """Calls that ended while they were parked, of which the reason is kept. Older ones are only reported as gone."""
 
@@ -247,7 +246,6 @@ def _answer(work: Resumable, answers: Mapping[str, JSON]) -> None:
 
 
 def _refuse_undeclared(questions: list[Question], declared: Mapping[str, Any]) -> None:
-    """Fail the questions that the client cannot answer."""
     for question in questions:
         if (missing := missing_capability(question.method, question.params, declared)) is not None:
             question.fail(ClientCapabilityError(missing))

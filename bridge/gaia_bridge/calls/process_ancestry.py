@@ -21,7 +21,6 @@ from gaia_bridge.text.json_types import is_array, is_object
 
 LINEAGE_VARIABLE: Final = "GAIA_BRIDGE_LINEAGE"
 """The variable in the environment of children: a JSON list of the processes above, the eldest first."""
-
 _ITSELF: Final = "it starts the bridge that it belongs to, which would start itself again, and so on"
 _HINT: Final = "take that entry out, or give the bridge that it starts another configuration"
 

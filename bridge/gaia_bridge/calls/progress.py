@@ -18,10 +18,8 @@ from gaia_bridge.text.json_types import JSON
 
 Receive = Callable[[Progress], None]
 """A function that takes one report."""
-
 Reports = Callable[[Progress], Coroutine[Any, Any, None]]
 """A coroutine function that takes one report."""
-
 _reports: ContextVar[Reports | None] = ContextVar("gaia_bridge_answering", default=None)
 
 

@@ -22,7 +22,7 @@ class RoundsError(Exception):
     """The questions of a server never end, or make no sense. The text continues a sentence with its name."""
 
 
-class Question(NamedTuple):
+class InputRequest(NamedTuple):
     """One thing that a result asks for."""
 
     method: str
@@ -31,8 +31,7 @@ class Question(NamedTuple):
 
 Again = Callable[[JSON], Awaitable[JSON]]
 """A function that makes the request again, with `inputResponses` and `requestState`, where there are any."""
-
-Answer = Callable[[Mapping[str, Question]], Awaitable[JSON]]
+Answer = Callable[[Mapping[str, InputRequest]], Awaitable[JSON]]
 """A function that answers the questions of one result, by their keys."""
 
 
@@ -62,15 +61,15 @@ async def play_rounds(method: str, result: JSON, again: Again, answer: Answer, *
     return result
 
 
-def _questions(method: str, result: JSON, most: int) -> dict[str, Question]:
+def _questions(method: str, result: JSON, most: int) -> dict[str, InputRequest]:
     asked: Any = result.get("inputRequests") or {}
     if not is_object(asked) or len(asked) > most:
         raise RoundsError(f"answered {method} with input requests that are no object, or more than {most}")
     return {key: _question(method, item) for key, item in asked.items()}
 
 
-def _question(method: str, item: Any) -> Question:
+def _question(method: str, item: Any) -> InputRequest:
     asked, params = (item.get("method"), item.get("params")) if is_object(item) else (None, None)
     if not isinstance(asked, str) or not (params is None or is_object(params)):
         raise RoundsError(f"answered {method} with an input request that is none")
-    return Question(asked, params or {})
+    return InputRequest(asked, params or {})

@@ -13,7 +13,7 @@ import anyio
 
 from gaia_bridge.calls.deadlines import Deadline
 from gaia_bridge.calls.results.conversion import is_input_required
-from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
+from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
 from gaia_bridge.client.lists import ParameterHeaders, ReadPage, read_pages
 from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
@@ -334,11 +334,11 @@ async def _play(method: str, result: JSON, ask: _Ask, answer: _Answer, limits: U
         raise UpstreamError(str(error)) from None
 
 
-async def _answers(answer: _Answer, questions: Mapping[str, Question]) -> JSON:
+async def _answers(answer: _Answer, questions: Mapping[str, InputRequest]) -> JSON:
     answers: JSON = {}
     failure: Exception | None = None
 
-    async def put(key: str, question: Question) -> None:
+    async def put(key: str, question: InputRequest) -> None:
         nonlocal failure
         try:
             answers[key] = await answer(question.method, question.params)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gaia_bridge.middleware.shipped import RateLimit, RetryReads, TimingLog
 
 _PLACES = (".base", ".shipped", ".result_cache", ".result_size")
-
 __all__ = [
     "CallNext",
     "McpRequest",

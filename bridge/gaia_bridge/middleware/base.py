@@ -11,7 +11,6 @@ from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.text.json_types import JSON
 
 _NOTHING: Mapping[str, Any] = {}
-
 _OF_ROUNDS: Final = frozenset(("inputResponses", "requestState"))
 """Parameters that a request has in its further rounds alone."""
 

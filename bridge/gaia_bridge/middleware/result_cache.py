@@ -18,7 +18,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 _NO_ARGUMENT: Final = frozenset(("_meta", "inputResponses", "requestState"))
 """Parameters that are no part of the question."""
-
 _TRACE: Final = frozenset(("traceparent", "tracestate"))
 """Keys that differ in each request, and on which no answer depends."""
 

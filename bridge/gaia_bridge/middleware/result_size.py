@@ -14,10 +14,8 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 _ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
 """The keywords of a schema that permit every text."""
-
 _LINKS: Final = 8
 """Blocks of one result that have a link each."""
-
 _ROOM: Final = 512
 """Bytes of a link to all other blocks, and of the text about it."""
 

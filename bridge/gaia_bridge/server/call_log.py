@@ -16,33 +16,28 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.text.json_types import JSON, is_object
 
 
-class CallLog:
-    """The log of one endpoint."""
+def begin_of(call: Call) -> float | None:
+    """Return the time when a call begins; `None` if the call is not logged."""
+    return time.monotonic() if call.method in NAMED and is_wanted() else None
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
 
-    def began(self, call: Call) -> float | None:
-        """Return the time when a call began; `None` if the call is not logged."""
-        return time.monotonic() if call.method in NAMED and is_wanted() else None
+def log_call(catalog: Catalog, call: Call, began: float, outcome: str, size: int) -> None:
+    """Log a call whose answer has so many bytes."""
+    seconds = time.monotonic() - began
+    wanted = str(call.params.get(NAMED[call.method]))
+    info = call.client_info
+    client = f"{str(info.get('name', 'unknown'))[:KEPT]}/{str(info.get('version', ''))[:KEPT]}"
+    # The lowest bits of an address are always zero.
+    source, number = call.served_by or _source_of(catalog, call.method, wanted), id(call.connection) >> 4
+    leave(CallRecord(client, number, call.method, wanted[:KEPT], source, outcome, seconds, call.size, size))
 
-    def ended(self, call: Call, began: float, outcome: str, size: int) -> None:
-        """Log a call that `began` returned a time for, and whose answer has so many bytes."""
-        seconds = time.monotonic() - began
-        wanted = str(call.params.get(NAMED[call.method]))
-        info = call.client_info
-        client = f"{str(info.get('name', 'unknown'))[:KEPT]}/{str(info.get('version', ''))[:KEPT]}"
-        # The lowest bits of an address are always zero.
-        source, number = call.served_by or self._source(call.method, wanted), id(call.connection) >> 4
-        leave(CallRecord(client, number, call.method, wanted[:KEPT], source, outcome, seconds, call.size, size))
 
-    def _source(self, method: str, wanted: str) -> str:
-        catalog = self._catalog
-        find = {"tools/call": catalog.tool, "prompts/get": catalog.prompt}.get(method, catalog.addresses.find)
-        try:
-            return find(wanted)[0].name
-        except ProtocolError:
-            return "-"
+def _source_of(catalog: Catalog, method: str, wanted: str) -> str:
+    find = {"tools/call": catalog.tool, "prompts/get": catalog.prompt}.get(method, catalog.addresses.find)
+    try:
+        return find(wanted)[0].name
+    except ProtocolError:
+        return "-"
 
 
 def outcome_of(result: JSON) -> str:

@@ -45,10 +45,8 @@ from gaia_bridge.text.likeness import did_you_mean
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
 _OURS: Final = "gaia-bridge"
 """The qualifier of tools of ours where a source has a tool of that name."""
-
 _COMPARED: Final = 32
 """Names among which the one most like another is looked for: the event loop waits for that, up to 20 ms."""
 
@@ -363,7 +361,6 @@ class Catalog:
         return find()
 
     async def _each(self, do: Callable[[Source], Coroutine[Any, Any, None]]) -> None:
-        """Call `do` for all sources at once."""
         sources = self.sources
         if len(sources) == 1:
             await do(sources[0])

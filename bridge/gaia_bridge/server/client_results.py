@@ -31,7 +31,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _THREADS: Final = 1
 """Large results of one endpoint that threads shorten at once: more would take the loop's time from it."""
-
 _UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
     "2024-11-05": frozenset({"audio", "resource_link"}),
     "2025-03-26": frozenset({"resource_link"}),

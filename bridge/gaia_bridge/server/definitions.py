@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """Both definitions; `None` for clients that do not see it."""
-
 _D = TypeVar("_D", bound=Mapping[str, Any])
 
 

@@ -34,11 +34,11 @@ from gaia_bridge.protocol.meta import TASK_ID, with_public_task
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
-from gaia_bridge.protocol.skills import SKILLS_GET, SKILLS_LIST, declares_skills
-from gaia_bridge.protocol.vocabulary import for_modern_questions
+from gaia_bridge.protocol.skills import SKILLS_GET, declares_skills
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS, for_modern_questions
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error, request_span
+from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, content_for
 from gaia_bridge.server.connection import Connection
@@ -63,39 +63,23 @@ logger = logging.getLogger(__name__)
 
 _ERROR_BYTES: Final = 64 * 1024
 """Bytes of the data of one JSON-RPC error."""
-
 _TURNS: Final = 3
 """Turns of the loop that everybody else has between two large answers."""
-
 _OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
 """The fields that results of earlier revisions do not have."""
-
 _CACHEABLE: Final = frozenset(
-    (
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/templates/list",
-        "server/discover",
-        SKILLS_GET,
-        SKILLS_LIST,
-        "tools/list",
-    )
+    ("resources/read", "server/discover", SKILLS_GET, *(method for method, _ in LIST_FIELDS.values()))
 )
 """The requests whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
-
 _SMALL: Final = frozenset(
     ("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
 )
 """The requests whose answers are short, or end at no foreseeable time: they wait for no turn."""
-
 _BY_STATE: Final = {"resultType": "complete"}
 _ID_IN_USE: Final = "This id belongs to a request that is not answered yet; expected one of its own for each request"
 _KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-
 TASKS: Final = "tasks/"
 """The first characters of the methods of tasks."""
-
 _OF_EXTENSION: Final = frozenset({"tasks/cancel", "tasks/get", "tasks/update"})
 """The methods of tasks in 2026-07-28, where they are an extension. There is no list, as there is no session."""
 
@@ -138,7 +122,6 @@ class Dispatcher:
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self._results = ClientResults(catalog, settings)
         self._seal = StateSeal(settings.agent.state_lifetime)
-        self._log = CallLog(catalog)
         self._chain = MiddlewareChain(middleware, path.rpartition("/")[2], catalog, settings.agent)
         self._methods = Methods(
             catalog, settings, self.tool_search, self._results, self.subscriptions, self._own, self._chain
@@ -220,7 +203,7 @@ class Dispatcher:
         await answered(answer)
 
     async def _answer(self, call: Call) -> Answer:
-        began = self._log.began(call)
+        began = begin_of(call)
         outcome, answer = "failed", _NO_ANSWER
         try:
             if not call.has_free_id:
@@ -248,7 +231,7 @@ class Dispatcher:
                 answer = Answer(encoded_error(call.id, problem), problem.code)
         finally:
             if began is not None:
-                self._log.ended(call, began, outcome, len(answer.body))
+                log_call(self.catalog, call, began, outcome, len(answer.body))
         return answer
 
     async def _traced_result(self, call: Call) -> JSON:
@@ -274,7 +257,6 @@ class Dispatcher:
     # The results of requests.
 
     async def _result(self, call: Call) -> JSON:
-        """Return the result of a request, complete for the client's era."""
         check_hops(call.meta, self._own, self.settings.max_hops)
         if call.modern:
             return self._enveloped(call, await self._modern(call))
@@ -345,7 +327,6 @@ class Dispatcher:
         return result
 
     async def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
-        """Return the answer to a call as its client passes it on."""
         small = await self._results.fitted(call, result, len(answer.body))
         if small is result:
             return answer

@@ -12,13 +12,11 @@ from urllib.parse import quote
 from gaia_bridge.text.borders import border_before
 
 INSTRUCTIONS_SCHEME: Final = "gaia-instructions://"
-
 _NOTE: Final = (
     f"What ends in […], or is left out, is too long here: all of it is a resource, {INSTRUCTIONS_SCHEME}NAME.\n\n"
 )
 _LEAST: Final = 80
 """Units of a text that are worth sending; a source with less room is left out, as its resource can be read."""
-
 _ENDS: Final = ("\n", ". ", "! ", "? ", "。")
 
 

@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 _NOTED: Final = 1.0
 """Seconds from which on a wait for servers is in the log."""
-
 _LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
     "tools": {"listChanged": True},

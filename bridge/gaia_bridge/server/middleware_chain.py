@@ -23,9 +23,7 @@ from gaia_bridge.text.json_types import JSON, is_object
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Call], Awaitable[JSON]]
-
 _Hook = Callable[[McpRequest, CallNext], Awaitable[JSON]]
-
 _HOOKS: Final = {
     **{method: "on_list" for method, _ in LIST_FIELDS.values()},
     "tools/call": "on_call_tool",
@@ -110,7 +108,6 @@ async def _passed(hook: _Hook, call_next: CallNext, request: McpRequest) -> JSON
 
 
 async def _reached(call: Call, handler: Handler, request: McpRequest) -> JSON:
-    """Call the handler, at the end of the chain."""
     asked = cast("Call", request.client_request)  # that call, or the same without answers
     if request.params is call.params and asked is call:
         return await handler(call)

@@ -15,7 +15,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
 """The field that identifies a definition, by kind."""
-
 _MARK = "from-"
 """The first characters of a cursor; the number of the page's first item follows."""
 
@@ -47,7 +46,6 @@ class Pager:
         return items[start:end], f"{_MARK}{end}"
 
     def _cut(self, items: Sequence[JSON]) -> list[int]:
-        """Return the ends of all pages but the last."""
         ends: list[int] = []
         start = size = 0
         for number, item in enumerate(items):

@@ -219,7 +219,6 @@ def _text(content: JSON) -> str:
 
 
 def _definitions(search: str, call: str, sources: str) -> list[JSON]:
-    """Return the definitions of the two search tools."""
     about = {
         "query": "What the tool should do, in a few words, such as 'read a file'. The best come first.",
         "pattern": "Instead of a query: a regular expression over names and descriptions, such as 'read|write' or"

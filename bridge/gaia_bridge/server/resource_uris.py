@@ -25,18 +25,13 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _UI: Final = "ui://"
 """The scheme of MCP Apps. Hosts know the resources of these apps by the scheme, so it stays."""
-
 _WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
 """The beginning of a URI that names its source; see `_ways`."""
-
 _OURS: Final = re.compile(r"mcp\d*", re.ASCII)
 """The schemes that we write URIs with."""
-
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
-
 _PLAIN_URL: Final = re.compile(r"(?!https?:|wss?:|ftp:)[a-z][a-z0-9+.-]*:/{0,3}[A-Za-z0-9._~-]+(?:[/?#].*)?", re.ASCII)
 """URIs that are certainly URLs."""
-
 _WEB: Final = frozenset({"http", "https"})
 """Schemes that clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
 
@@ -271,7 +266,6 @@ def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
 
 
 def _quoted(source: Source) -> str:
-    """Return the name of a source as a part of a URI."""
     return quote(source.name, safe="")
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, Self, TypeVar
 import anyio
 
 from gaia_bridge.calls.results.conversion import is_input_required
-from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
+from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, AnswerError, ProtocolError
 from gaia_bridge.settings import AgentLimits
@@ -40,7 +40,7 @@ async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _R
     async def again(more: JSON) -> JSON:
         return await ask(call.next_round(more.get("inputResponses") or {}, more.get("requestState")))
 
-    async def answer(questions: Mapping[str, Question]) -> JSON:
+    async def answer(questions: Mapping[str, InputRequest]) -> JSON:
         return {key: await _pushed(question, call, limits.question_timeout) for key, question in questions.items()}
 
     try:
@@ -51,8 +51,7 @@ async def brought_to_an_end(ask: Callable[[_Request], Awaitable[JSON]], call: _R
         raise ProtocolError(INTERNAL_ERROR, f"The server {error}") from None
 
 
-async def _pushed(question: Question, call: ClientRequest, patience: float) -> JSON:
-    """Return the client's answer to one question of an `input_required` result."""
+async def _pushed(question: InputRequest, call: ClientRequest, patience: float) -> JSON:
     try:
         with anyio.fail_after(patience):
             return await call.push(question.method, question.params)

@@ -192,7 +192,6 @@ class _Channel:
         task.add_done_callback(lambda _: self._asking.pop(number, None))
 
     async def _ask_client(self, number: int, method: str, params: JSON) -> None:
-        """Let the SDK ask the client, and hand over the answer."""
         about = params.get("_meta")
         if is_object(about):  # the SDK counts its requests itself
             params = {**params, "_meta": {key: value for key, value in about.items() if key != meta.PROGRESS_TOKEN_KEY}}

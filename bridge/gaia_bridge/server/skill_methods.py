@@ -36,7 +36,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _NAMED_FILES: Final = 50
 """Files of a skill that its prompt names."""
-
 _UNKNOWN: Final = frozenset({INVALID_PARAMS, LEGACY_RESOURCE_NOT_FOUND})
 """The codes of servers that have no such skill or directory."""
 

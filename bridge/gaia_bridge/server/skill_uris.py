@@ -21,15 +21,11 @@ from gaia_bridge.server.definitions import Listed, either, in_both_eras
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _SCHEME: Final = "skill://"
-
 _NAMED: Final = re.compile(r"(?:skill|ui|mcp\d*)://([^/]+)", re.ASCII)
 """The beginning of a URI that may name a source."""
-
 _MOST_UNLISTED: Final = 10_000
-
 Ways = Callable[[Source, str], Iterator[str]]
 """A function that yields ways to write a URI with the name of its source, the best first."""
-
 _OTHERWISE: Final = "skill"
 
 
@@ -146,7 +142,6 @@ class SkillRoots:
 
 
 def _with_name(quoted: str, uri: str) -> str:
-    """Return the URI of a skill behind the name of its source."""
     return f"{_SCHEME}{quoted}/{uri.removeprefix(_SCHEME)}"
 
 

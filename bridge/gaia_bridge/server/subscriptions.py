@@ -44,7 +44,6 @@ _FLAGS: Final[Mapping[str, ChangeKind]] = {
     "resourcesListChanged": ChangeKind.RESOURCES,
 }
 """The kind of change that each field of a subscription is about."""
-
 _URIS: Final = "resourceSubscriptions"
 
 
@@ -270,7 +269,6 @@ class _LegacyClient:
 
 
 def _notification(change: Change) -> tuple[str, JSON | None]:
-    """Return the notification of a change: the method, and the parameters if there are any."""
     if (notification := change.notification) is not None:
         return notification.method, dict(notification.params)
     if change.kind is ChangeKind.RESOURCE_UPDATED:

@@ -28,45 +28,31 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 Definition = Mapping[str, Any]
-
 DEFAULT_LIMIT: Final = 10
 """Tools of one answer, by default. More is more to read than a model needs to choose one."""
-
 MAX_LIMIT: Final = 50
 """Tools of one answer, at most."""
-
 _ANYTHING: Final = ".*"
-
 _SUMMARY: Final = 150
 """Characters of a description that say enough to choose a tool."""
-
 _SEARCHED: Final = 10_000
 """Characters of a description that are searched; no tool needs more to describe its purpose."""
-
 MAX_PATTERN: Final = 500
 """Characters of a pattern: some forty tool names with `|` between them."""
-
 _COMPILED: Final = 128 * 1024
 """Bytes of a compiled pattern, with which its cost per character of text grows; most have a few hundred."""
-
 _STATES: Final = 1024 * 1024
 """Bytes of the engine's memory while it matches."""
-
 _MAX_WORDS: Final = 32
 """Words of a query; the further words that a model pastes help to find no tool."""
-
 _TEXT: Final = 10_000
 """Characters of each field that are indexed."""
-
 _MAX_PARAMETERS: Final = 500
 """Parameters of one tool that are indexed, those of nested objects included."""
-
 _WEIGHTS: Final = (8.0, 2.0, 1.0)
 """The weights of a word in the name, the description, and the parameters."""
-
 _PREFIX: Final = 3
 """Letters from which on a word is also the beginning of others: `repo` of `repository`."""
-
 _WORD: Final = re.compile(r"[^\W_]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -212,7 +198,6 @@ class Pattern:
 
 
 def _explanation(text: str) -> str:
-    """Return why the engine refused a pattern."""
     try:
         with warnings.catch_warnings():  # of what a later Python would make of it
             warnings.simplefilter("ignore")
@@ -266,7 +251,6 @@ class ToolRanking:
         return Matches("query", query or "", len(rows), ranked)
 
     def _current(self, tools: Mapping[str, Definition]) -> Connection:
-        """Return the index of these tools, made anew if they changed."""
         if self._index is None:
             import sqlite3  # which most programs never need
 

@@ -10,7 +10,6 @@ from gaia_bridge.calls.bridge_hops import (
     check_hops,
     hops_of,
     is_loop,
-    marked,
     new_id,
     passed,
     unmarked,
@@ -27,10 +26,10 @@ def test_every_bridge_adds_its_id_and_leaves_the_rest_as_it_is() -> None:
 
 def test_a_definition_says_what_it_came_through_until_that_is_taken_away() -> None:
     definition = {"name": "x", "_meta": {"kept": True}}
-    shown = marked(marked(definition, "a"), "b")
+    shown = passed(passed(definition, "a"), "b")
     assert came_through(shown) == ("a", "b")
     assert unmarked(shown) == definition
-    assert unmarked(marked({"name": "x"}, "a")) == {"name": "x"}
+    assert unmarked(passed({"name": "x"}, "a")) == {"name": "x"}
     assert unmarked(definition) is definition
     assert came_through({"name": "x", "_meta": 7}) == came_through(definition) == ()
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
+from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
@@ -46,7 +46,7 @@ class Server:
         return await play_rounds("tools/call", await self.again({}), self.again, answer, rounds=rounds, questions=2)
 
 
-async def answer(questions: Mapping[str, Question]) -> JSON:
+async def answer(questions: Mapping[str, InputRequest]) -> JSON:
     return {key: {"to": question.method, **question.params} for key, question in questions.items()}
 
 

@@ -21,18 +21,14 @@ from gaia_bridge.text.json_types import JSON, is_array, is_larger, is_object
 
 _LINK: Final = 700
 """Bytes of a link and of the text about it for a model, at most."""
-
 _TYPE: Final = 100
 """Characters of a media type; a longer text is none."""
-
 _READ_WHOLE: Final = 256 * KIB
 """Characters of a text that is parsed to compare it with structured content; a longer one is compared as it is
 written.
 """
-
 _CHUNK: Final = 65_536
 """Characters of one step, or some more."""
-
 _MEMBERS: Final = 256
 """Members of an object, or items of an array, that are handled in one step."""
 
@@ -139,12 +135,10 @@ def _largest(texts: Mapping[int, str], stays: int) -> tuple[list[int], int]:
 
 
 def _is_over(value: Any, size: int) -> bool:
-    """Return whether a value has more than so many bytes in JSON."""
     return is_larger(value, size) or len(encoded(value)) > size
 
 
 def _are_over(texts: Collection[str], size: int) -> bool:
-    """Return whether texts have more than so many bytes in JSON, together."""
     for text in texts:
         size -= json_bytes(text, size)
         if size < 0:
@@ -153,7 +147,6 @@ def _are_over(texts: Collection[str], size: int) -> bool:
 
 
 def _text_of(block: Any) -> str | None:
-    """Return the text of a block of content, if it is one."""
     match block:
         case {"type": "text", "text": str(text)} | {"type": "resource", "resource": {"text": str(text)}}:
             return text
@@ -168,11 +161,10 @@ def _tells(blocks: Sequence[JSON], structured: Any, size: int) -> bool:
         values += structured.values()
     # No character has more than four bytes in JSON without being escaped.
     texts = (text for block in blocks if (text := _text_of(block)) is not None and len(text) > size // 6)
-    return any(text in values or any(_says(text, value) for value in values) for text in texts)
+    return any(text in values or any(_is_written(text, value) for value in values) for text in texts)
 
 
-def _says(text: str, value: Any) -> bool:
-    """Return whether a text is the JSON of a value."""
+def _is_written(text: str, value: Any) -> bool:
     if len(text) > _READ_WHOLE:
         return is_json_of(text, value)
     try:

@@ -216,7 +216,6 @@ def _blocks(items: list[Any]) -> list[JSON] | None:
 
 
 def _as_content(item: Any) -> JSON | None:
-    """Return a content block as all clients can read it; `None` if the item is none."""
     if not is_object(item) or str(item.get("type")) not in CONTENT_TYPES:
         return None
     result = _as_result({"content": [item]})

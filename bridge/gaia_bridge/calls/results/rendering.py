@@ -12,11 +12,9 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 FAILED_SILENTLY: Final = "The tool failed without saying why"
 """The text for a failure that has none."""
-
 _UNKNOWN: Final = "of unknown kind"
 _TAB: Final = " " * 4
 """A tab on a terminal, which may not be written as it is: with a tab, a line could be made to look like another."""
-
 _DATA_URL: Final = re.compile(r"data:[^,\s]{0,200};base64,")
 
 
@@ -99,7 +97,6 @@ def without_base64(value: Any) -> Any:
 
 
 def _text_of(block: Any, style: ContentStyle) -> str | None:
-    """Return the text of a block that is text."""
     match block:
         case {"type": "resource", "resource": {"text": str(text)}}:
             return text if style.embedded_text else None
@@ -153,7 +150,6 @@ def _left_out(data: str) -> str:
 
 
 def _size(data: str) -> int:
-    """Return how many bytes base64 text stands for."""
     return len(data) * 3 // 4 - data[-2:].count("=")
 
 

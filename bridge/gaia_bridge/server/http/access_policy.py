@@ -17,11 +17,9 @@ from gaia_bridge.text.web_addresses import is_loopback_address, is_loopback_host
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 SHOWN_LENGTH = 80
-
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _ORIGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.+)")
 _CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-
 _WORDS: Final = """\
 This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
 
@@ -280,12 +278,10 @@ def split_authority(text: str) -> tuple[str, int | None]:
 
 
 def _spellings(host: str, port: int) -> set[str]:
-    """Return the forms of that host and port in `Host`."""
     return {f"{host}:{port}", host} if port in DEFAULT_PORTS.values() else {f"{host}:{port}"}
 
 
 def _host(text: str, place: str, example: str) -> str:
-    """Return a host as clients write it, in lower case."""
     try:
         split_authority(_bracketed(text))
     except ValueError as error:

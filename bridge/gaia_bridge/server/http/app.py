@@ -60,7 +60,7 @@ class HttpBinding:
 
     def close(self) -> None:
         """End every session."""
-        self._handshake.close()
+        self._handshake.sessions.close()
         self._sse.close()
 
     async def streamable(self, exchange: HttpExchange) -> None:
@@ -97,10 +97,8 @@ class HttpBinding:
 
 
 _NO_JSON: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept application/json")
-
 _CARD: Final = "server-card"
 """The path segment of the server card, behind the path of Streamable HTTP (`server_card` is imported on first use)."""
-
 _PATHS: Final[Mapping[str, _Serve]] = {
     "mcp": HttpBinding.streamable,
     "sse": HttpBinding.sse,

@@ -51,16 +51,12 @@ logger = logging.getLogger(__name__)
 
 LISTENING: Final = 0.5
 """Seconds for an application to end by itself once it has heard of a disconnect. uvicorn's own deadline is later."""
-
 _GRAIN: Final = 0.001
 """Seconds by which a timer may be early: those of uvloop count milliseconds."""
-
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:([\t -~\x80-\xff]*)(?=\r\n)", re.IGNORECASE)
 _BLANKS: Final = b" \t"
-
 _HEAD_BYTES: Final = 2048
 """Bytes of a head that is remembered while its connection lasts; heads of MCP clients have about 300."""
-
 _WHOLE_BYTES: Final = 16 * KIB
 """Bytes of a body that is handed over whole: an idle connection keeps the last one, so it must not be large."""
 
@@ -85,10 +81,10 @@ class Unsent:
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
-        self._waiting: dict[Connection, None] = {}
+        self._waiting: dict[HttpConnection, None] = {}
         """The connections with full buffers, in the order in which they last read something."""
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: HttpConnection) -> None:
         """Add a connection whose buffer is full; again for a new place in line, when the buffer got smaller since."""
         self.remove(connection)
         self._waiting[connection] = None
@@ -101,11 +97,11 @@ class Unsent:
             excess -= slowest.unsent
             self._cut_off(slowest)
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         """Remove a connection whose buffer is empty enough, or that is gone."""
         self._waiting.pop(connection, None)
 
-    def _cut_off(self, connection: Connection) -> None:
+    def _cut_off(self, connection: HttpConnection) -> None:
         logger.warning("a client was cut off: it did not read %d bytes of its answers", connection.unsent)
         self.remove(connection)
         connection.transport.abort()
@@ -115,7 +111,7 @@ class ConnectionConfig(uvicorn.Config):
     """uvicorn's settings, with the objects that all connections share."""
 
     def __init__(self, app: Any, limits: HttpLimits, **settings: Any) -> None:
-        super().__init__(app, http=Connection, **settings)
+        super().__init__(app, http=HttpConnection, **settings)
         self.limits = limits
         self.unsent = Unsent(limits)
         self._dated = -1
@@ -129,7 +125,7 @@ class ConnectionConfig(uvicorn.Config):
         return self._date
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """One connection, with a deadline whenever the client is expected to act and nobody else is waiting for it.
 
     It is expected to send while a head is incomplete, and while a body goes on arriving after its request was answered
@@ -212,7 +208,6 @@ class Connection(HttpToolsProtocol):
             self._read()
 
     def _read(self) -> None:
-        """Read the held bytes, as far as they are to be read now."""
         try:
             may_go_on = True
             while may_go_on and self._held:
@@ -326,7 +321,6 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _begin(self, head: bytes) -> None:
-        """Begin the request of a complete head."""
         upgrades = _UPGRADE.findall(head)
         if upgrades:  # no protocol is offered, and with that wish the parser would take the body for another one
             head = _UPGRADE.sub(b"", head)
@@ -363,7 +357,6 @@ class Connection(HttpToolsProtocol):
         return self._last_head.facts
 
     def _start(self, version: str, facts: dict[object, Any] | None, *, expects: bool = False) -> Cycle:
-        """Start the application's work on a request."""
         cycle = Cycle(
             scope=self.scope,
             transport=self.transport,
@@ -399,7 +392,6 @@ class Connection(HttpToolsProtocol):
         self.scope["query_string"] = query
 
     def _end_request(self) -> None:
-        """End the reading of a request that has come completely."""
         assert self.cycle is not None
         self._is_whole = False
         self.scope["extensions"][BODY_ARRIVED] = {}

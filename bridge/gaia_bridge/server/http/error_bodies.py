@@ -15,7 +15,6 @@ from gaia_bridge.text.json_types import JSON
 
 CHAT_PREFIX: Final = "/v1/"
 """The beginning of the paths of OpenAI's API."""
-
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _REFUSAL_CODES: Final = {401: "invalid_api_key", 403: "origin_not_allowed", 413: "request_too_large"}
 NEVER_AGAIN: Final = {"x-should-retry": "false"}

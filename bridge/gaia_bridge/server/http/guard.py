@@ -45,24 +45,18 @@ if TYPE_CHECKING:
 
 HEALTH_PATH = "/health"
 """The only path that `GET` may read without the token: a supervisor has none, and learns only that we live."""
-
 EXPOSED_HEADERS = ("Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
 """Response headers that a script on an allowed page may read."""
-
 WATCHED_HEADERS = frozenset(
     b"authorization content-encoding content-length content-type host origin transfer-encoding".split()
 )
-
 REPEATED = b"more than one"
 """The value of a watched header that came more than once: no check accepts it, and messages show it clearly."""
-
 _FORWARDING = (b"forwarded", b"via", b"x-forwarded-", b"x-real-ip")
 """The beginnings of the headers that proxies and tunnels add, and no client of its own accord."""
-
 _REGISTER = "/register"
 _WELL_KNOWN = "/.well-known/"
 _REMEDY = "The token is in ~/.gaia/bridge-token of whoever runs `gaia-bridge serve`; other programs have their own."
-
 REQUEST_ID = "gaia_bridge.request_id"
 """The key of a scope for its JSON-RPC request id, once that was read."""
 
@@ -135,7 +129,6 @@ class Guard:
             await self._forward(head, scope, receive, send)
 
     async def _forward(self, head: _Head, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through whose head was accepted."""
         if not head.has_body:
             await self._app(scope, receive, send)
             return
@@ -405,7 +398,6 @@ class Refusals:
             return True
 
     def _end(self) -> None:
-        """Log the count of refusals at the end of that minute."""
         with self._lock:
             unshown, self._unshown = self._unshown, Counter()
             self._window = None

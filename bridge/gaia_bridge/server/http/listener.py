@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.server.http.access_policy import AccessPolicy
-from gaia_bridge.server.http.connection import LISTENING, Connection, ConnectionConfig
+from gaia_bridge.server.http.connection import LISTENING, ConnectionConfig, HttpConnection
 from gaia_bridge.settings import HttpLimits
 
 logger = logging.getLogger(__name__)
@@ -278,7 +278,7 @@ class _Server(uvicorn.Server):
             await self.shutdown(sockets)
 
     def _drop_connections(self) -> None:
-        for connection in list(cast("set[Connection]", self.server_state.connections)):
+        for connection in list(cast("set[HttpConnection]", self.server_state.connections)):
             connection.drop()
 
 

@@ -23,16 +23,12 @@ if TYPE_CHECKING:
 FORWARDED_FOR: Final = b"x-forwarded-for"
 FORWARDED_HOST: Final = b"x-forwarded-host"
 FORWARDED_PROTO: Final = b"x-forwarded-proto"
-
 LOOPBACK: Final = ("127.0.0.0/8", "::1")
 """The proxies of a bridge with a public URL for which none is named: those on the same machine."""
-
 UNIX: Final = "unix"
 """The name for clients that connect by a socket that has no address."""
-
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-
 MOUNTED_AT: Final = "gaia_bridge.mounted_at"
 """The key of a scope for the path that leads to us: links that clients are given begin with it."""
 
@@ -175,7 +171,6 @@ class Proxies:
 
 
 def _items(values: Mapping[bytes, Sequence[bytes]], name: bytes) -> list[str]:
-    """Return the items of a list that may have come in several headers."""
     text = b",".join(values.get(name, ())).decode("latin-1")
     return [item.strip() for item in text.split(",")] if text else []
 

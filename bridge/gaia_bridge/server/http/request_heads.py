@@ -12,14 +12,11 @@ from typing import Any, Final, NamedTuple
 from gaia_bridge.server.http.access_policy import quoted
 
 HEAD_END: Final = b"\r\n\r\n"
-
 BODY_ARRIVED: Final = "gaia_bridge.body_arrived"
 """The name of an ASGI extension of our listener: all of the body is here, so that nobody has to wait for it."""
-
 SAME_HEAD: Final = "gaia_bridge.same_head"
 """The name of another extension: facts about the head of this request, kept for when the same head comes next on the
 connection. A dictionary, with a key for each part of the code that keeps facts."""
-
 WHOLE_BODY: Final = "gaia_bridge.whole_body"
 """The name of another extension: the bytes of a small body, if it came with a head like the one before. `receive`
 returns them, too."""
@@ -45,7 +42,6 @@ class SeenHead(NamedTuple):
 
 TWO_LENGTHS: Final = "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
 INVALID_REQUEST: Final = "Invalid HTTP request received. Expected HTTP/1.1."
-
 _SHORT_END: Final = re.compile(rb"\n\r?\n")
 _REQUEST_LINE: Final = re.compile(rb"(?!CONNECT )[-!#$%&'*+.^_`|~0-9a-zA-Z]+ [!-~]+ HTTP/1\.[01]\r\n")
 _BODY_HEADER: Final = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:")

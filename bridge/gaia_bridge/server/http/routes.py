@@ -19,7 +19,6 @@ from gaia_bridge.text.json_types import JSON
 
 _CHALLENGE: Final = 128
 """Characters of a challenge; ours have 64."""
-
 _Report = Callable[[], JSON]
 
 

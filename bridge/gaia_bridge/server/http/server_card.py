@@ -30,10 +30,8 @@ from gaia_bridge.text.web_addresses import ADDRESS_CHARACTER, is_web_address
 
 _MEDIA_TYPE: Final = b"application/mcp-server-card+json"
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
-
 _AGE: Final = 60
 """Seconds for which a client need not ask again: an agent that is being written changes every minute."""
-
 _LONGEST: Final = {"title": 100, "description": 100, "version": 255}
 _LONGEST_NAME: Final = 200
 _QUALIFIED: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
@@ -45,7 +43,6 @@ _ICON: Final[Mapping[str, Callable[[object], bool]]] = {
     "theme": lambda value: value in ("dark", "light"),
 }
 """The fields that an icon may have beside its address, with their checks."""
-
 _TOKEN: Final[JSON] = {
     "name": "Authorization",
     "description": "The token that this server asks for",

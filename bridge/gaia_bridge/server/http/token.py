@@ -22,13 +22,10 @@ from gaia_bridge.errors import ConfigError
 
 TOKEN_BYTES = 32
 """256 bits from the system's generator: guessing is hopeless, so attempts need not be counted."""
-
 MIN_LENGTH = 32
 """Characters that a token which somebody wrote by hand must have."""
-
 MAX_LENGTH = 4096
 """Bytes that are read of the file: a token that cannot fit into a header is a mistake."""
-
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _POSIX = os.name == "posix"
 _MADE_ANEW = "remove it, and a new one is made"

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes that may wait in one stream; beyond that, the sender of the next message waits."""
-
 EVENT_OVERHEAD: Final = 512
 """Bytes that an event counts for besides its message, so that many small ones are bounded as well."""
 

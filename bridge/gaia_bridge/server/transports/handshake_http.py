@@ -25,7 +25,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.http_exchange import HttpExchange, Reply, never_empty
+from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -33,7 +33,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 logger = logging.getLogger(__name__)
 
 _NO_SESSION: Final = Refusal(INVALID_REQUEST, "Bad Request: Missing session ID")
-
 _NO_HANDSHAKE: Final = Refusal(
     INVALID_REQUEST,
     f"{_NO_SESSION.message}. A session begins with 'initialize'; single calls without one go to POST / of this bridge.",
@@ -48,10 +47,6 @@ class HandshakeHttp:
         self._dispatcher = dispatcher
         self._limits = limits
         self.sessions = Sessions(limits)
-
-    def close(self) -> None:
-        """End every session, and the work for it."""
-        self.sessions.close()
 
     async def __call__(self, exchange: HttpExchange) -> None:
         """Answer one request."""
@@ -128,7 +123,6 @@ class HandshakeHttp:
             await exchange.nothing(202, session.named)
 
     def _receive(self, connection: Connection, message: JSON) -> None:
-        """Take a notification or a response."""
         if "method" in message:
             self._dispatcher.notified(connection, message)
         else:
@@ -146,7 +140,7 @@ class HandshakeHttp:
         json, events = exchange.accepts
         if not events:
             call.channel = NOWHERE  # messages before the answer have no place in plain JSON
-        reply, reader = Reply(stream), stream.reader
+        reply, reader = PendingAnswer(stream), stream.reader
         self._dispatcher.begin(
             call, partial(self._opened, session, reply, call) if opens else partial(reply.take, call)
         )
@@ -165,7 +159,7 @@ class HandshakeHttp:
             call.sent()
             reply.close()
 
-    async def _opened(self, session: Session, reply: Reply, call: Call, answer: Answer) -> None:
+    async def _opened(self, session: Session, reply: PendingAnswer, call: Call, answer: Answer) -> None:
         """Keep a session after its first request was answered, if that was a handshake."""
         if session.connection.is_greeted and not session.is_over:
             self.sessions.add(session)
@@ -238,7 +232,7 @@ class HandshakeHttp:
             return
         if message.get("method") == "initialize":
             message = _introduced(message)
-        reply = Reply(EventStream(None, self._limits.stream_messages))
+        reply = PendingAnswer(EventStream(None, self._limits.stream_messages))
         call = Call(connection, NOWHERE, message, exchange.size, exchange.host)  # whose session is none
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)
@@ -259,8 +253,6 @@ _NOT_ACCEPTED: Final = Refusal(
     INVALID_REQUEST, "Not Acceptable: Client must accept application/json or text/event-stream, better both"
 )
 _NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
-
-
 _UNKNOWN_CLIENT: Final[JSON] = {
     "protocolVersion": LATEST_HANDSHAKE,
     "capabilities": {},

@@ -18,7 +18,6 @@ from gaia_bridge.server.http.request_heads import DISCONNECT, SAME_HEAD
 from gaia_bridge.server.transports.event_stream import EventStream
 
 Headers = list[tuple[bytes, bytes]]
-
 _ANY: Final = (b"*/*", b"")
 """The types of a client that names none, which takes all (RFC 9110, section 12.5.1)."""
 _JSON: Final = (b"application/json", b"application/*", *_ANY)
@@ -154,7 +153,7 @@ def never_empty(call: Call, answer: Answer) -> Answer:
     return Answer(encoded_error(call.id, ProtocolError(REQUEST_CANCELLED, "Request cancelled")), REQUEST_CANCELLED)
 
 
-class Reply:
+class PendingAnswer:
     """The outcome of one request. The stream carries the messages before the answer, and the answer after them."""
 
     def __init__(self, stream: EventStream) -> None:

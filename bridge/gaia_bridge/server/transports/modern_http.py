@@ -20,7 +20,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.http_exchange import HttpExchange, Reply
+from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
@@ -68,7 +68,6 @@ class ModernHttp:
             await exchange.nothing(202)
 
     def _problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
-        """Return why a request is refused before any work on it."""
         repeated = _repeated_in_head(message)
         if repeated is None or repeated != exchange.facts.get(self):
             if (name := repeated_header(exchange.scope["headers"])) is not None:
@@ -110,7 +109,7 @@ class ModernHttp:
             call.channel = NOWHERE
         else:
             only_json = False
-        reply = Reply(stream)
+        reply = PendingAnswer(stream)
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)
         try:

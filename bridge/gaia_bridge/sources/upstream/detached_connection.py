@@ -18,7 +18,7 @@ from typing import Any, Final
 import anyio
 from msgspec.structs import replace
 
-from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
+from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
     ConnectionLostError,
@@ -215,7 +215,7 @@ class DetachedConnection:
             relay.request = request.next_round(more.get("inputResponses") or {}, more.get("requestState"))
             return await ask()
 
-        async def answer(questions: Mapping[str, Question]) -> JSON:
+        async def answer(questions: Mapping[str, InputRequest]) -> JSON:
             return {key: await relay.ask(*question) for key, question in questions.items()}
 
         rounds, most = self._limits.max_rounds, self._limits.requests_in_result

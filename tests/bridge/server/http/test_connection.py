@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from gaia_bridge.server.http.connection import Connection, ConnectionConfig
+from gaia_bridge.server.http.connection import ConnectionConfig, HttpConnection
 from gaia_bridge.server.http.request_heads import BODY_ARRIVED, DISCONNECT, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 from tests.bridge.server.http.h11_protocol import StrictH11, StrictH11Config
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 LIMITS = HttpLimits(header_bytes=4096, header_timeout=10, body_timeout=30, keep_alive=75, body_patience=0.0005)
 READERS: dict[str, tuple[type[Any], type[Any]]] = {
     "h11": (StrictH11, StrictH11Config),
-    "httptools": (Connection, ConnectionConfig),
+    "httptools": (HttpConnection, ConnectionConfig),
 }
 
 
@@ -697,7 +697,7 @@ async def leave(app: Leaving) -> None:
     with socket.socket() as sock:
         wire = Wire(sock)
         settings = ConnectionConfig(app, LIMITS, interface="asgi3", ws="none", log_config=None)
-        wire.protocol = Connection(settings, ServerState(), {}, asyncio.get_running_loop())
+        wire.protocol = HttpConnection(settings, ServerState(), {}, asyncio.get_running_loop())
         wire.protocol.connection_made(wire)
         wire.protocol.data_received(head())
         await settle()
@@ -736,7 +736,7 @@ async def test_a_body_that_is_kept_while_its_connection_is_idle_is_small(size: i
     with socket.socket() as sock:
         wire = Wire(sock)
         settings = ConnectionConfig(app, LIMITS, interface="asgi3", ws="none", log_config=None)
-        wire.protocol = Connection(settings, ServerState(), {}, asyncio.get_running_loop())
+        wire.protocol = HttpConnection(settings, ServerState(), {}, asyncio.get_running_loop())
         wire.protocol.connection_made(wire)
         for _ in range(3):
             wire.protocol.data_received(post(f"Content-Length: {size}", body=b"x" * size))
@@ -774,7 +774,7 @@ async def called(app: Called) -> AsyncGenerator[Wire]:
     with socket.socket() as sock:
         wire = Wire(sock)
         settings = ConnectionConfig(app, LIMITS, interface="asgi3", ws="none", log_config=None)
-        wire.protocol = Connection(settings, ServerState(), {}, asyncio.get_running_loop())
+        wire.protocol = HttpConnection(settings, ServerState(), {}, asyncio.get_running_loop())
         wire.protocol.connection_made(wire)
         yield wire
         wire.protocol.connection_lost(None)

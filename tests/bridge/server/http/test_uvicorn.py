@@ -17,7 +17,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from gaia_bridge.server.http.connection import Connection
+from gaia_bridge.server.http.connection import HttpConnection
 from gaia_bridge.server.http.request_cycle import Cycle
 
 OVERRIDDEN = {
@@ -55,7 +55,7 @@ def test_the_methods_that_are_overridden_or_called_have_the_parameters_of_uvicor
 
 def test_a_connection_overrides_no_other_method_of_uvicorn() -> None:
     """A new method of uvicorn that has the name of one of ours would be replaced by it."""
-    own = {HttpToolsProtocol: Connection, RequestResponseCycle: Cycle}
+    own = {HttpToolsProtocol: HttpConnection, RequestResponseCycle: Cycle}
     for base, ours in own.items():
         shared = {name for name in vars(base) if inspect.isfunction(getattr(base, name))} & set(vars(ours))
         assert shared - {"__init__"} <= set(OVERRIDDEN[base])
