@@ -42,11 +42,7 @@ def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
-    """Refuse a request with this `_meta` that passed this bridge before, or has passed too many bridges.
-
-    Raises:
-        ProtocolError: It is refused; says why.
-    """
+    """Raise `ProtocolError` for a request with this `_meta` that passed this bridge before, or too many bridges."""
     if HOPS_META_KEY not in meta:
         return
     hops = hops_of(meta) or ()

@@ -34,11 +34,7 @@ class SentRequests:
         self._lost: Exception | None = None
 
     def add(self, number: int) -> asyncio.Future[JSON]:
-        """Expect the response to a request; await it, and in the end `forget` it.
-
-        Raises:
-            Exception: The error that the connection has ended with.
-        """
+        """Expect the response to a request, in the end to be forgotten; raise the error that ended the connection."""
         if self._lost is not None:
             raise self._lost
         future = self._waiting[number] = asyncio.get_running_loop().create_future()

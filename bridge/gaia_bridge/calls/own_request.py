@@ -73,11 +73,7 @@ class OwnRequest:
         """Drop the message: there is no client."""
 
     async def push(self, method: str, params: JSON) -> JSON:
-        """Refuse the question: there is no client.
-
-        Raises:
-            ClientCapabilityError: Always.
-        """
+        """Raise `ClientCapabilityError`: there is no client."""
         raise nobody_to_ask(method)
 
     async def close_stream(self) -> None:

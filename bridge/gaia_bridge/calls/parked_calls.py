@@ -115,11 +115,7 @@ class ParkedCalls(Generic[W]):
         return len(self._parked)
 
     def resumed(self, request: ClientRequest) -> W | None:
-        """Return the parked work that a request resumes; `None` if the request is a new one.
-
-        Raises:
-            ProtocolError: The work that it would resume is gone.
-        """
+        """Return the parked work that a request resumes, if any; raise `ProtocolError` if that is gone."""
         state = request.request_state
         if state is None or not state.startswith(_PARKED):
             return None

@@ -277,11 +277,7 @@ class Catalog:
         return self._view.capabilities
 
     def add(self, source: Source) -> None:
-        """Publish a source beside those that are there.
-
-        Raises:
-            PublishError: The name is not allowed, or taken.
-        """
+        """Publish a source beside those that are there; raise `PublishError` if its name is not allowed, or taken."""
         if source.kind is SourceKind.SERVER and not is_server_name(source.name):
             raise PublishError(source.name, SERVER_NAME_RULE)
         if source.kind is SourceKind.AGENT and not is_source_name(source.name):
@@ -388,19 +384,11 @@ class Catalog:
         return None if target is None else (target.source, target.name)
 
     def tool(self, name: str) -> tuple[Source, str]:
-        """Return the source and original name of a tool.
-
-        Raises:
-            ProtocolError: No tool has that public name.
-        """
+        """Return the source and original name of a tool; raise `ProtocolError` if there is none."""
         return self._target(self._view.tools, name, "tool")
 
     def prompt(self, name: str) -> tuple[Source, str]:
-        """Return the source and original name of a prompt.
-
-        Raises:
-            ProtocolError: No prompt has that public name.
-        """
+        """Return the source and original name of a prompt; raise `ProtocolError` if there is none."""
         return self._target(self._view.prompts, name, "prompt")
 
     def skill_prompt(self, name: str) -> tuple[Source, str] | None:
@@ -409,20 +397,12 @@ class Catalog:
         return (target.source, target.skill) if target is not None and target.skill else None
 
     def resource(self, uri: str) -> tuple[Source, str]:
-        """Return the source that can read a URI, and the source's own URI for it.
-
-        Raises:
-            ResourceNotFoundError: None can.
-        """
+        """Return the source that can read a URI, and its own URI for it; raise `ResourceNotFoundError` if none can."""
         server = self.server
         return self.addresses.find(uri) if server is None else (server, uri)
 
     def template(self, uri: str) -> tuple[Source, str]:
-        """Return the source of a template or resource, exactly as it was listed, and the source's own URI for it.
-
-        Raises:
-            ResourceNotFoundError: There is no such template or resource.
-        """
+        """Return the same for a template or resource, exactly as it was listed."""
         server = self.server
         return self.addresses.find_template(uri) if server is None else (server, uri)
 

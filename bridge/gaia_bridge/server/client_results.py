@@ -187,12 +187,12 @@ def content_for(revision: str, method: str, result: JSON) -> JSON:
     if method == "tools/call" and is_array(blocks := result.get("content")):
         return {**result, "content": [_block(block, number, unknown) for number, block in enumerate(blocks)]}
     if method == "prompts/get" and is_array(messages := result.get("messages")):
-        return {**result, "messages": [_message(message, number, unknown) for number, message in enumerate(messages)]}
+        shown = [
+            {**message, "content": _block(message.get("content"), number, unknown)} if is_object(message) else message
+            for number, message in enumerate(messages)
+        ]
+        return {**result, "messages": shown}
     return result
-
-
-def _message(message: Any, number: int, unknown: frozenset[str]) -> Any:
-    return {**message, "content": _block(message.get("content"), number, unknown)} if is_object(message) else message
 
 
 def _block(block: Any, number: int, unknown: frozenset[str]) -> Any:

@@ -205,11 +205,7 @@ class Connection:
 
 
 def _result_of(response: JSON) -> JSON:
-    """Return the result of a response.
-
-    Raises:
-        ProtocolError: The response has no result, but an error, however malformed.
-    """
+    """Return the result of a response; raise the error that it has instead, however malformed."""
     if is_object(result := response.get("result")):
         return result
     error: Any = response.get("error")

@@ -299,11 +299,7 @@ class Dispatcher:
         return result
 
     def _is_of_skills(self, call: Call) -> bool:
-        """Return whether a request is about skills, and this endpoint answers it rather than a server.
-
-        Raises:
-            ProtocolError: No source here has skills, so that there is no such method.
-        """
+        """Return whether a request is about skills, and answered here; raise if no source here has any."""
         if call.method not in EXTENSION_METHODS:
             return False
         sent = call.connection.sent_capabilities or {}  # once and for all: its server may have left since

@@ -89,24 +89,17 @@ class ResourceUris:
         return _of_era(self._templates, modern=modern)
 
     def find(self, uri: str) -> tuple[Source, str]:
-        """Return the source that can read a URI, and the source's own URI for it.
+        """Return the source that can read a URI, and its own URI for it; raise `ResourceNotFoundError` if none can.
 
         The source lists the URI, or has a template for it, or is named in it, or is the only one with URIs of that
         scheme, or the only one that reads any.
-
-        Raises:
-            ResourceNotFoundError: None can.
         """
         if (target := self._find(uri)) is None:
             raise ResourceNotFoundError(uri)
         return target
 
     def find_template(self, uri: str) -> tuple[Source, str]:
-        """Return the source of a template or resource, exactly as it was listed, and the source's own URI for it.
-
-        Raises:
-            ResourceNotFoundError: There is no such template or resource.
-        """
+        """Return the same for a template or resource, exactly as it was listed."""
         if (listed := self._templates.get(uri)) is not None:
             return listed.source, listed.uri
         return self.find(uri)

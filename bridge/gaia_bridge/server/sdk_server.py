@@ -92,11 +92,7 @@ class _Handlers:
         self._connections: dict[int, Connection] = {}
 
     async def answer(self, context: ServerRequestContext[Any, Any], _: types.RequestParams) -> dict[str, Any]:
-        """Answer one request. The request is cancelled with its handler, which the SDK cancels when the client does.
-
-        Raises:
-            MCPError: The error that the client gets instead of a result.
-        """
+        """Answer one request. The request is cancelled with its handler, which the SDK cancels when the client does."""
         modern = is_modern(context.protocol_version)
         channel = _Channel(context.session, context.request_id, can_ask=not modern)
         connection = Connection(channel, context.protocol_version) if modern else self._connection(context.session)
@@ -174,7 +170,10 @@ class _Channel:
         content: JSON = json.loads(message)
         params: JSON = content.get("params") or {}
         if "id" in content:
-            self._ask(content["id"], content["method"], params)
+            number = content["id"]
+            task = asyncio.get_running_loop().create_task(self._ask(number, content["method"], params))
+            self._asking[number] = task
+            task.add_done_callback(lambda _: self._asking.pop(number, None))
         elif content["method"] == "notifications/progress":
             await self._session.report_progress(params["progress"], params.get("total"), params.get("message"))
         elif content["method"] == "notifications/cancelled" and params.get("requestId") in self._asking:
@@ -186,12 +185,7 @@ class _Channel:
     def end(self) -> None:
         """Do nothing: the stream is the SDK's."""
 
-    def _ask(self, number: int, method: str, params: JSON) -> None:
-        task = asyncio.get_running_loop().create_task(self._ask_client(number, method, params))
-        self._asking[number] = task
-        task.add_done_callback(lambda _: self._asking.pop(number, None))
-
-    async def _ask_client(self, number: int, method: str, params: JSON) -> None:
+    async def _ask(self, number: int, method: str, params: JSON) -> None:
         about = params.get("_meta")
         if is_object(about):  # the SDK counts its requests itself
             params = {**params, "_meta": {key: value for key, value in about.items() if key != meta.PROGRESS_TOKEN_KEY}}

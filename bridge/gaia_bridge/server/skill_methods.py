@@ -98,11 +98,7 @@ class SkillMethods:
         return _outward(source, own, uri, {"resources": list(items), **more})
 
     async def reader(self, uri: str, call: Call) -> tuple[Source, str]:
-        """Return the source that reads a URI, and its own URI for it; also for the `SKILL.md` of an unlisted skill.
-
-        Raises:
-            ResourceNotFoundError: None can.
-        """
+        """Return the source that reads a URI, and its own URI for it; also for the `SKILL.md` of an unlisted skill."""
         try:
             return await self._catalog.lookup(lambda: self._catalog.resource(uri))
         except ResourceNotFoundError:
@@ -143,11 +139,7 @@ class SkillMethods:
         )
 
     async def _target(self, call: Call, refusal: str) -> tuple[Source, str]:
-        """Return the source of a file or directory of a skill, and the source's own URI for it.
-
-        Raises:
-            ProtocolError: No source with skills has it; the message is `refusal`.
-        """
+        """Return the source of a file or directory of a skill, and its own URI; raise the refusal if none has it."""
         uri: str = call.params["uri"]
         try:
             source, own = await self._catalog.lookup(lambda: self._catalog.resource(uri))

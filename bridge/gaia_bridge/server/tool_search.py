@@ -94,11 +94,7 @@ def as_limit(value: object) -> int:
 
 
 def search_text(arguments: Mapping[str, Any], key: str) -> str | None:
-    """Return the text of a search, by an argument's name; `None` if it is not given.
-
-    Raises:
-        SearchError: It is no text.
-    """
+    """Return the text of a search, by an argument's name, or `None`; raise `SearchError` for anything else."""
     value = arguments.get(key)
     if value is None or isinstance(value, str):
         return value

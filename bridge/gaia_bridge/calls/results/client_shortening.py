@@ -68,7 +68,7 @@ def shortened_for_client(result: JSON, tool: str, definition: JSON | None, cut: 
     blocks = cast("list[JSON]", content)
     structured = result.get("structuredContent")
     may_drop = structured is not None and (cut.drops_structured or "outputSchema" not in (definition or {}))
-    is_over = may_drop and _is_over(structured, cut.size)
+    is_over = may_drop and (is_larger(structured, cut.size) or len(encoded(structured)) > cut.size)
     # A picture would not be shown beside it.
     has_more = any(is_object(block) and block.get("type") != "text" for block in blocks)
     drops = is_over or (may_drop and cut.drops_structured and has_more)
@@ -132,10 +132,6 @@ def _largest(texts: Mapping[int, str], stays: int) -> tuple[list[int], int]:
         left -= size
         small.add(place)
     return [place for place in texts if place not in small], stays - left
-
-
-def _is_over(value: Any, size: int) -> bool:
-    return is_larger(value, size) or len(encoded(value)) > size
 
 
 def _are_over(texts: Collection[str], size: int) -> bool:

@@ -360,11 +360,7 @@ class _Drawing:
         self._bytes = 0
 
     def drawn(self, value: Any) -> Any:
-        """Return the value with lists instead of generators.
-
-        Raises:
-            ToolError: They yield too much, and may never end.
-        """
+        """Return the value with lists instead of generators; raise `ToolError` if they yield too much, or for ever."""
         if isinstance(value, GeneratorType):
             return [self._counted(item) for item in cast("Iterable[Any]", value)]
         if isinstance(value, list | tuple):

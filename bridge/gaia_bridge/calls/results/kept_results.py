@@ -86,7 +86,8 @@ class KeptResults:
             return None
         pieces = kept.pieces
         if number:
-            if not _is_number(number) or not 0 < int(number) <= len(pieces):
+            is_number = number.isascii() and number.isdecimal() and len(number) <= 9
+            if not is_number or not 0 < int(number) <= len(pieces):
                 return None
             pieces = (pieces[int(number) - 1],)
         if not pieces:
@@ -144,7 +145,3 @@ def _allowance(whole: int, others: Sequence[int]) -> int:
     """Return how much of the whole one owner may have beside others of that use: each has its share for certain."""
     share = whole // (len(others) + 1)
     return whole - sum(min(used, share) for used in others)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 9

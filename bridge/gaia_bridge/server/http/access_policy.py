@@ -260,10 +260,9 @@ def _bracketed(host: str) -> str:
 
 
 def split_authority(text: str) -> tuple[str, int | None]:
-    """Split `host` or `host:port`. A user, a path or an empty port is refused: two parsers could read them differently.
+    """Split `host` or `host:port`; raise `ValueError` for anything else.
 
-    Raises:
-        ValueError: It is not of that form.
+    A user, a path or an empty port is refused: two parsers could read them differently.
     """
     match = _AUTHORITY.fullmatch(text)
     if match is None:

@@ -188,9 +188,10 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._part, self._held = _Part.NOTHING, b""
-        self._clear_deadline()
-        self._clear_reading_deadline()
-        self._end_body_wait()
+        for timer in (self._deadline, self._reading_deadline, self._body_wait):
+            if timer is not None:
+                timer.cancel()
+        self._deadline = self._reading_deadline = self._body_wait = None
         self._unsent.remove(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # which uvicorn leaves where the connection was reset
@@ -249,7 +250,8 @@ class HttpConnection(HttpToolsProtocol):
                 self._body_wait = self.loop.call_later(self._limits.body_patience, self._read_impatiently)
             return False
         if self._body_wait is not None:
-            self._end_body_wait()
+            self._body_wait.cancel()
+            self._body_wait = None
         self._held, self._searched = held[end:], 0
         self.scope = {**last.scope, "headers": [*last.scope["headers"]], "state": self.app_state.copy()}
         cycle = self._start("1.1", last.facts)
@@ -265,11 +267,6 @@ class HttpConnection(HttpToolsProtocol):
         self._is_impatient = True
         self._read()
         self._is_impatient = False
-
-    def _end_body_wait(self) -> None:
-        if self._body_wait is not None:
-            self._body_wait.cancel()
-            self._body_wait = None
 
     def _read_new_head(self) -> bool:
         held, most = self._held, self._limits.header_bytes
@@ -459,16 +456,12 @@ class HttpConnection(HttpToolsProtocol):
         elif self._part in _BODY and self.cycle is not None and self.cycle.response_complete:
             self._set_deadline(self._limits.body_timeout)
         elif self._deadline is not None:
-            self._clear_deadline()
+            self._deadline.cancel()
+            self._deadline = None
 
     def _set_deadline(self, seconds: float) -> None:
         if self._deadline is None:  # more bytes do not buy more time
             self._deadline = self.loop.call_later(seconds, self._expire)
-
-    def _clear_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
     def _expire(self) -> None:
         if self.transport.is_closing():
@@ -485,7 +478,9 @@ class HttpConnection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._clear_reading_deadline()
+        if self._reading_deadline is not None:
+            self._reading_deadline.cancel()
+            self._reading_deadline = None
         self._unsent.remove(self)
         self._piece.size = 0
 
@@ -505,11 +500,6 @@ class HttpConnection(HttpToolsProtocol):
             self._unsent.add(self)
         else:
             self.transport.abort()
-
-    def _clear_reading_deadline(self) -> None:
-        if self._reading_deadline is not None:
-            self._reading_deadline.cancel()
-            self._reading_deadline = None
 
     # The end
 

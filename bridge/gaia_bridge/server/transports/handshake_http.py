@@ -40,6 +40,12 @@ _NO_HANDSHAKE: Final = Refusal(
 """The answer to people with curl and the like that begin with a call."""
 
 
+_NOT_ACCEPTED: Final = Refusal(
+    INVALID_REQUEST, "Not Acceptable: Client must accept application/json or text/event-stream, better both"
+)
+_NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
+
+
 class HandshakeHttp:
     """One endpoint, for clients with sessions."""
 
@@ -249,10 +255,6 @@ class HandshakeHttp:
             reply.close()
 
 
-_NOT_ACCEPTED: Final = Refusal(
-    INVALID_REQUEST, "Not Acceptable: Client must accept application/json or text/event-stream, better both"
-)
-_NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
 _UNKNOWN_CLIENT: Final[JSON] = {
     "protocolVersion": LATEST_HANDSHAKE,
     "capabilities": {},
