@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
+from operator import is_
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -207,11 +208,10 @@ class _View:
         self._warn(kind, warnings)
         earlier, targets = self._targets.get(kind, {}), dict[str, _Target]()
         for public, item in assigned.items():
-            source, (new, old) = declared[item]
+            source, listed = declared[item]
             target = earlier.get(public)
-            is_same = target is not None and target.source is source
-            if target is None or not is_same or target.declared[0] is not new or target.declared[1] is not old:
-                target = _Target(source, item.name, public, (new, old), kind, self._as_listed, skills.get(item, ""))
+            if target is None or target.source is not source or not all(map(is_, target.declared, listed)):
+                target = _Target(source, item.name, public, listed, kind, self._as_listed, skills.get(item, ""))
             targets[public] = target
         self._targets[kind] = targets
         return targets

@@ -163,7 +163,7 @@ class PublishedSearch:
         return list(tools)
 
     async def called_tool(self, given: JSON) -> tuple[str, JSON]:
-        """Return the name and arguments of the tool that a call by name is for; raise `SearchError` if that is unclear."""
+        """Return name and arguments of the tool that a call by name is for; raise `SearchError` if that is unclear."""
         search, call = self._names()
         name = given.get("name")
         example = f'{call} takes {{"name": "a_tool", "arguments": {{...}}}}, with a name that {search} has told'

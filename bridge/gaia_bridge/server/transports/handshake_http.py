@@ -32,6 +32,7 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 logger = logging.getLogger(__name__)
 
+_ALLOWED: Final = [(b"allow", b"GET, POST, DELETE")]
 _NO_SESSION: Final = Refusal(INVALID_REQUEST, "Bad Request: Missing session ID")
 _NO_HANDSHAKE: Final = Refusal(
     INVALID_REQUEST,
@@ -59,9 +60,7 @@ class HandshakeHttp:
         identity = exchange.headers.get(SESSION_HEADER)
         session = None if identity is None else self.sessions.get(identity)
         if exchange.method not in ("GET", "POST", "DELETE"):
-            await exchange.refuse(
-                Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, [(b"allow", b"GET, POST, DELETE")]
-            )
+            await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
         elif session is not None:
             session.was_used = True
             with session:

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.server.http.access_policy import AccessPolicy
-from gaia_bridge.server.http.connection import Connection
+from gaia_bridge.server.http.connection import HttpConnection
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.http.request_heads import head_problem
@@ -421,7 +421,7 @@ def no_collection() -> Generator[Callable[[], int]]:
     gc.collect()
     gc.disable()
     try:
-        yield lambda: sum(isinstance(item, Connection) for item in gc.get_objects())
+        yield lambda: sum(isinstance(item, HttpConnection) for item in gc.get_objects())
     finally:
         gc.enable()
 
