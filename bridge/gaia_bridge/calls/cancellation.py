@@ -15,7 +15,6 @@ class Cancellation:
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        """The reason that the client gave, if any."""
         self.too_late = False
         """Whether the deadline of the request passed."""
         self.unreached = False

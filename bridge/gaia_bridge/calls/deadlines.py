@@ -162,7 +162,6 @@ class Interruptible:
 
     def __init__(self) -> None:
         self.interrupted = False
-        """Whether somebody has interrupted the block."""
         self._task: asyncio.Task[Any] | None = None
         self._before = 0
 

@@ -36,7 +36,6 @@ class Ancestor(Struct, frozen=True):
     serves: str
     """Fingerprint of the configuration and agents that it serves; empty where that is not known."""
     entry: str
-    """The name of the entry that it launched."""
     launch: str
     """Fingerprint of the launch line of that entry."""
 

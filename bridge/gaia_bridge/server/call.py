@@ -108,7 +108,6 @@ class Call:
         """The address of the client, if the request stands alone."""
         self.cancellation = Cancellation()
         self.is_cancelled = False
-        """Whether the client has cancelled the request."""
         self._task: asyncio.Task[Any] | None = None
         self.has_free_id = True
         """Whether no other request with this id was in flight when this one came."""

@@ -46,7 +46,6 @@ class MiddlewareChain:
         self._endpoint = endpoint
         self._catalog = catalog
         self.capabilities: JSON = {name: value for item in middleware for name, value in item.capabilities.items()}
-        """The capabilities that the middleware adds."""
         self._listeners = [item.on_change for item in middleware if _overrides(item, "on_change")]
 
     def around(self, method: str, handler: Handler) -> Handler:

@@ -65,7 +65,6 @@ class ResourceUris:
             lambda source, uri: _ways(source, uri, len(self._sources)),
             unlisted,
         )
-        """The directories of skills."""
         self._resources: dict[str, _Listed] = {}
         self._templates: dict[str, _Listed] = {}
         self._schemes: Mapping[str, list[Source]] = {}

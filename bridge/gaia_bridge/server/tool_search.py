@@ -71,9 +71,7 @@ class Matches(Struct, frozen=True):
     by: str
     """`pattern` or `query`."""
     text: str
-    """The pattern or query."""
     total: int
-    """The number of tools that match."""
     names: Sequence[str]
     """The names of the tools in the answer, in the order of the tools or the best first."""
 

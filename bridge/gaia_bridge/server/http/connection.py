@@ -161,7 +161,6 @@ class HttpConnection(HttpToolsProtocol):
         self._last = b""
         """The last bytes of a chunked body that were read, in which its end may begin."""
         self._is_described = False
-        """Whether the parser has read the head."""
         self._is_whole = False
         """Whether the parser has read the whole request."""
         self._persists = False
@@ -169,7 +168,6 @@ class HttpConnection(HttpToolsProtocol):
         self._body_wait: asyncio.TimerHandle | None = None
         """The timer while a head has come, and its small body is waited for before the application is called."""
         self._is_impatient = False
-        """Whether no body is waited for."""
         self._piece = Piece()
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None

@@ -297,7 +297,6 @@ class _Accepted(NamedTuple):
     token: str | None
     """The token at that time."""
     changes: Mapping[str, Any]
-    """The changes of its scope."""
 
 
 class _Refusal(NamedTuple):

@@ -100,7 +100,6 @@ class Forwarded(NamedTuple):
     host: bytes | None = None
     """The host that the client asked for, if the proxy names it."""
     changes: Mapping[str, Any] = {}
-    """The changes of its scope."""
 
 
 DIRECT: Final = Forwarded()

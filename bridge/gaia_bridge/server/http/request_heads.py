@@ -35,7 +35,6 @@ class SeenHead(NamedTuple):
     length: int
     """Bytes of the body that follows."""
     scope: dict[str, Any]
-    """The scope of its request."""
     facts: dict[object, Any]
     """See `SAME_HEAD`."""
 

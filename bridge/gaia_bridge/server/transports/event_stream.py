@@ -103,7 +103,6 @@ class EventStream:
         self._most = most
         self._retry = retry
         self.is_open = False
-        """Whether the stream has begun."""
         self.on_open: Callable[[], None] | None = None
         """Called once, when the stream begins."""
         self._over = False

@@ -31,13 +31,11 @@ class Session:
     def __init__(self, limits: HttpLimits) -> None:
         self.id = uuid4().hex
         self.named: Headers = [(SESSION_HEADER.encode(), self.id.encode())]
-        """The header that names the session."""
         # Its stream is made for the first message; the client opens and closes that as it likes.
         self.connection = Connection(PlainChannel(lambda message: self.standing.send(message)))
         self.was_used = False
         """Whether its client came back after the first request, as clients do that read the answer."""
         self.is_over = False
-        """Whether the session was ended."""
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self.idle_since = self._loop.time()
