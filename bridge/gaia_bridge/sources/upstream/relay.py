@@ -2,10 +2,9 @@
 
 A server of the handshake era asks with requests of its own, which may not name the call. Then the client is clear
 only while all calls in flight are of one client. Otherwise the question waits until it is. From then on, calls of tools
-that have asked, or may have, take turns with those of other clients that can answer questions. A tool that may have
-asked, and asks nothing in its turn, takes no more turns. A call that was given up counts for some time: the server may
-not have received the cancellation yet. Requests without a session, and those that a bridge or an agent sends for its
-clients, each count as another client's.
+that have asked, or may have, take turns with those of other clients that can answer questions, until it is known that
+they ask nothing. A call that was given up counts for some time: the server may not have received the cancellation yet.
+Requests without a session, and those that a bridge or an agent sends for its clients, each count as another client's.
 """
 
 from __future__ import annotations
@@ -88,6 +87,10 @@ _WHOSE: Final = (
     '"isolation": "session" in the entry of the server, each client has a connection of its own'
 )
 """The error for a question that belongs to no identifiable client. Most servers pass it on to their clients."""
+
+_QUIET_TURNS: Final = 10
+"""Turns without a question after which a tool that seems to have asked takes no more: the server may have asked by
+itself meanwhile. A tool that was in flight beside others needs one. If such a tool asks again, it takes turns again."""
 
 _STATE: Final = "upstream:"
 """The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
@@ -172,8 +175,9 @@ class Relays:
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # the last notification that a client's folders changed
         self._says_when_it_logs = False
-        self.askers: dict[Hashable, bool] = {}
-        """The tools and methods that may have asked something without naming the call; and whether one surely has."""
+        self.askers: dict[Hashable, int] = {}
+        """The tools and methods that may have asked something without naming the call, each with the turns in which it
+        has to ask nothing before it takes no more."""
 
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and its messages on the way back. Cancelling it cancels the server's work.
@@ -231,7 +235,7 @@ class Relays:
             if self._news is not None:
                 self._changed()
         if takes_turn:
-            self._clear(relay)
+            self._note_turn(relay)
         if relay.queue is not None:
             await relay.queue.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
@@ -365,7 +369,7 @@ class Relays:
             logger.info("upstream %r does not say for which call it asks: such calls take turns", self._upstream)
         for relay in candidates.values():
             relay.may_have_asked = True
-            self.askers.setdefault(relay.target, False)
+            self.askers.setdefault(relay.target, 1)
         question, refused = object(), self._refusals
         self._unclear.append(question)
         try:
@@ -380,7 +384,7 @@ class Relays:
                         break
                     if _are_of_one_client(relays):
                         if len(relays) == 1:
-                            self.askers[relays[0].target] = True
+                            self.askers[relays[0].target] = _QUIET_TURNS
                         return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
                     # The newest question gives way: the end of its call makes the others clearer.
                     if self._unclear[-1] is question and len(self._unclear) >= len(relays):
@@ -420,9 +424,14 @@ class Relays:
         calls = [relay, *(other for other in self._in_flight.values() if other.may_ask)]
         return _are_of_one_client(calls) or self.askers.keys().isdisjoint(call.target for call in calls)
 
-    def _clear(self, relay: Relay) -> None:
-        """Let calls of a tool take no more turns, if it was only suspected, and has now worked without a question."""
-        if not (relay.has_failed or relay.may_have_asked or self.askers.get(relay.target, True)):
+    def _note_turn(self, relay: Relay) -> None:
+        """Count a turn in which the server asked nothing; after enough of them, the tool takes no more turns."""
+        turns = self.askers.get(relay.target)
+        if turns is None or relay.has_failed or relay.may_have_asked:
+            return
+        if turns > 1:
+            self.askers[relay.target] = turns - 1
+        else:
             del self.askers[relay.target]
 
     def _changed(self) -> None:
