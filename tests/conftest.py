@@ -102,7 +102,7 @@ def read_trust_store_once() -> Generator[None]:
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Folders that are not there yet. `mktemp` would look through all earlier ones, thousands, for the next name."""
-    folder = tmp_path_factory.mktemp("homes")
+    folder = tmp_path_factory.mktemp("h", numbered=False)  # short, since the addresses of sockets have a limit
     return (folder / str(number) for number in itertools.count())
 
 
