@@ -304,8 +304,6 @@ def is_public(address: str) -> bool:
 def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
     if address.sixtofour is not None:
         yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
     if (int(address) >> 32) & 0xFFFF_FFFF & ~_UNIVERSAL == _ISATAP:
         yield _low_half(address)
 

@@ -111,6 +111,8 @@ def _standard_pipes() -> Generator[tuple[_ThreePipes, _ThreePipes]]:
         for _ in range(3):
             opened += map(PipeEnd, os.pipe())
         stdin, to_child, from_child, stdout, errors_of_child, stderr = opened
+        for end in (to_child, from_child, errors_of_child):
+            FORKS.conceal(end.fileno())
         yield (stdin, stdout, stderr), (to_child, from_child, errors_of_child)
     except BaseException:
         for end in opened:
@@ -164,8 +166,6 @@ class Child:
         GUARDIAN.group(self._identity, self._process.pid)
         if self.may_download:
             GUARDIAN.pace(self._identity, "slow")
-        for pipe in self.pipes:
-            FORKS.conceal(pipe.fileno())
         try:
             self._stop_watching = self._watch()
         except RuntimeError as error:  # no thread can be started
