@@ -150,11 +150,8 @@ HANDSHAKE_DEFINITIONS: Final[Mapping[str, Record]] = {
 MODERN_DEFINITIONS: Final[Mapping[str, Record]] = {**HANDSHAKE_DEFINITIONS, "tool": TOOL}
 """The definitions that clients of 2026-07-28 accept in lists, by kind."""
 
-_MIME_TYPE: Final = Field("mimeType", TEXT)
-
-
 _TEXT_OR_BLOB: Final = [
-    Record(required("uri", TEXT), required(name, TEXT), _MIME_TYPE, _META) for name in ("text", "blob")
+    Record(required("uri", TEXT), required(name, TEXT), Field("mimeType", TEXT), _META) for name in ("text", "blob")
 ]
 _CONTENTS: Final = Shape(
     "an object with a uri, and text or a blob", lambda value: any(shape.fits(value) for shape in _TEXT_OR_BLOB)

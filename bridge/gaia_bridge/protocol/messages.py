@@ -95,7 +95,6 @@ def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refu
 
     Args:
         revision: The revision that was negotiated; `None` before that.
-        limit: The most messages of one batch.
     """
     if revision not in BATCHING_REVISIONS:
         return unexpected_batch(revision)
@@ -144,8 +143,8 @@ def era_problem(message: JSON, header: str | None) -> Refusal | None:
 def meta_of(message: Mapping[str, Any]) -> JSON:
     """Return the `_meta` of a message; empty if it has none."""
     params = message.get("params")
-    found = params.get("_meta") if is_object(params) else None
-    return found if is_object(found) else {}
+    content = params.get("_meta") if is_object(params) else None
+    return content if is_object(content) else {}
 
 
 def says_revision(message: Mapping[str, Any]) -> bool:
@@ -165,11 +164,15 @@ def identifier(message: object) -> int | str | None:
     return message["id"] if is_identifier(message.get("id")) else None
 
 
+def error_object(code: int, message: str, data: Any = None) -> JSON:
+    """Return the `error` of a response; without `data`, if that is `None`."""
+    error: JSON = {"code": code, "message": message}
+    return error if data is None else {**error, "data": data}
+
+
 def error_message(refusal: Refusal) -> JSON:
     """Return the error response for a refusal."""
-    error: JSON = {"code": refusal.code, "message": refusal.message}
-    if refusal.data is not None:
-        error["data"] = refusal.data
+    error = error_object(refusal.code, refusal.message, refusal.data)
     return {"jsonrpc": "2.0", "id": refusal.id, "error": error}
 
 
@@ -212,10 +215,8 @@ def encoded_result(request_id: int | str, result: JSON) -> bytes:
 
 def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
     """Write a response with an error."""
-    fields: JSON = {"code": error.code, "message": error.message}
-    if error.data is not None:
-        fields["data"] = error.data
-    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + encoded(fields) + b"}"
+    content = encoded(error_object(error.code, error.message, error.data))
+    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + content + b"}"
 
 
 def encoded_request(request_id: int, method: str, params: JSON | None) -> bytes:

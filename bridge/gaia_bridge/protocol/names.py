@@ -62,8 +62,8 @@ def is_source_name(name: str) -> bool:
 def is_server_name(name: str) -> bool:
     """Whether `name` can name a server of a configuration.
 
-    The name is percent-encoded in URLs, but a segment `.` or `..` would still mean another path. On a command line, a
-    dash at its beginning would make it an option.
+    In a URL, a segment `.` or `..` would mean another path, percent-encoded or not. On a command line, a dash at its
+    beginning would make it an option.
     """
     shown = name.isprintable() and name.strip() != ""
     return shown and len(name) <= MAX_SERVER_NAME and not name.startswith("-") and name not in (".", "..")
@@ -82,12 +82,7 @@ def source_prefix(name: str) -> str:
 
 
 def source_prefixes(names: Iterable[str]) -> dict[str, str]:
-    """Give each source a prefix, no two the same.
-
-    Args:
-        names: In the order in which the sources were added; the first to claim a prefix keeps it, and that of another
-            ends in a hash of its name.
-    """
+    """Give each source a prefix, no two the same: the first to claim one keeps it, another gets a hash at its end."""
     prefixes: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
@@ -132,11 +127,7 @@ class SourceName(Struct, frozen=True):
 
 
 def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = None) -> str:
-    """Return the public name with the name of the source in it, in the style of `policy`.
-
-    Args:
-        prefix: The prefix of its source; `source_prefix` of the source's name if not given.
-    """
+    """Return the public name with the name of the source in it (by default its `source_prefix`), as `policy` wants."""
     prefix = source_prefix(item.source) if prefix is None else prefix
     if policy is NamingPolicy.GAIA:
         return _fit(f"mcp_{prefix}_{item.name}", item)
@@ -157,23 +148,22 @@ def may_be_of(name: str, prefix: str) -> bool:
 def fitting_names(names: Iterable[str]) -> dict[str, str]:
     """Map each name to one that model providers accept: unchanged if it fits, else with a hash; no two the same."""
     every = tuple(dict.fromkeys(names))
-    found = {name: _fit(name, SourceName("", SourceKind.AGENT, name)) for name in every}
-    taken = {name for name in every if found[name] == name}
+    fitting = {name: _fit(name, SourceName("", SourceKind.AGENT, name)) for name in every}
+    taken = {name for name in every if fitting[name] == name}
     for name in every:
-        while found[name] != name and found[name] in taken:
-            found[name] = _with_hash(found[name], SourceName("", SourceKind.AGENT, name))
-        taken.add(found[name])
-    return found
+        while fitting[name] != name and fitting[name] in taken:
+            fitting[name] = _with_hash(fitting[name], SourceName("", SourceKind.AGENT, name))
+        taken.add(fitting[name])
+    return fitting
 
 
 def assign_names(
     items: Iterable[SourceName], policy: NamingPolicy, prefixes: Mapping[str, str] | None = None
 ) -> tuple[dict[str, SourceName], list[SourceName]]:
-    """Give every item a public name of its own.
+    """Give every item a public name of its own; the first to claim a name keeps it.
 
     Args:
-        items: In the order in which sources were added; the first to claim a name keeps it.
-        prefixes: The prefix of each source; of more sources is allowed. Derived from the items if not given.
+        prefixes: The prefix of each source, and perhaps of more. Derived from the items if not given.
 
     Returns:
         The map from public name to item, in the order of `items`, and those items that were qualified only because

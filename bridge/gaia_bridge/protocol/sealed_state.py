@@ -51,11 +51,7 @@ class StateSeal:
         return AESGCM(AESGCM.generate_key(256))
 
     def seal(self, state: str, method: str, params: Mapping[str, Any]) -> str:
-        """Encrypt a state into the `requestState` that a client is sent.
-
-        Args:
-            method: The method of the request whose result asks for input.
-        """
+        """Encrypt a state into the `requestState` that a client is sent, for the request that asks it for input."""
         nonce = os.urandom(_NONCE)
         content = json.dumps({"until": self._clock() + self._lifetime, "state": state}).encode()
         sealed = nonce + self._cipher.encrypt(nonce, content, self._binding(method, params))
@@ -63,9 +59,6 @@ class StateSeal:
 
     def opened(self, sealed: str, method: str, params: Mapping[str, Any]) -> str:
         """Decrypt the `requestState` that a client sent.
-
-        Args:
-            sealed: The `requestState`.
 
         Raises:
             ProtocolError: The state is from elsewhere, for another request, or expired; only the log has the cause.

@@ -49,17 +49,17 @@ class UriTemplate:
         pattern: list[str] = []
         sample: list[str] = []
         place = 0
-        for found in _EXPRESSION.finditer(text):
-            self._add_literal(text[place : found.start()])
-            sample.append(text[place : found.start()])
-            operator, names = found[1], found[2].split(",")
+        for expression in _EXPRESSION.finditer(text):
+            literal = text[place : expression.start()]
+            self._add_literal(literal)
+            operator, names = expression[1], expression[2].split(",")
             if not all(map(_VARIABLE.fullmatch, names)):
-                raise UriTemplateError(f"{found[0]} is no expression of a URI template")
+                raise UriTemplateError(f"{expression[0]} is no expression of a URI template")
             self._steps.append(_Step(_FIRST[operator], _ENDS[operator]))
             self._expressions.append((operator, names))
-            pattern += [re.escape(text[place : found.start()]), _pattern(operator)]
-            sample.append(_expanded(operator, names))
-            place = found.end()
+            pattern += [re.escape(literal), _pattern(operator)]
+            sample += [literal, _expanded(operator, names)]
+            place = expression.end()
         self._add_literal(text[place:])
         self._pattern = re.compile("".join((*pattern, re.escape(text[place:]))), re.DOTALL)
         self.sample = "".join((*sample, text[place:]))
@@ -88,17 +88,16 @@ class UriTemplate:
         return frozenset(_plain_name(name) for _, names in self._expressions for name in names)
 
     def variables(self, uri: str) -> dict[str, str | list[str]] | None:
-        """Read the decoded values of the variables from a URI; `None` if it does not match.
+        """Read the decoded values of the variables that have one from a URI; `None` if it does not match.
 
-        Returns:
-            The variables that have a value, by name; a list for one that is exploded (`{names*}`).
+        The value of a variable that is exploded (`{names*}`) is a list.
         """
         # The regular expression may backtrack, so it runs only on URIs that the linear automaton accepts.
-        found = self._pattern.fullmatch(uri) if self.matches(uri) else None
-        if found is None:
+        match = self._pattern.fullmatch(uri) if self.matches(uri) else None
+        if match is None:
             return None
         values: dict[str, str | list[str]] = {}
-        for (operator, names), expansion in zip(self._expressions, found.groups(), strict=True):
+        for (operator, names), expansion in zip(self._expressions, match.groups(), strict=True):
             if expansion:
                 values |= _read(operator, names, expansion.removeprefix(_FIRST[operator]))
         return values
@@ -132,7 +131,7 @@ class UriTemplate:
 
 
 def _expanded(operator: str, names: list[str]) -> str:
-    values = [f"{name.rstrip('*').partition(':')[0]}={_SAMPLE}" if operator in _IS_NAMED else _SAMPLE for name in names]
+    values = [f"{_plain_name(name)}={_SAMPLE}" if operator in _IS_NAMED else _SAMPLE for name in names]
     return _FIRST[operator] + _BETWEEN[operator].join(values)
 
 

@@ -135,6 +135,13 @@ def is_larger(value: Any, size: int) -> bool:
 _END: Final = object()
 
 
+def value_at(value: Any, *keys: str) -> Any:
+    """Return the value below some keys of nested objects; `None` where one is absent, or not in an object."""
+    for key in keys:
+        value = value.get(key) if is_object(value) else None
+    return value
+
+
 def at_pointer(value: Any, pointer: str) -> Any:
     """Return the value that a JSON pointer (RFC 6901, as a URI fragment, with or without `#`) refers to, or `None`."""
     found = value
