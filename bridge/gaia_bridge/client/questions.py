@@ -20,11 +20,12 @@ from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, AnswerError, Prot
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.earlier_revisions import answer_for
+from gaia_bridge.protocol.messages import error_object
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +34,6 @@ async def answer_of(
     delegate: ClientDelegate, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
 ) -> JSON:
     """Let the delegate answer a question, if the needed capability was declared.
-
-    Args:
-        declared: The capabilities that were declared to the server.
-        during: Our request that the question belongs to, where that is known.
 
     Raises:
         ProtocolError: The capability was not declared, or the delegate refused or failed.
@@ -69,11 +66,9 @@ class _Question:
 
 
 class Questions:
-    """The open requests of one server.
+    """The open requests of one server, at most `limits.requests_in`.
 
     Args:
-        declared: The capabilities that were declared to the server.
-        limits: The most open requests.
         waits: Entered while the server waits for an answer; called with our request that the question belongs to,
             if the wire reports that.
     """
@@ -99,11 +94,10 @@ class Questions:
         self._reporting: set[RequestId] = set()
 
     def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON, during: int | None) -> None:
-        """Answer a request of the server, in the background.
+        """Answer a request of the server, in the background. One without a valid id is ignored: it has no answer.
 
         Args:
             tasks: The group for the task that answers.
-            number: Its `id`. A request without a valid id is ignored, since it cannot be answered.
             during: Our request on whose own stream it came, if the wire reports that.
         """
         if isinstance(number, bool) or not isinstance(number, int | str | float):
@@ -188,8 +182,7 @@ class Questions:
 
 def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
     """Split the progress token, which is valid on one hop only, from the parameters of a question; return both."""
-    meta = params.get("_meta")
-    token = meta.get(PROGRESS_TOKEN_KEY) if is_object(meta) else None
+    meta, token = params.get("_meta"), value_at(params, "_meta", PROGRESS_TOKEN_KEY)
     if not is_object(meta) or isinstance(token, bool) or not isinstance(token, int | str):
         return params, None
     others = {key: value for key, value in meta.items() if key != PROGRESS_TOKEN_KEY}
@@ -198,7 +191,4 @@ def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
 
 
 def _error(code: int, message: str, data: Any = None) -> JSON:
-    error: JSON = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    return {"error": error}
+    return {"error": error_object(code, message, data)}

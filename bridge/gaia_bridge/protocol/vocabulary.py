@@ -115,7 +115,7 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
 
 
 def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
-    """Explain why the parameters of a request to a client, of either era, are invalid; return `None` if they are valid."""
+    """Explain why the parameters of a request to a client of either era are invalid; return `None` if they are not."""
     if (shape := QUESTIONS.get(method)) is None:
         return f"method: got {method!r}; expected one of {', '.join(QUESTIONS)}"
     return first_problem(shape, params)
@@ -139,7 +139,7 @@ def is_loud_enough(level: object, least: str | None) -> bool:
 
 
 def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: str) -> Mapping[str, Any]:
-    """Convert the parameters of a question to the handshake era: an elicitation in URL mode gets an id if it has none."""
+    """Convert the parameters of a question to the handshake era: an elicitation in URL mode gets an id if need be."""
     if method == "elicitation/create" and params.get("mode") == "url":
         return {"elicitationId": elicitation_id, **params}
     return params
