@@ -57,7 +57,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
         f"{_OAUTH}grants.py",
         (f"{_TESTS}test_hostile_servers.py",),
-        ("if expected is not None and not issuers_match(found, expected):", "if False:"),
+        ("if expected is not None and not issuers_match(issuer, expected):", "if False:"),
         ('if options.asks_user and "S256" not in', 'if False and "S256" not in'),
         (
             "            validate_authorization_response_iss(refusal.issuer",

@@ -70,9 +70,9 @@ def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
         return
     place = url_for_log(request.url)
     if response.status_code not in (200, 201):
-        said = one_line(": ".join(part for part in _error_of(response) if part), 200)
+        words = one_line(": ".join(part for part in _error_of(response) if part), 200)
         raise AuthorizationError(
-            f"{place} answered with HTTP {named_status(response.status_code)}" + (f", {said}" if said else "")
+            f"{place} answered with HTTP {named_status(response.status_code)}" + (f", {words}" if words else "")
         )
     wants_token = grant_of(request) is not None
     if not (_has_token(response.content) if wants_token else _has_registration(response.content)):

@@ -70,8 +70,8 @@ _LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host, from the system's resolver."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class _UnknownHostError(FetchError):
@@ -88,7 +88,6 @@ class Fetcher:
     Args:
         issuer: The authorization server, if the user has named it.
         tls: The TLS context that verifies servers; the system's authorities if not given.
-        proxy: The `proxy` of the server's entry.
     """
 
     def __init__(
@@ -114,11 +113,7 @@ class Fetcher:
     async def fetch(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and read the whole answer, after redirects that stay at its origin.
 
-        Args:
-            request: The URL and the content. Only a few of its headers are sent.
-
-        Returns:
-            The answer, whatever its status, also a redirect to another origin.
+        Only the URL, the content and a few headers are sent. The answer may have any status, also that of a redirect.
 
         Raises:
             FetchError: The address may not be fetched; or the answer is late or too large.
@@ -134,8 +129,7 @@ class Fetcher:
         place = request.url
         for _ in range(_HOPS + 1):
             response = await self._send(request)
-            following = _redirected(request, response)
-            if following is None:
+            if (following := _redirected(request, response)) is None:
                 return response
             request = following
         raise FetchError(f"{url_for_log(place)} redirects in circles")
@@ -161,11 +155,7 @@ class Fetcher:
         raise FetchError(f"{url_for_log(request.url)} cannot be reached ({reason_of(failure)})") from None
 
     async def _by_proxy(self, request: httpx2.Request, proxy: Proxy) -> httpx2.Response:
-        """Send a request through a tunnel.
-
-        Raises:
-            FetchError: The URL may not be fetched, or cannot be reached.
-        """
+        """Send a request through a tunnel."""
         with anyio.move_on_after(self._limits.fetch_timeout / 2):
             try:
                 await self._addresses(request.url)
@@ -183,11 +173,7 @@ class Fetcher:
             raise FetchError(f"{url_for_log(request.url)} broke off ({reason_of(error)})") from None
 
     async def _addresses(self, url: httpx2.URL) -> Sequence[str]:
-        """Return the addresses of a URL's host, if they may be fetched.
-
-        Raises:
-            FetchError: They may not, or there are none.
-        """
+        """Return the addresses of a URL's host; raise `FetchError` if there are none, or they may not be fetched."""
         if problem := url_problem(url, allow_http=self._local):
             raise FetchError(f"it leads to {url_for_log(url)}, which is {problem}")
         host = url.raw_host.decode("ascii")
@@ -282,11 +268,7 @@ def _redirected(request: httpx2.Request, response: httpx2.Response) -> httpx2.Re
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is on the public internet, and carries no other that is not.
-
-    Args:
-        address: An IPv4 or IPv6 address in the form of `getaddrinfo`.
-    """
+    """Whether an address in the form of `getaddrinfo` is public, and carries no other that is not."""
     parsed = ip_address(address)
     if any(parsed.version == network.version and parsed in network for network in _NEVER):
         return False

@@ -40,10 +40,7 @@ class Login(Protocol):
         ...
 
     async def authorize(self, url: str) -> AuthorizationCodeResult:
-        """Let the user log in, and wait for the answer of the authorization server.
-
-        Args:
-            url: The authorization request, unchecked.
+        """Let the user log in at an unchecked URL, and wait for the answer of the authorization server.
 
         Raises:
             AuthorizationError: There was no answer, or it was a refusal.
@@ -55,10 +52,7 @@ class UserInteraction(Protocol):
     """The interface for asking the user to log in."""
 
     def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
-        """Be ready for a login, to the end of the block.
-
-        Args:
-            redirect_uris: The preferred redirect URIs, which the authorization server knows.
+        """Be ready for a login, to the end of the block; the redirect URIs are preferred, and known to the server.
 
         Raises:
             LoginRequiredError: On entering: the user cannot be asked here.
@@ -74,11 +68,7 @@ class NoInteraction:
 
     @asynccontextmanager
     async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
-        """Refuse.
-
-        Raises:
-            LoginRequiredError: Always.
-        """
+        """Raise `LoginRequiredError`."""
         raise LoginRequiredError(self._command)
         yield  # pyright: ignore[reportUnreachable]  # makes it a generator
 
@@ -105,10 +95,7 @@ class BrowserInteraction:
 
     @asynccontextmanager
     async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
-        """Listen for the browser's answer, to the end of the block.
-
-        Args:
-            redirect_uris: The port of the first one on this machine is used if it is free.
+        """Listen for the browser's answer, to the end of the block; at the port of a redirect URI, if it is free.
 
         Raises:
             AuthorizationError: There is no port to listen on.
@@ -167,13 +154,7 @@ def _result(answer: Mapping[str, str]) -> AuthorizationCodeResult:
 
 
 def checked_login_url(url: str) -> str:
-    """Check an authorization request before it is passed to a browser.
-
-    Args:
-        url: The request, which was built from the authorization server's metadata.
-
-    Returns:
-        The same URL, with invalid characters encoded.
+    """Check an authorization request before it is passed to a browser; return it with invalid characters encoded.
 
     Raises:
         AuthorizationError: The URL is neither https nor, on loopback, http; or its host has an odd spelling.
@@ -182,8 +163,7 @@ def checked_login_url(url: str) -> str:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError):
         raise AuthorizationError("it wants an address opened that cannot be read") from None
-    problem = url_problem(parsed, allow_http=is_loopback_host(parsed.host))
-    if problem:
+    if problem := url_problem(parsed, allow_http=is_loopback_host(parsed.host)):
         shown = one_line(f"{parsed.scheme}://{parsed.host}", 100)
         raise AuthorizationError(f"it wants an address opened ({shown}) that is {problem}")
     return "".join(c if c in _URL_CHARACTERS else "".join(f"%{b:02X}" for b in c.encode()) for c in str(parsed))

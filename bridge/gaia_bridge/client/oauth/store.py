@@ -102,11 +102,8 @@ class TokenStore:
     async def locked(self, seconds: float) -> AsyncGenerator[None]:
         """Keep every other task and process from changing this login.
 
-        Args:
-            seconds: The longest wait for the lock.
-
         Raises:
-            AuthorizationError: Another process has held the lock for so long, or the folder cannot be used.
+            AuthorizationError: Another process has held the lock for so many seconds, or the folder cannot be used.
         """
         lock = filelock.AsyncFileLock(
             self.path.with_suffix(".lock"), mode=0o600, thread_local=False, run_in_executor=False
@@ -141,23 +138,15 @@ class TokenStore:
             elif content is not None and self._held:
                 aside = await anyio.to_thread.run_sync(_put_aside, self.path)
                 logger.warning("%s is no login of ours; it is kept as %s, log in again", self.path, aside)
-        self.found(self.login.server, self.login.protection)
+        self.set_metadata(self.login.server, self.login.protection)
         return self.login
 
-    def found(self, server: OAuthMetadata | None, protection: ProtectedResourceMetadata | None) -> None:
-        """Set the metadata of the server that gives the next tokens or client; they are written together.
-
-        Args:
-            protection: The server's metadata about its authorization servers.
-        """
+    def set_metadata(self, server: OAuthMetadata | None, protection: ProtectedResourceMetadata | None) -> None:
+        """Set the metadata that is written with the next tokens or client: of their server, and of the MCP server."""
         self._server, self._protection = server, protection
 
     async def forget(self, *, client: bool = False) -> None:
-        """Delete the tokens, because they are of no use any more.
-
-        Args:
-            client: Whether to delete the client registration, too.
-        """
+        """Delete the tokens, because they are of no use any more; and the client registration, if `client` is set."""
         change: dict[str, object] = {"tokens": None, "expires_at": None}
         await self._save(self.login.model_copy(update=change | ({"client": None} if client else {})))
 
