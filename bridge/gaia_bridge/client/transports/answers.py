@@ -37,11 +37,7 @@ def is_transient(status: int) -> bool:
 
 
 def session_of(reply: Reply) -> str | None:
-    """Return the id of the session that the answer to `initialize` has opened, or `None` where the server keeps none.
-
-    Raises:
-        UpstreamError: The id cannot be sent back.
-    """
+    """Return the session that the answer to `initialize` has opened, if any; an error if its id cannot be sent back."""
     session = reply.headers.get(SESSION)
     if session is not None and not _SESSION_ID.fullmatch(session):
         raise UpstreamError("sent a session id that is not 1 to 1024 characters of visible ASCII")
@@ -51,18 +47,14 @@ def session_of(reply: Reply) -> str | None:
 async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) -> list[JSON]:
     """Read the messages in the body: a response, and perhaps others where the server batches.
 
-    Args:
-        words: Reads the message of an unexpected body for people.
-
-    Raises:
-        UpstreamError: The body is empty or something else.
+    `words` reads a body that is something else, for the error.
     """
     if reply.status in (202, 204):
         raise UpstreamError(f"answered a request with HTTP {named_status(reply.status)}, and so not at all")
     if reply.content_type not in ("", JSON_TYPE):
         kind = one_line(reply.content_type, 60)
-        said = await words(reply)
-        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected{said and f': {said}'}")
+        text = await words(reply)
+        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected{text and f': {text}'}")
     body = await reply.body()
     if not body.strip():
         raise UpstreamError("answered with an empty body")
@@ -81,10 +73,10 @@ async def error_response(request_id: int, reply: Reply) -> JSON | None:
     try:
         body = await reply.body()
         reply.again(body)  # for callers that look for another message in it
-        found = messages(body)
+        candidates = messages(body)
     except UpstreamError:
         return None
-    return next(({**message, "id": request_id} for message in found if _is_error(message.get("error"))), None)
+    return next(({**message, "id": request_id} for message in candidates if _is_error(message.get("error"))), None)
 
 
 def _is_error(error: object) -> bool:
@@ -93,26 +85,18 @@ def _is_error(error: object) -> bool:
 
 
 async def knows_no_method(reply: Reply) -> bool:
-    """Whether a message was refused only because its method is unknown. With a notification, nothing is lost by that:
-    minimal servers, such as amd-gaia's MCP bridge, do not know `notifications/initialized`.
-
-    Args:
-        reply: A reply with an error status.
-    """
+    """Whether a reply with an error status refused a message only because its method is unknown. With a notification,
+    nothing is lost by that: minimal servers, such as amd-gaia's MCP bridge, do not know `notifications/initialized`."""
     response = await error_response(0, reply)
     return response is not None and response["error"].get("code") == METHOD_NOT_FOUND
 
 
 async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
-    """Whether a server reports that the session of a request does not exist.
+    """Whether a server reports that the session of a request does not exist, in a reply with an error status.
 
     The specification demands 404, for which some answer 410. Version 1 of the Python SDK answers 400 with a plain text,
-    and servers after the example of the TypeScript SDK 400 with a JSON-RPC error, also after a restart and before a
-    new handshake.
-
-    Args:
-        reply: A reply with an error status.
-        response: The JSON-RPC error in its body, if there is one.
+    and servers after the example of the TypeScript SDK 400 with a JSON-RPC error (`response`), also after a restart and
+    before a new handshake.
     """
     error: JSON = {} if response is None else response["error"]
     if reply.status in (404, 410):

@@ -1,8 +1,8 @@
 """A pool of HTTP/1.1 connections to one origin.
 
 httpx2 costs six times as much per call as everything else; this pool has only what an MCP client needs. There are no
-cookies or redirects, and the caller sets every limit. Of several addresses of a
-host, some are tried concurrently (RFC 8305).
+cookies or redirects, and the caller sets every limit. Of several addresses of a host, some are tried concurrently (RFC
+8305).
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ class Connections:
 
         Raises:
             ConnectError: No connection could be opened.
-            ClosedError: The connection ended before the response.
-            NotTakenError: The server did not receive the request in time.
-            Http1Error: The response violates HTTP/1.1.
+            ClosedError, NotTakenError, Http1Error: As of `Response.begin`.
         """
         connection = self._idle_connection() or await self._open()
         response = connection.send(request, self._write_timeout)
@@ -100,7 +98,7 @@ class Connections:
         return None
 
     async def _open(self) -> Connection:
-        connection = await self._way.connect(self._made, self._connect_timeout)
+        connection = await self._way.connect(lambda: Connection(self, self._share()), self._connect_timeout)
         if self._is_closed:
             connection.abort()
             raise ConnectError("it is not wanted any more")
@@ -109,9 +107,6 @@ class Connections:
             raise ConnectError("the connection was closed before anything was sent on it")
         _ask_whether_there(connection.socket, self._alive_after)
         return connection
-
-    def _made(self) -> Connection:
-        return Connection(self, self._share())
 
     # Called by connections
 
@@ -174,24 +169,12 @@ class Way(Protocol):
     """The way to a server."""
 
     async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection.
-
-        Args:
-            make: Creates the connection object.
-            seconds: The time that opening may take, TLS included.
-
-        Raises:
-            ConnectError: The connection cannot be opened.
-        """
+        """Open a connection within some seconds, TLS included; raise `ConnectError` if that fails."""
         ...
 
 
 class Direct:
-    """The way to a server without a proxy. Implements `Way`.
-
-    Args:
-        tls: The TLS context that verifies the server; `None` without TLS.
-    """
+    """The way to a server without a proxy; `tls` verifies the server, and is `None` without TLS. Implements `Way`."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         self._host = host
@@ -212,15 +195,7 @@ class Direct:
 
 
 async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make: Callable[[], C]) -> C:
-    """Connect to a host.
-
-    Args:
-        tls: The TLS context that verifies the host; `None` without TLS.
-        make: Creates the protocol of a connection.
-
-    Raises:
-        OSError: None of its addresses accepts a connection; the error is that of the first address.
-    """
+    """Connect to a host; if none of its addresses accepts a connection, raise the `OSError` of the first."""
 
     async def connect(address: str) -> C:
         name = None if tls is None else host
@@ -228,8 +203,8 @@ async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make
         return made
 
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in answers))
     attempts: list[asyncio.Task[C]] = []
     winner: C | None = None
     try:

@@ -24,10 +24,8 @@ class ErrorOutput(asyncio.Protocol):
     """Reads a child's error output on the event loop, so that the child never blocks on it.
 
     Args:
-        server: The name of the server, for the log.
         secrets: Removes secrets from the lines.
         kept: Bytes of the latest lines that are kept.
-        on_line: Called with every line that is processed.
     """
 
     def __init__(
@@ -67,7 +65,6 @@ class ErrorOutput(asyncio.Protocol):
         return self._lines[-1] if self._lines else ""
 
     def data_received(self, data: bytes) -> None:
-        """Take the next bytes."""
         if (now := self._now()) - self._window >= 1:
             self._catch_up()
             self._window, self._left = now, _LINES
@@ -104,7 +101,6 @@ class ErrorOutput(asyncio.Protocol):
             self._add(self._latest)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Add the last line, and note the end of the output."""
         self.ended = True
         self._catch_up()
         self._add(self._begun)

@@ -53,21 +53,17 @@ def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
         session: A session whose processes are included even without the mark.
     """
     entries = {f"{MARK}={identity}".encode(), f"{AGENTS_MARK}={identity}".encode()}
-    found: list[int] = []
-    try:
-        names = os.listdir(proc)
-    except OSError:
-        return found
-    for name in names:
-        if name.isdecimal() and int(name) != os.getpid():
+    processes: list[int] = []
+    for pid in _numbers(proc):
+        if pid != os.getpid():
             try:
-                with open(f"{proc}/{name}/environ", "rb") as file:
+                with open(f"{proc}/{pid}/environ", "rb") as file:
                     belongs = not entries.isdisjoint(file.read().split(b"\0"))
-                if belongs or (session and _fields(int(name), proc)[3] == b"%d" % session):
-                    found.append(int(name))
+                if belongs or (session and _fields(pid, proc)[3] == b"%d" % session):
+                    processes.append(pid)
             except OSError:  # it is gone, or another user's
                 pass
-    return found
+    return processes
 
 
 def started(pid: int) -> str:
@@ -80,18 +76,20 @@ def started(pid: int) -> str:
 
 def parents(proc: str = "/proc") -> list[tuple[int, int]]:
     """Return a pair (parent, process) for every process; none where there is no `/proc`."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
+    for pid in _numbers(proc):
+        try:
+            pairs.append((int(_fields(pid, proc)[1]), pid))
+        except OSError:  # it is gone
+            pass
+    return pairs
+
+
+def _numbers(proc: str) -> list[int]:
     try:
-        names = os.listdir(proc)
+        return [int(name) for name in os.listdir(proc) if name.isdecimal()]
     except OSError:
-        return found
-    for name in names:
-        if name.isdecimal():
-            try:
-                found.append((int(_fields(int(name), proc)[1]), int(name)))
-            except OSError:  # it is gone
-                pass
-    return found
+        return []
 
 
 def _fields(pid: int, proc: str = "/proc") -> list[bytes]:
@@ -202,17 +200,17 @@ class News:
                 return False
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
-                words = line.decode("ascii", "replace").split()
-                if words[:1] == ["socket"] and len(words) == 3:
-                    self.sockets.append((os.fsdecode(bytes.fromhex(words[1])), words[2]))
-                elif words[:1] == ["slow"] and len(words) == 2:
-                    self.slow.add(words[1])
-                elif words[:1] == ["asked"] and len(words) == 2:
-                    self.asked.add(words[1])
-                elif words[:1] == ["quick"] and len(words) == 2:
-                    self.slow.discard(words[1])
-                else:
-                    note(children, words)
+                match line.decode("ascii", "replace").split():
+                    case ["socket", path, identity]:
+                        self.sockets.append((os.fsdecode(bytes.fromhex(path)), identity))
+                    case ["slow", identity]:
+                        self.slow.add(identity)
+                    case ["asked", identity]:
+                        self.asked.add(identity)
+                    case ["quick", identity]:
+                        self.slow.discard(identity)
+                    case words:
+                        note(children, words)
 
 
 def note(children: dict[str, int], words: list[str]) -> None:

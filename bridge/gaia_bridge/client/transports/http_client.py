@@ -96,11 +96,9 @@ class BrokenOffError(UpstreamError):
 
 
 class Reply:
-    """The response to one HTTP request, with a decoded body. Must be finished or closed.
+    """The response to one HTTP request, with a decoded body of at most `limit` bytes. Must be finished or closed.
 
     Args:
-        response: The response, whose body was not read yet.
-        limit: The most bytes that `body` returns.
         asked: The proxy that received the request, if it was not sent to the server itself.
 
     Raises:
@@ -147,11 +145,7 @@ class Reply:
         return piece
 
     async def body(self) -> bytes:
-        """Wait for the whole body.
-
-        Raises:
-            UpstreamError: The body is too large or incomplete.
-        """
+        """Wait for the whole body; raise `UpstreamError` if it is too large or incomplete."""
         parts: list[bytes] = []
         size = 0
         while part := await self.read():
@@ -162,11 +156,7 @@ class Reply:
         return b"".join(parts)
 
     def finish(self, seconds: float) -> asyncio.Future[None]:
-        """Discard the rest of the body; if it ends within some seconds, the connection can be used again.
-
-        Returns:
-            Done when the connection is free, or closed. Nobody needs to wait for it.
-        """
+        """Discard the rest of the body; see `Response.finish`."""
         return self._response.finish(seconds)
 
     async def close(self) -> None:
@@ -184,11 +174,7 @@ class Reply:
         self.ended = False
 
     def refusal(self, words: str = "") -> UpstreamError:
-        """Return the error for a response whose status is not the expected one.
-
-        Args:
-            words: The text of the response, fit for one line.
-        """
+        """Return the error for a status that is not the expected one, with the text of the response on one line."""
         wait = retry_after(self.headers.get("retry-after"))
         hint = ""
         if wait is not None:
@@ -230,10 +216,7 @@ class _Request(NamedTuple):
 
 
 class HttpClient:
-    """The HTTP connections to one server.
-
-    Args:
-        auth: Authorises the requests, if the server needs that.
+    """The HTTP connections to one server, whose requests `auth` authorises, if the server needs that.
 
     Raises:
         UpstreamError: The URL, a header or the TLS configuration is invalid.
@@ -322,8 +305,11 @@ class HttpClient:
             for _ in range(_HOPS + 1):
                 response = await route.connections.send(request.encoded(route))
                 if asked is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+                    from gaia_bridge.client.transports.tunnel import refusal_of  # most have no proxy
+
                     response.close()
-                    raise ProxyError(_refusal(asked, request.url, response))
+                    to = request.url.netloc.decode("ascii")
+                    raise ProxyError(refusal_of(asked, to, response.status, response.headers))
                 location = response.headers.get("location")
                 if response.status not in _REDIRECTS or location is None:
                     return Reply(response, self._limits.message_bytes, asked)
@@ -343,10 +329,10 @@ class HttpClient:
 
     async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
         """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
-        if (known := self._known_headers()) is None:
+        if (fields := self._known_headers()) is None:
             return await self._discussed(request, auth, insist, None)
         headers = {name: value for name, value in request.headers.items() if name != "authorization"}
-        request = request._replace(headers={**headers, **checked_headers(known)})
+        request = request._replace(headers={**headers, **checked_headers(fields)})
         reply = await self._deliver(request, self._own)
         if reply.status not in (401, 403) or not insist:
             return reply
@@ -359,9 +345,7 @@ class HttpClient:
     async def _discussed(self, request: _Request, auth: Authorization, insist: bool, reply: Reply | None) -> Reply:
         """Run the flow of `auth` and send its requests; the bodies that it may read are bounded.
 
-        Args:
-            insist: Whether it may react to a 401 or 403.
-            reply: The response to the original request, if that was sent already.
+        The reply is the response to the original request, if that was sent already.
         """
         first = httpx2.Request(request.method, request.url, headers=request.headers, content=request.body)
         flow = auth.async_auth_flow(first)
@@ -400,10 +384,7 @@ class HttpClient:
 
 
 def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:
-    """Return the proxy for a URL, from an entry or the environment variables of this process; `None` if there is none.
-
-    Args:
-        named: The `proxy` of the entry.
+    """Return the proxy for a URL, as the entry's `proxy` or the environment of this process names it; `None` for none.
 
     Raises:
         LaunchError: It is not the address of an HTTP proxy.
@@ -419,12 +400,6 @@ def _by(proxy: Proxy, host: str, port: int, tls: ssl.SSLContext | None) -> Way:
     from gaia_bridge.client.transports.tunnel import ByProxy  # most have no proxy
 
     return ByProxy(proxy, host, port, tls)
-
-
-def _refusal(proxy: Proxy, url: httpx2.URL, response: Response) -> str:
-    from gaia_bridge.client.transports.tunnel import refusal_of
-
-    return refusal_of(proxy, url.netloc.decode("ascii"), response.status, response.headers)
 
 
 def _unknown() -> None:
@@ -487,12 +462,7 @@ class UndecodableError(Exception):
 
 
 class Decoder:
-    """Decodes a body. One byte may decode to a thousand, so decoding proceeds only as far as the reader asks.
-
-    Args:
-        coding: One of `CODINGS`.
-        read: Waits for the next bytes of the body; empty at its end.
-    """
+    """Decodes a body. One byte may decode to a thousand, so decoding proceeds only as far as the reader asks."""
 
     CODINGS: Final = ("gzip", "deflate")
 
@@ -503,11 +473,7 @@ class Decoder:
         self._rest = b""
 
     async def read(self) -> bytes:
-        """Wait for the next bytes, decoded; empty at the end of the body.
-
-        Raises:
-            UndecodableError: The body is not in the encoding that its headers declare.
-        """
+        """Wait for the next bytes, decoded; empty at the end of the body. Raises `UndecodableError`."""
         while True:
             if self._rest:
                 await asyncio.sleep(0)

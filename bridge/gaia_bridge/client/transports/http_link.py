@@ -30,11 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 class HttpTransport(ABC):
-    """Base of the transports over HTTP.
-
-    Args:
-        auth: Authorizes our requests, if the server demands that.
-    """
+    """Base of the transports over HTTP; `auth` authorizes our requests, if the server demands that."""
 
     def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
         self._spec = spec
@@ -43,12 +39,7 @@ class HttpTransport(ABC):
 
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Open a link; see `Transport.connect`.
-
-        Raises:
-            UpstreamError: The URL or a header of the specification cannot be used, or the server fails before the first
-                request.
-        """
+        """Open a link; see `Transport.connect`."""
         link = self._link(HttpClient(self._spec, self._limits, self._auth), receiver)
         try:
             await link.open()
@@ -62,12 +53,7 @@ class HttpTransport(ABC):
 
 
 class HttpLink(ABC):
-    """Base of the links over HTTP. Subclasses implement `transport.Link`.
-
-    Args:
-        http: Owned by the link, which closes it.
-        receiver: Receives the messages of the server.
-    """
+    """Base of the links over HTTP, which own their client. Subclasses implement `transport.Link`."""
 
     def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
         self._http = http
@@ -134,11 +120,7 @@ class HttpLink(ABC):
         return await self._http.send("POST", {"content-type": "application/json", **headers}, encoded(message), url)
 
     async def _deliver(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
-        """Send a message that has no response.
-
-        Raises:
-            UpstreamError: The server did not accept the message.
-        """
+        """Send a message that has no response; raise `UpstreamError` if the server does not accept it."""
         reply = await self._post(message, headers, url)
         try:
             if not reply.ok and not await knows_no_method(reply):
@@ -149,27 +131,25 @@ class HttpLink(ABC):
     def _messages_in(self, event: str, request_id: int | None = None) -> list[JSON]:
         """Parse the messages in an event. Empty events and some invalid ones are tolerated.
 
-        Args:
-            request_id: The request on whose stream the event came, if it was a request's stream.
-
         Raises:
             FloodError: There are too many empty or invalid events.
-            UpstreamError: The event is an unreadable response to that request, or a batch of too many.
+            UpstreamError: The event is an unreadable response to the request on whose stream it came, or a batch of
+                too many.
         """
         problem = "sent no JSON-RPC message"
         try:
-            found = [message for message in messages(event) if is_message(message)] if event else []
+            parts = [message for message in messages(event) if is_message(message)] if event else []
         except UpstreamError as error:
             answered = request_id_of(event.encode("utf-8", "replace"))
             if request_id is not None and (answered == request_id or not isinstance(error, NoMessageError)):
                 raise
-            found, problem = [], str(error)
+            parts, problem = [], str(error)
         if not event:
             self._idle.add(1)
-        elif not found:
+        elif not parts:
             logger.debug("an event is left out: the server %s", problem)
             self._garbage.add(1)
-        return found
+        return parts
 
     def _events_of(self, reply: Reply) -> EventStream:
         return EventStream(reply.read, self._limits.message_bytes, self._idle)
@@ -196,11 +176,7 @@ class HttpLink(ABC):
 
     @contextmanager
     def _until_closed(self) -> Generator[None]:
-        """Interrupt the block as soon as the link is over.
-
-        Raises:
-            ConnectionLostError: The link is over.
-        """
+        """Interrupt the block as soon as the link is over; raise the error of its end."""
         if self._lost is not None:
             raise self._lost
         waiting = Interruptible()

@@ -29,11 +29,7 @@ LONGEST_WAIT: Final = 86_400.0
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it is absent or invalid.
-
-    Args:
-        value: Seconds, or a date; anything else is invalid.
-    """
+    """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it is absent or invalid."""
     if value is None:
         return None
     if re.fullmatch(r"[0-9]+", value.strip()):

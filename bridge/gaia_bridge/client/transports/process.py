@@ -56,11 +56,7 @@ _ThreePipes = tuple[PipeEnd, PipeEnd, PipeEnd]
 
 
 def _lineage(spec: StdioServerSpec) -> dict[str, str]:
-    """Return the environment variables that tell a child its ancestors.
-
-    Raises:
-        LaunchError: One of the ancestors is the same server.
-    """
+    """Return the environment variables that tell a child its ancestors; a `LaunchError` if the server is one."""
     try:
         return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.path.abspath(spec.cwd or os.curdir)]))
     except LineageError as error:
@@ -68,11 +64,7 @@ def _lineage(spec: StdioServerSpec) -> dict[str, str]:
 
 
 def exit_text(code: int) -> str:
-    """Describe how a process ended; continues a sentence that begins with its name.
-
-    Args:
-        code: As in `subprocess.Popen.returncode`: negative for a signal.
-    """
+    """Describe how a process ended; continues a sentence that begins with its name. A negative code is a signal."""
     if code >= 0:
         return f"exited with code {code}"
     try:
@@ -82,13 +74,10 @@ def exit_text(code: int) -> str:
 
 
 async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end even if this task is cancelled meanwhile; raise the cancellation afterwards.
+    """Run a bounded coroutine to its end even if this task is cancelled meanwhile; raise the cancellation afterwards.
 
     A shield of anyio protects from cancelled anyio scopes only. `asyncio.timeout`, `asyncio.TaskGroup` and Ctrl-C
     under `asyncio.run` cancel the task itself.
-
-    Args:
-        work: The coroutine, which must end within a bounded time.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -204,9 +193,7 @@ class Child:
         others behind. A launcher that may be downloading has longer before SIGKILL. A fork of this process leaves the
         child alone.
 
-        Args:
-            limits: The times to wait.
-            on_stubborn: Called when the child goes on although its input was closed.
+        `on_stubborn` is called when the child goes on although its input was closed.
         """
         if os.getpid() == self._parent:
             await undisturbed(self._end(limits, on_stubborn))
@@ -282,20 +269,18 @@ class Child:
     async def _end_strays(self) -> None:
         """End the descendants that left the group."""
         for _ in range(_SWEEPS):
-            strays = await self._strays()
+            try:
+                # A limiter of its own: all threads of the shared one may be taken, for ever.
+                own = anyio.CapacityLimiter(1)
+                strays = await anyio.to_thread.run_sync(marked, self._identity, self.pid, limiter=own)
+            except RuntimeError:  # no thread can be started
+                strays = marked(self._identity, self.pid)
             for pid in strays:
                 logger.debug("process %d had left the group of its server; it is killed", pid)
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             if not strays:
                 return
-
-    async def _strays(self) -> list[int]:
-        try:
-            # A limiter of its own: all threads of the shared one may be taken, for ever.
-            return await anyio.to_thread.run_sync(marked, self._identity, self.pid, limiter=anyio.CapacityLimiter(1))
-        except RuntimeError:  # no thread can be started
-            return marked(self._identity, self.pid)
 
     def _watch(self) -> Callable[[], None]:
         """Watch for the child's end; return a function that stops that."""

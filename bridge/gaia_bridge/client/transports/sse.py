@@ -39,11 +39,7 @@ class _SseLink(HttpLink):
         self._endpoint = http.url
 
     async def open(self) -> None:
-        """Open the stream, and wait until the server has sent its endpoint for messages.
-
-        Raises:
-            UpstreamError: The server cannot be reached, or offers no such stream.
-        """
+        """Open the stream, and wait until the server has sent its endpoint for messages."""
         reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
         try:
             if not is_stream(reply):
@@ -81,11 +77,7 @@ class _SseLink(HttpLink):
         await super().close()
 
     async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
-        """Read the endpoint for messages, which the stream has before its first message.
-
-        Raises:
-            UpstreamError: There is no endpoint, or one of another origin than the server's.
-        """
+        """Read the endpoint for messages, which the stream has before its first message; it is of the same origin."""
         try:
             while (event := await stream.next()) is not None and event.type != "endpoint":
                 if event.type == "message" and self._messages_in(event.data):

@@ -26,22 +26,16 @@ class Event(Struct, frozen=True):
 
 
 class OversizedEventError(Exception):
-    """An event is larger than allowed. The stream cannot be read any further.
-
-    Args:
-        limit: Bytes that were allowed.
-    """
+    """An event is larger than allowed. The stream cannot be read any further."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"an event of more than {limit} bytes")
-        self.limit = limit
 
 
 class EventParser:
     """Parses the bytes of one stream. An event is complete with its blank line; an incomplete one is dropped.
 
-    Args:
-        limit: Bytes of one event, comments left out; and of one line.
+    The limit is in bytes, of one event without comments and of one line.
     """
 
     def __init__(self, limit: int) -> None:
@@ -63,10 +57,10 @@ class EventParser:
 
     def take_idle(self) -> int:
         """Return the number of useless lines since the last call, and reset it."""
-        found, self._idle = self._idle, 0
+        idle, self._idle = self._idle, 0
         if self._fields > _FIELDS:
-            found, self._fields = found + self._fields, 0
-        return found
+            idle, self._fields = idle + self._fields, 0
+        return idle
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete."""
@@ -137,11 +131,10 @@ class EventParser:
 
 
 class EventStream:
-    """The events of one response, one after the other.
+    """The events of one response, one after the other, each within a limit in bytes.
 
     Args:
         read: Waits for the next bytes; empty at the end.
-        limit: Bytes of one event.
         idle: The budget of useless lines; unlimited without it.
     """
 

@@ -59,11 +59,7 @@ _UNTIMED: Final = KIB
 
 
 class StdioTransport:
-    """The transport to a server that is a child process. Implements `transport.Transport`.
-
-    Args:
-        on_error_line: Called with every line of its error output, redacted.
-    """
+    """The transport to a server that is a child process. Implements `transport.Transport`."""
 
     def __init__(
         self, spec: StdioServerSpec, limits: UpstreamLimits, on_error_line: Callable[[str], None] | None = None
@@ -74,12 +70,7 @@ class StdioTransport:
 
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`.
-
-        Raises:
-            LaunchError: The child cannot be launched as it is configured.
-            UpstreamError: The child cannot be launched right now.
-        """
+        """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`."""
         secrets = Redactor((*self._spec.env.values(), *self._spec.options.secrets))
         now = asyncio.get_running_loop().time
         errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line, now)
@@ -94,14 +85,7 @@ class StdioTransport:
 
 
 class StdioLink(asyncio.Protocol):
-    """A link to a running child: the protocol of its standard output. Created by `StdioTransport`.
-
-    Args:
-        child: The child, just launched.
-        receiver: Receives the messages of the server.
-        garbage: Counts lines of its output that are no messages.
-        name: The server, for the log.
-    """
+    """A link to a running child: the protocol of its standard output. Created by `StdioTransport`."""
 
     def __init__(
         self,
@@ -287,18 +271,17 @@ class StdioLink(asyncio.Protocol):
 
     def _take(self, line: bytes | OversizedLine) -> None:
         if isinstance(line, OversizedLine):
-            self._refuse(
-                line, f"sent a message of {line.size:,} bytes; at most {self._limits.message_bytes:,} are read"
-            )
+            limit = self._limits.message_bytes
+            self._refuse(line, f"sent a message of {line.size:,} bytes; at most {limit:,} are read")
             return
-        found = messages(line)
-        for message in found:
+        parts = messages(line)
+        for message in parts:
             if is_response(message):
                 if not self._pending.resolve(message.get("id"), message):
                     self._note_error(message)
             else:
                 self._receiver.message(message, None)
-        if not found:
+        if not parts:
             self._refuse(line, "sent a response that is no valid JSON")
 
     def _note_error(self, response: JSON) -> None:
@@ -366,9 +349,7 @@ class StdioLink(asyncio.Protocol):
 class _Input(asyncio.BaseProtocol):
     """A child's standard input. A child that reads nothing delays its own requests, within a bound, and uses no memory.
 
-    Args:
-        timeout: Seconds that a message may wait for the child to read earlier ones.
-        on_lost: Called when the child closed its input, or has ended.
+    `on_lost` is called when the child closed its input, or has ended.
     """
 
     def __init__(self, timeout: float, on_lost: Callable[[], None]) -> None:
@@ -404,12 +385,10 @@ class _Input(asyncio.BaseProtocol):
             self._copy = None
 
     def pause_writing(self) -> None:
-        """Note that the child does not keep up with its input."""
         if not self._is_full and self._lost is None:
             self._is_full, self._readable = True, anyio.Event()
 
     def resume_writing(self) -> None:
-        """Note that the child has read enough."""
         self._is_full = False
         self._readable.set()
 
@@ -421,12 +400,7 @@ class _Input(asyncio.BaseProtocol):
         self._on_lost()
 
     async def write(self, message: bytes) -> None:
-        """Send one message, once earlier ones were read.
-
-        Raises:
-            ConnectionLostError: The child has ended.
-            UpstreamError: The child does not read its input.
-        """
+        """Send one message, once earlier ones were read; raise an error if the child has ended, or reads nothing."""
         if self._is_full:
             with anyio.move_on_after(self._timeout):
                 while self._is_full:  # another that waited may have been quicker

@@ -93,12 +93,12 @@ class _StreamableHttpLink(HttpLink):
         modern = self._is_modern(message)
         await self._deliver(message, self._headers_of(message, modern))
         if not modern and message.get("method") == "notifications/initialized" and self._standing is None:
-            self._standing = asyncio.Event()
-            self._spawn(self._stand(self._standing))
+            standing = self._standing = asyncio.Event()
+            self._spawn(self._stand(standing)).add_done_callback(lambda _: standing.set())
             # Messages of the server before the stream is open are lost, also its questions about our next request.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.standing_timeout):
-                    await self._standing.wait()
+                    await standing.wait()
 
     # What is sent
 
@@ -150,14 +150,10 @@ class _StreamableHttpLink(HttpLink):
             raise UpstreamError("answered with what is no JSON-RPC response")
         return response
 
-    def _sifted(self, found: list[JSON], request_id: int | None) -> JSON | None:
-        """Pass on all messages but responses; return the response to a request, if that is among them.
-
-        Raises:
-            UpstreamError: There is a response to another request.
-        """
+    def _sifted(self, parts: list[JSON], request_id: int | None) -> JSON | None:
+        """Pass on all messages but responses; return the response to a request; an error if one is to another."""
         response: JSON | None = None
-        for message in found:
+        for message in parts:
             if not is_response(message):
                 self._receiver.message(message, request_id)
             elif request_id is not None and response is None:
@@ -167,9 +163,7 @@ class _StreamableHttpLink(HttpLink):
     async def _rejected(self, request_id: int, reply: Reply) -> JSON:
         """Return the JSON-RPC error of a response with an error status.
 
-        Raises:
-            SessionExpiredError: The error is about our session.
-            UpstreamError: There is only the status, or the status is about authorization or a later retry.
+        An error is raised for one about our session, for a status alone, and for authorization or a later retry.
         """
         response = await error_response(request_id, reply)
         if self._session is not None and await knows_no_session(reply, response):
@@ -216,20 +210,15 @@ class _StreamableHttpLink(HttpLink):
         await reply.close()
 
     async def _hear(self, reply: Reply, place: Place, request_id: int | None) -> JSON:
-        """Pass on the messages of a stream until the response to a request; with `None`, until it ends.
-
-        Raises:
-            BrokenOffError: The stream ended.
-            UpstreamError: The stream has an invalid response or an oversized event.
-        """
+        """Pass on the messages of a stream until the response to a request; with `None`, until it ends."""
         stream = self._events_of(reply)
         try:
             while (event := await stream.next()) is not None:
                 if event.type != "message":
                     continue
-                found = self._messages_in(event.data, request_id)
-                place.messages += len(found)
-                response = self._sifted(found, request_id)
+                parts = self._messages_in(event.data, request_id)
+                place.messages += len(parts)
+                response = self._sifted(parts, request_id)
                 if response is not None:
                     await self._finish(reply)
                     return response
@@ -248,15 +237,8 @@ class _StreamableHttpLink(HttpLink):
     async def _stand(self, answered: asyncio.Event) -> None:
         """Keep a stream open for the server's own messages, for as long as it offers one.
 
-        Args:
-            answered: Set when the server has answered for the first time, or could not be reached.
+        `answered` is set when the server has answered for the first time, or could not be reached.
         """
-        try:
-            await self._keep_standing(answered)
-        finally:
-            answered.set()
-
-    async def _keep_standing(self, answered: asyncio.Event) -> None:
         clock = asyncio.get_running_loop().time
         place = Place(self._limits)
         failures = 0
@@ -328,11 +310,7 @@ def _named_revision(message: JSON) -> str | None:
 
 
 class Place:
-    """The place in an event stream up to which everything was received.
-
-    Args:
-        limits: The least and the most seconds before a stream is requested again.
-    """
+    """The place in an event stream up to which everything was received."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self.messages = 0
@@ -359,18 +337,10 @@ class Place:
         self._put_off = 0.0
 
     def put_off(self, retry_after: float | None) -> None:
-        """Delay the next request for a stream, after an answer that was no stream.
-
-        Args:
-            retry_after: The seconds of its `Retry-After`, if it had one.
-        """
+        """Delay the next request for a stream, after an answer that was no stream; its `Retry-After` is in seconds."""
         self._put_off = min(retry_after or 0.0, self._limits.retry_after_cap)
 
     def pause(self, failures: int = 0) -> float:
-        """Return the seconds to wait before the stream is requested again.
-
-        Args:
-            failures: The number of failures in a row; each doubles the time.
-        """
+        """Return the seconds to wait before the stream is requested again; each failure in a row doubles them."""
         floor = self._limits.retry_floor * 2.0 ** min(max(failures - 1, 0), _DOUBLINGS)
         return max(min(max(self._retry, floor), self._limits.retry_cap), self._put_off)
