@@ -220,8 +220,7 @@ class Connection:
         if kind == "tool":
             self._tasks.learn([tool for page in pages for tool in page.items])
             if self.handshake.modern:
-                self._headers.forget()
-                return [page._replace(items=self._headers.admitted(page.items)) for page in pages]
+                return self._headers.admitted(pages)
         return pages
 
     async def ping(self) -> float:

@@ -101,12 +101,12 @@ class ParameterHeaders:
         self._server = server
         self._maps: dict[str, HeaderMap] = {}
 
-    def forget(self) -> None:
-        """Forget the tools of earlier lists."""
+    def admitted(self, pages: list[ReadPage]) -> list[ReadPage]:
+        """Return a new list with the tools that may be used: one with invalid header annotations must be dropped."""
         self._maps = {}
+        return [page._replace(items=self._admitted(page.items)) for page in pages]
 
-    def admitted(self, tools: list[Any]) -> list[Any]:
-        """Return the tools of a page that may be used: one with invalid header annotations must be dropped."""
+    def _admitted(self, tools: list[Any]) -> list[Any]:
         kept: list[Any] = []
         for tool in tools:
             schema, name = value_at(tool, "inputSchema"), value_at(tool, "name")

@@ -53,18 +53,6 @@ async def answer_of(
         raise ProtocolError(INTERNAL_ERROR, "Internal error") from None
 
 
-class _Question:
-    """One open request: implements `gaia_bridge.calls.in_flight.Cancellable`."""
-
-    def __init__(self) -> None:
-        self.scope = anyio.CancelScope()
-        """The scope in which the answer is prepared; the sending of an answer is outside, and cannot be cancelled."""
-
-    def cancel(self, reason: str | None) -> None:
-        """Stop preparing the answer, since the server no longer waits."""
-        self.scope.cancel()
-
-
 class Questions:
     """The open requests of one server, at most `limits.requests_in`.
 
@@ -107,23 +95,24 @@ class Questions:
         elif len(self._received) >= self._limits.requests_in:
             problem = f"{len(self._received)} requests are open, and no more may be"
             self._reply(tasks, number, _error(INTERNAL_ERROR, problem))
-        elif not self._received.begin(number, question := _Question()):
+        elif not self._received.begin(number, preparing := anyio.CancelScope()):
             self._reply(tasks, number, _error(INVALID_REQUEST, "A request with this id is still open"))
         else:
-            tasks.start_soon(self._answer, number, question, method, params, during)
+            tasks.start_soon(self._answer, number, preparing, method, params, during)
 
     def withdraw(self, number: object) -> None:
         """Cancel one of the server's requests, whose answer it no longer waits for."""
         self._received.cancel(number, None)
 
     async def _answer(
-        self, number: RequestId, question: _Question, method: str, params: JSON, during: int | None
+        self, number: RequestId, preparing: anyio.CancelScope, method: str, params: JSON, during: int | None
     ) -> None:
+        """Answer a request. Its cancellation stops the preparation of the answer, and not the sending."""
         reply: JSON | None = None
         params, token = _without_token(params)
         try:
             with (
-                question.scope,
+                preparing,
                 self._waits(during),
                 reporting(None if token is None else partial(self._report, token)),
             ):
@@ -131,7 +120,7 @@ class Questions:
             if reply is not None:
                 await self._deliver(number, reply)
         finally:
-            self._received.end(number, question)
+            self._received.end(number, preparing)
 
     async def _report(self, token: RequestId, report: Progress) -> None:
         """Send the server a report of progress; reports that come while the last one is being sent are dropped."""

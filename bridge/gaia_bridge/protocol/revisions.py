@@ -52,12 +52,10 @@ class Revision:
 
     def read(self, message: JSON, method: str) -> JSON:
         """Translate a received message of this revision to 2026-07-28; a request's method is that of 2026-07-28."""
-        del method
         return message
 
     def written(self, message: JSON, method: str) -> JSON:
         """Translate a message of 2026-07-28 to this revision, to be sent."""
-        del method
         return message
 
 

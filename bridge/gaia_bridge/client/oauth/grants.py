@@ -15,7 +15,7 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider, PrivateKeyJWTOAuthProvider
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
 from mcp.client.auth.utils import issuers_match, validate_authorization_response_iss
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from gaia_bridge.client.oauth.errors import LoginRefusedError
@@ -187,15 +187,10 @@ class _Registered:
         self, store: TokenStore, options: OAuthOptions, redirect_uri: AnyUrl | None, check: Callable[[], None]
     ) -> None:
         self._store = store
+        self.get_tokens, self.set_tokens = store.get_tokens, store.set_tokens
         self._options = options
         self._redirect_uri = redirect_uri
         self._check = check
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return await self._store.get_tokens()
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        await self._store.set_tokens(tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client that the user has registered; else the stored one, as long as it fits."""

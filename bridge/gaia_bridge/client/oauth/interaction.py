@@ -55,7 +55,7 @@ class UserInteraction(Protocol):
         """Be ready for a login, to the end of the block; the redirect URIs are preferred, and known to the server.
 
         Raises:
-            LoginRequiredError: On entering: the user cannot be asked here.
+            LoginRequiredError: The user cannot be asked here.
         """
         ...
 
@@ -66,11 +66,9 @@ class NoInteraction:
     def __init__(self, command: str) -> None:
         self._command = command
 
-    @asynccontextmanager
-    async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
+    def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
         """Raise `LoginRequiredError`."""
         raise LoginRequiredError(self._command)
-        yield  # pyright: ignore[reportUnreachable]  # makes it a generator
 
 
 class BrowserInteraction:

@@ -136,7 +136,8 @@ class TokenStore:
             if login is not None and login.resource == self._resource:
                 self.login = login
             elif content is not None and self._held:
-                aside = await anyio.to_thread.run_sync(_put_aside, self.path)
+                aside = self.path.with_suffix(".damaged")
+                await anyio.to_thread.run_sync(os.replace, self.path, aside)
                 logger.warning("%s is no login of ours; it is kept as %s, log in again", self.path, aside)
         self.set_metadata(self.login.server, self.login.protection)
         return self.login
@@ -212,12 +213,6 @@ def _read(path: Path) -> bytes | None:
             logger.warning("%s was open to other users; it is not any more", path)
             os.fchmod(descriptor, 0o600)
         return file.read(_LARGEST)
-
-
-def _put_aside(path: Path) -> Path:
-    aside = path.with_suffix(".damaged")
-    os.replace(path, aside)
-    return aside
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -26,6 +26,7 @@ class ErrorOutput(asyncio.Protocol):
     Args:
         secrets: Removes secrets from the lines.
         kept: Bytes of the latest lines that are kept.
+        heard: Called with every line that is processed, before `on_line`.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class ErrorOutput(asyncio.Protocol):
         kept: int,
         on_line: Callable[[str], None] | None,
         now: Callable[[], float],
+        heard: Callable[[str], object] = lambda line: None,
     ) -> None:
         self._server = server
         self._redacted = LineRedactor(secrets)
@@ -48,8 +50,7 @@ class ErrorOutput(asyncio.Protocol):
         self._lines: deque[str] = deque()
         self._bytes = 0
         self._begun = b""
-        self.heard: Callable[[str], object] = lambda line: None
-        """Called with every line that is processed, before `on_line`."""
+        self._heard = heard
         self.ended = False
         """Whether the output has ended."""
 
@@ -115,6 +116,6 @@ class ErrorOutput(asyncio.Protocol):
         while self._bytes > self._kept:
             self._bytes -= len(self._lines.popleft())
         logger.debug("%s: %s", self._server, text)
-        self.heard(text)
+        self._heard(text)
         if self._on_line is not None:
             self._on_line(text)

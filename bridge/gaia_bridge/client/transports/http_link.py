@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import httpx2
@@ -27,29 +27,6 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import Redactor
 
 logger = logging.getLogger(__name__)
-
-
-class HttpTransport(ABC):
-    """Base of the transports over HTTP; `auth` authorizes our requests, if the server demands that."""
-
-    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
-        self._spec = spec
-        self._limits = limits
-        self._auth = auth
-
-    @asynccontextmanager
-    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Open a link; see `Transport.connect`."""
-        link = self._link(HttpClient(self._spec, self._limits, self._auth), receiver)
-        try:
-            await link.open()
-            yield link
-        finally:
-            await link.close()
-
-    @abstractmethod
-    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
-        """Create a link that is not open yet."""
 
 
 class HttpLink(ABC):
@@ -215,6 +192,27 @@ class HttpLink(ABC):
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+
+class HttpTransport:
+    """Base of the transports over HTTP; `auth` authorizes our requests, if the server demands that."""
+
+    link_type: ClassVar[type[HttpLink]]
+
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._auth = auth
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link; see `Transport.connect`."""
+        link = self.link_type(HttpClient(self._spec, self._limits, self._auth), receiver, self._limits)
+        try:
+            await link.open()
+            yield link
+        finally:
+            await link.close()
 
 
 def _cancel(tasks: set[asyncio.Task[None]]) -> None:

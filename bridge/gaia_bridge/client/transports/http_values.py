@@ -102,16 +102,9 @@ def reason_of(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError) and (problem := tls_problem(cause)):
             return one_line(problem, 300)
         if isinstance(cause, OSError) and cause.strerror:
-            reason = _system_error(cause) or cause.strerror
-        cause = _cause_of(cause)
+            # The system's own text where it has one, since asyncio puts addresses in its place.
+            number = 0 if isinstance(cause, ssl.SSLError) else cause.errno or 0
+            reason = os.strerror(number) if number > 0 else cause.strerror
+        members: Sequence[BaseException] = getattr(cause, "exceptions", ())
+        cause = members[0] if members else cause.__cause__ or cause.__context__
     return one_line(reason, 200)
-
-
-def _system_error(error: OSError) -> str:
-    """Return the system's text for an error, since asyncio puts addresses in its place; empty if there is none."""
-    return "" if isinstance(error, ssl.SSLError) or not (error.errno and error.errno > 0) else os.strerror(error.errno)
-
-
-def _cause_of(error: BaseException) -> BaseException | None:
-    members: Sequence[BaseException] = getattr(error, "exceptions", ())
-    return members[0] if members else error.__cause__ or error.__context__

@@ -152,12 +152,10 @@ class ForeignTransport:
 class _Receiver:
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        self.ended = receiver.ended
 
     def message(self, message: JSON, during: int | None) -> None:
         self._receiver.message(valid_json(message), during)
-
-    def ended(self, reason: str) -> None:
-        self._receiver.ended(reason)
 
 
 class _Link:

@@ -20,16 +20,6 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
 
 
-class SseTransport(HttpTransport):
-    """The transport to a server over HTTP+SSE; created like `HttpTransport`.
-
-    A link is open when the server has sent its endpoint for messages. A server without such a stream is refused.
-    """
-
-    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
-        return _SseLink(http, receiver, self._limits)
-
-
 class _SseLink(HttpLink):
     """A link over HTTP+SSE."""
 
@@ -125,6 +115,15 @@ class _SseLink(HttpLink):
             self._pending.resolve(message.get("id"), message)
         elif (number := own_id(message.get("id"))) is not None:
             self._pending.reject(number, UpstreamError("answered with what is no JSON-RPC response"))
+
+
+class SseTransport(HttpTransport):
+    """The transport to a server over HTTP+SSE; created like `HttpTransport`.
+
+    A link is open when the server has sent its endpoint for messages. A server without such a stream is refused.
+    """
+
+    link_type = _SseLink
 
 
 def _no_stream(reply: Reply) -> UpstreamError:

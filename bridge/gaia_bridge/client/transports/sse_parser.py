@@ -142,18 +142,9 @@ class EventStream:
         self._read = read
         self._idle = idle
         self._limit = limit
-        self._parser = EventParser(limit)
+        self.parser = EventParser(limit)
+        """The id of the last event, and the time to wait before a reconnection."""
         self._events: list[Event] = []  # the next one is the last
-
-    @property
-    def last_id(self) -> str:
-        """The id of the last event, from which the stream can be resumed; empty where it cannot."""
-        return self._parser.last_id
-
-    @property
-    def retry(self) -> float | None:
-        """Seconds after which the server wants a reconnection, if it sent them."""
-        return self._parser.retry
 
     async def next(self) -> Event | None:
         """Wait for the next event; `None` at the end of the stream.
@@ -163,12 +154,12 @@ class EventStream:
             FloodError: There are too many useless lines.
         """
         while not self._events:
-            if self._parser.oversized:
+            if self.parser.oversized:
                 raise OversizedEventError(self._limit)
             if self._idle is not None:
-                self._idle.add(self._parser.take_idle())
+                self._idle.add(self.parser.take_idle())
             chunk = await self._read()
             if not chunk:
                 return None
-            self._events = self._parser.feed(chunk)[::-1]
+            self._events = self.parser.feed(chunk)[::-1]
         return self._events.pop()

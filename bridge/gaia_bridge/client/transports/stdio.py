@@ -71,12 +71,7 @@ class StdioTransport:
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`."""
-        secrets = Redactor((*self._spec.env.values(), *self._spec.options.secrets))
-        now = asyncio.get_running_loop().time
-        errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line, now)
-        garbage = Garbage(self._limits.garbage_lines, self._limits.garbage_window, now, secrets)
-        link = StdioLink(Child(self._spec), receiver, errors, garbage, self._spec.name, self._limits)
-        errors.heard = link.heard
+        link = StdioLink(Child(self._spec), receiver, self._spec, self._limits, self._on_error_line)
         try:
             await link.open()
             yield link
@@ -91,26 +86,25 @@ class StdioLink(asyncio.Protocol):
         self,
         child: Child,
         receiver: Receiver,
-        errors: ErrorOutput,
-        garbage: Garbage,
-        name: str,
+        spec: StdioServerSpec,
         limits: UpstreamLimits,
+        on_error_line: Callable[[str], None] | None,
     ) -> None:
         self.child = child
         """The process."""
         self._receiver = receiver
-        self._errors = errors
-        self._name = name
+        self._name = spec.name
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limits.message_bytes)
-        now = self._loop.time
+        now, secrets = self._loop.time, Redactor((*spec.env.values(), *spec.options.secrets))
+        self._errors = ErrorOutput(spec.name, secrets, limits.error_output_bytes, on_error_line, now, self.heard)
         self._blank = Budget(limits.blank_lines, limits.garbage_window, now, "blank lines")
         self._share = Share(limits.loop_share, limits.loop_burst, now)
         self._output: asyncio.ReadTransport | None = None
         self._paused = False
         self._pending = SentRequests()
-        self.garbage = garbage
+        self.garbage = Garbage(limits.garbage_lines, limits.garbage_window, now, secrets)
         """The lines of its output that were no messages."""
         self._input = _Input(limits.write_timeout, self._suspect)
         self._open: list[asyncio.BaseTransport] = []

@@ -51,16 +51,6 @@ _USABLE_ID: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
 _DOUBLINGS: Final = 10
 
 
-class StreamableHttpTransport(HttpTransport):
-    """The transport to a server over Streamable HTTP; created like `HttpTransport`.
-
-    Opening a link sends nothing: the first request shows whether the server is reachable.
-    """
-
-    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
-        return _StreamableHttpLink(http, receiver, self._limits)
-
-
 class _StreamableHttpLink(HttpLink):
     """A link over Streamable HTTP."""
 
@@ -301,6 +291,15 @@ class _StreamableHttpLink(HttpLink):
             await reply.close()
 
 
+class StreamableHttpTransport(HttpTransport):
+    """The transport to a server over Streamable HTTP; created like `HttpTransport`.
+
+    Opening a link sends nothing: the first request shows whether the server is reachable.
+    """
+
+    link_type = _StreamableHttpLink
+
+
 def _named_revision(message: JSON) -> str | None:
     """Return the revision in a message's `_meta`, as messages have it since 2026-07-28."""
     params = message.get("params")
@@ -332,8 +331,8 @@ class Place:
 
     def note(self, stream: EventStream) -> None:
         """Keep the event id and the retry time of a stream for the next one."""
-        self._last_id = stream.last_id or self._last_id
-        self._retry = self._retry if stream.retry is None else stream.retry
+        self._last_id = stream.parser.last_id or self._last_id
+        self._retry = self._retry if stream.parser.retry is None else stream.parser.retry
         self._put_off = 0.0
 
     def put_off(self, retry_after: float | None) -> None:
