@@ -112,11 +112,9 @@ class JsonRpcPeer:
         return self._tasks
 
     def open(self, link: Link, tasks: TaskGroup) -> None:
-        """Start to use a link."""
         self._link, self._tasks = link, tasks
 
     def close(self) -> None:
-        """Stop using the link."""
         self._tasks = None
         self._clocks.close()
         self._end("is no longer connected")

@@ -153,7 +153,6 @@ def says_revision(message: Mapping[str, Any]) -> bool:
 
 
 def is_request(message: JSON) -> bool:
-    """Whether a message is a request."""
     return "method" in message and "id" in message
 
 
@@ -208,25 +207,21 @@ def encoded(value: Any) -> bytes:
 
 
 def encoded_result(request_id: int | str, result: JSON) -> bytes:
-    """Write a response with a result."""
     written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
     return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + encoded(result) + b"}"
 
 
 def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
-    """Write a response with an error."""
     content = encoded(error_object(error.code, error.message, error.data))
     return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + content + b"}"
 
 
 def encoded_request(request_id: int, method: str, params: JSON | None) -> bytes:
-    """Write a request."""
     message: JSON = {"jsonrpc": "2.0", "id": request_id, "method": method}
     return encoded(message if params is None else {**message, "params": params})
 
 
 def encoded_notification(method: str, params: JSON | None) -> bytes:
-    """Write a notification."""
     message: JSON = {"jsonrpc": "2.0", "method": method}
     return encoded(message if params is None else {**message, "params": params})
 

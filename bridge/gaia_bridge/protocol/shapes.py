@@ -210,12 +210,10 @@ def _below(step: str | int, problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def required(name: str, shape: Shape) -> Field:
-    """Make a required field."""
     return Field(name, shape, is_required=True)
 
 
 def optional(*names: str, shape: Shape) -> tuple[Field, ...]:
-    """Make optional fields of the same shape."""
     return tuple(Field(name, shape) for name in names)
 
 

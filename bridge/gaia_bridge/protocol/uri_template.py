@@ -73,7 +73,6 @@ class UriTemplate:
         self._steps += map(_Step, text)
 
     def matches(self, uri: str) -> bool:
-        """Whether a URI matches the template."""
         # The set of states of a nondeterministic automaton: `2 * n` is before step n, `2 * n + 1` is within it.
         reached = self._skipping({0})
         for character in uri:
@@ -84,7 +83,6 @@ class UriTemplate:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of its variables."""
         return frozenset(_plain_name(name) for _, names in self._expressions for name in names)
 
     def variables(self, uri: str) -> dict[str, str | list[str]] | None:

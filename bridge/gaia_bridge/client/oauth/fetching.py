@@ -155,7 +155,6 @@ class Fetcher:
         raise FetchError(f"{url_for_log(request.url)} cannot be reached ({reason_of(failure)})") from None
 
     async def _by_proxy(self, request: httpx2.Request, proxy: Proxy) -> httpx2.Response:
-        """Send a request through a tunnel."""
         with anyio.move_on_after(self._limits.fetch_timeout / 2):
             try:
                 await self._addresses(request.url)
@@ -246,7 +245,6 @@ class Fetcher:
 
 
 def _outer(proxy: Proxy) -> httpx2.Proxy:
-    """Convert a proxy to the type of httpx2."""
     who = {} if proxy.authorization is None else {"proxy-authorization": proxy.authorization}
     return httpx2.Proxy(str(proxy), headers=who, ssl_context=verifying_context() if proxy.scheme == "https" else None)
 

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 from mcp.shared.auth import AuthorizationCodeResult
+from msgspec import Struct
 
 from gaia_bridge.client.oauth.callback import CALLBACK_PATH, CallbackServer
 from gaia_bridge.client.oauth.errors import LoginRefusedError, LoginRequiredError
@@ -67,7 +68,6 @@ class NoInteraction:
         self._command = command
 
     def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
-        """Raise `LoginRequiredError`."""
         raise LoginRequiredError(self._command)
 
 
@@ -99,7 +99,7 @@ class BrowserInteraction:
             AuthorizationError: There is no port to listen on.
         """
         async with CallbackServer.listening(*_ports(redirect_uris)) as server:
-            yield _BrowserLogin(server, self._tell, self._show, self._seconds)
+            yield _BrowserLogin(server.url, server, self._tell, self._show, self._seconds)
 
     async def _show(self, url: str) -> None:
         if not _has_screen():
@@ -110,35 +110,27 @@ class BrowserInteraction:
             logger.debug("no browser was opened (%s)", type(error).__name__)
 
 
-class _BrowserLogin:
-    def __init__(
-        self,
-        server: CallbackServer,
-        tell: Callable[[str], object],
-        show: Callable[[str], Coroutine[Any, Any, None]],
-        seconds: float,
-    ) -> None:
-        self.redirect_uri = server.url
-        self._server = server
-        self._tell = tell
-        self._show = show
-        self._seconds = seconds
+class _BrowserLogin(Struct):
+    redirect_uri: str
+    server: CallbackServer
+    tell: Callable[[str], object]
+    show: Callable[[str], Coroutine[Any, Any, None]]
+    seconds: float
 
     async def authorize(self, url: str) -> AuthorizationCodeResult:
-        """Send the user to an address, and wait for the browser to come back."""
         url = checked_login_url(url)
         state = parse_qs(urlsplit(url).query).get("state", [""])[-1]
-        self._tell(f"Log in in your browser: {url}")
+        self.tell(f"Log in in your browser: {url}")
         try:
-            with anyio.fail_after(self._seconds):
+            with anyio.fail_after(self.seconds):
                 return _result(await self._answer(url, state))
         except TimeoutError:
-            raise AuthorizationError(f"nobody logged in within {self._seconds:g} s") from None
+            raise AuthorizationError(f"nobody logged in within {self.seconds:g} s") from None
 
     async def _answer(self, url: str, state: str) -> Mapping[str, str]:
-        showing = asyncio.create_task(self._show(url))  # a browser in a terminal does not return before it is closed
+        showing = asyncio.create_task(self.show(url))  # a browser in a terminal does not return before it is closed
         try:
-            return await self._server.answer(state)
+            return await self.server.answer(state)
         finally:
             showing.cancel()
             await asyncio.wait([showing])

@@ -12,9 +12,9 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from gaia_bridge.client.transports.budgets import Share
 from gaia_bridge.client.transports.http1 import Abortable, Connection, Response
@@ -24,6 +24,8 @@ _IDLE: Final = 32
 
 Make = Callable[[], Connection]
 """Creates a connection that is not open yet."""
+Way = Callable[[Make, float], Awaitable[Connection]]
+"""Opens a connection to a server within some seconds, TLS included; raises `ConnectError` if that fails."""
 
 _HEAD_START: Final = 0.25
 """Seconds after which the next address of a host is tried concurrently (RFC 8305, section 5)."""
@@ -98,7 +100,7 @@ class Connections:
         return None
 
     async def _open(self) -> Connection:
-        connection = await self._way.connect(lambda: Connection(self, self._share()), self._connect_timeout)
+        connection = await self._way(lambda: Connection(self, self._share()), self._connect_timeout)
         if self._is_closed:
             connection.abort()
             raise ConnectError("it is not wanted any more")
@@ -165,33 +167,17 @@ class ProxyError(ConnectError):
     """No connection could be opened because of a proxy on the way; the text is a sentence with the reason."""
 
 
-class Way(Protocol):
-    """The way to a server."""
-
-    async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection within some seconds, TLS included; raise `ConnectError` if that fails."""
-        ...
-
-
-class Direct:
-    """The way to a server without a proxy; `tls` verifies the server, and is `None` without TLS. Implements `Way`."""
-
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        self._host = host
-        self._port = port
-        self._tls = tls
-
-    async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection; see `Way.connect`."""
-        try:
-            async with asyncio.timeout(seconds):
-                return await first_connected(self._host, self._port, self._tls, make)
-        except TimeoutError as error:
-            if error.errno is None:
-                raise ConnectTimeoutError from None
-            raise ConnectError(str(error)) from error
-        except (OSError, ValueError, OverflowError) as error:  # also of a host that the system cannot look up
-            raise ConnectError(str(error)) from error
+async def connect_directly(host: str, port: int, tls: ssl.SSLContext | None, make: Make, seconds: float) -> Connection:
+    """Open a connection without a proxy; with the first parameters bound, this is a `Way`."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await first_connected(host, port, tls, make)
+    except TimeoutError as error:
+        if error.errno is None:
+            raise ConnectTimeoutError from None
+        raise ConnectError(str(error)) from error
+    except (OSError, ValueError, OverflowError) as error:  # also of a host that the system cannot look up
+        raise ConnectError(str(error)) from error
 
 
 async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make: Callable[[], C]) -> C:

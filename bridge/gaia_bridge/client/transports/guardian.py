@@ -102,7 +102,7 @@ def send(number: int, children: dict[str, int]) -> bool:
     """Send a signal to all processes of the children; return whether there were any.
 
     Args:
-        children: Groups by ids (0: not known); processes in the form of `note`.
+        children: Groups by ids (0: not known); processes as `News` names them.
     """
     reached = False
     for identity, group in children.items():
@@ -200,35 +200,28 @@ class News:
                 return False
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
-                match line.decode("ascii", "replace").split():
-                    case ["socket", path, identity]:
-                        self.sockets.append((os.fsdecode(bytes.fromhex(path)), identity))
-                    case ["slow", identity]:
-                        self.slow.add(identity)
-                    case ["asked", identity]:
-                        self.asked.add(identity)
-                    case ["quick", identity]:
-                        self.slow.discard(identity)
-                    case words:
-                        note(children, words)
+                self._take(children, line.decode("ascii", "replace").split())
 
-
-def note(children: dict[str, int], words: list[str]) -> None:
-    """Apply one line of news."""
-    match words:
-        case ["watch", identity]:
-            children.setdefault(identity, 0)
-        case ["group", identity, group] if group.isdecimal():
-            children[identity] = int(group)
-        case ["leave", identity]:
-            children.pop(identity, None)
-        case ["process", pid] if pid.isdecimal():
-            if len(children) >= _MANY:
-                _forget_the_dead(children)
-            if start := started(int(pid)):
-                children[f"{_PROCESS} {start} {pid}"] = int(pid)
-        case _:  # cannot happen: only the bridge writes here
-            pass
+    def _take(self, children: dict[str, int], words: list[str]) -> None:
+        """Apply one line of news. Others do not come: only the bridge writes here."""
+        match words:
+            case ["watch", identity]:
+                children.setdefault(identity, 0)
+            case ["group", identity, group] if group.isdecimal():
+                children[identity] = int(group)
+            case ["leave", identity]:
+                children.pop(identity, None)
+            case ["process", pid] if pid.isdecimal():
+                if len(children) >= _MANY:
+                    _forget_the_dead(children)
+                if start := started(int(pid)):
+                    children[f"{_PROCESS} {start} {pid}"] = int(pid)
+            case ["socket", path, identity]:
+                self.sockets.append((os.fsdecode(bytes.fromhex(path)), identity))
+            case ["slow" | "asked" as word, identity]:
+                (self.slow if word == "slow" else self.asked).add(identity)
+            case ["quick", identity]:
+                self.slow.discard(identity)
 
 
 def _is_alive(identity: str, pid: int) -> bool:

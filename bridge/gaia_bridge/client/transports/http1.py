@@ -127,7 +127,6 @@ class Response:
         return len(self._body) < _AHEAD
 
     def ended(self, failure: Exception | None = None) -> None:
-        """Mark the response as complete, or as failed."""
         self._complete, self._failure = failure is None, failure
         self._wake()
         if self._over is not None and not self._over.done():
@@ -189,7 +188,6 @@ class Connection(Abortable):
 
     @property
     def socket(self) -> Any:
-        """The underlying socket."""
         return self._transport.get_extra_info("socket")
 
     def send(self, request: bytes, patience: float) -> Response:
@@ -201,7 +199,6 @@ class Connection(Abortable):
         return response
 
     def abort(self) -> None:
-        """Close the connection at once."""
         self._to_the_end = False  # the body is incomplete
         if self._transport is not None:
             self._transport.abort()

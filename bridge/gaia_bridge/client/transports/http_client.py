@@ -26,9 +26,9 @@ from gaia_bridge.client.transports.connections import (
     ConnectError,
     Connections,
     ConnectTimeoutError,
-    Direct,
     ProxyError,
     Way,
+    connect_directly,
 )
 from gaia_bridge.client.transports.http1 import PIECE, ClosedError, Http1Error, NotTakenError, Response
 from gaia_bridge.client.transports.http_values import (
@@ -205,7 +205,6 @@ class _Request(NamedTuple):
     body: bytes | None
 
     def encoded(self, route: _Route) -> bytes:
-        """Encode the request as bytes."""
         url, body = self.url, self.body or b""
         target = f"{route.before_path}{url.raw_path.decode('ascii')}"
         head = f"{self.method} {target} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n{route.fields}"
@@ -242,7 +241,6 @@ class HttpClient:
         self._others: dict[tuple[str, str, int], _Route] = {}
 
     async def close(self) -> None:
-        """Close all connections."""
         for route in (self._own, *self._others.values()):
             route.connections.close()
 
@@ -285,7 +283,7 @@ class HttpClient:
         # Some proxies, as proxy.py, relay later requests of a connection unchanged, with the proxy's password in them.
         tells_password = proxy is not None and tls is None and proxy.authorization is not None
         connections = Connections(
-            Direct(host, port, tls) if proxy is None else _by(proxy, host, port, tls),
+            partial(connect_directly, host, port, tls) if proxy is None else _by(proxy, host, port, tls),
             connect_timeout=limits.http_connect_timeout,
             write_timeout=limits.write_timeout,
             keep_alive=0 if tells_password else limits.http_keep_alive,
@@ -399,7 +397,7 @@ def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | Non
 def _by(proxy: Proxy, host: str, port: int, tls: ssl.SSLContext | None) -> Way:
     from gaia_bridge.client.transports.tunnel import ByProxy  # most have no proxy
 
-    return ByProxy(proxy, host, port, tls)
+    return ByProxy(proxy, host, port, tls).connect
 
 
 def _unknown() -> None:

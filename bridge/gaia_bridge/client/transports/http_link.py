@@ -58,7 +58,6 @@ class HttpLink(ABC):
         """Send a request and wait for its response. See `Link.request`."""
 
     async def notify(self, message: JSON) -> None:
-        """Send a notification or a response. See `Link.notify`."""
         seconds = self._limits.write_timeout
         with self._until_closed(), anyio.move_on_after(seconds) as patience:
             await self._tell(message)

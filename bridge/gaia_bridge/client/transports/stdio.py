@@ -179,7 +179,6 @@ class StdioLink(asyncio.Protocol):
                 transport.close()
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Send a request and wait for its response; see `transport.Link`."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
         number: int = message["id"]
@@ -198,7 +197,6 @@ class StdioLink(asyncio.Protocol):
             self._pending.forget(number)
 
     async def notify(self, message: JSON) -> None:
-        """Send a notification or a response; see `transport.Link`."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
         await self._write(message)
@@ -213,7 +211,6 @@ class StdioLink(asyncio.Protocol):
             raise ConnectionLostError(self._reason or str(error)) from None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the pipe of the standard output, which is connected."""
         self._output = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -423,7 +420,6 @@ class _Input(asyncio.BaseProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the pipe now."""
         if self._transport is not None:
             self._transport.abort()
 

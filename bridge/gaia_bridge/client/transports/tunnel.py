@@ -34,7 +34,7 @@ _NO_PROXY: Final = (400, 404, 405, 501)
 
 
 class ByProxy:
-    """The way to a server by a proxy; without `tls`, the server has none. Implements `connections.Way`.
+    """The way to a server by a proxy; without `tls`, the server has none. Its `connect` is a `connections.Way`.
 
     Raises:
         LaunchError: The authorities that verify the proxy cannot be read.
@@ -48,7 +48,7 @@ class ByProxy:
         self._tls = tls
 
     async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection; see `connections.Way.connect`."""
+        """Open a connection; see `connections.Way`."""
         tunnel: _Tunnel | None = None
         try:
             async with asyncio.timeout(seconds):
