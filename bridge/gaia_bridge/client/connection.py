@@ -126,11 +126,7 @@ class Connection:
             peer.on_notification = self._subscriptions.receive
 
     async def start(self) -> None:
-        """Receive changes from now on. Called once, by `connect`.
-
-        Raises:
-            ConnectionLostError: The connection is over already.
-        """
+        """Receive changes from now on; raise `ConnectionLostError` if it is over already. Called once, by `connect`."""
         if self._subscriptions is not None:
             await self._subscriptions.start()
         self._peer.check()
@@ -192,11 +188,7 @@ class Connection:
             raise UpstreamError(str(error)) from None
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
-        """Send a notification.
-
-        Raises:
-            UpstreamError: It could not be sent.
-        """
+        """Send a notification; raise `UpstreamError` if it cannot be sent."""
         await self._peer.notify(method, self._stamped(params) if self.handshake.modern else params)
 
     async def list_all(self, kind: str) -> list[Any]:
@@ -224,45 +216,28 @@ class Connection:
         return pages
 
     async def ping(self) -> float:
-        """Check that the server responds; return the seconds that its answer took.
-
-        Raises:
-            UpstreamError: The server did not answer within `limits.ping_timeout`.
-        """
+        """Return the seconds that an answer took; raise `UpstreamError` if none came within `limits.ping_timeout`."""
         started = time.perf_counter()
         patience = Deadline(self._limits.ping_timeout, self._limits.ping_timeout)
         await self.request(DISCOVER if self.handshake.modern else "ping", deadline=patience)
         return time.perf_counter() - started
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribe to updates of a resource; do nothing where the server does not offer that.
-
-        Raises:
-            ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: The answer of the server is missing or invalid.
-        """
+        """Subscribe to updates of a resource, where the server offers that. Raises as `request` does."""
         if self._subscriptions is not None:
             await self._subscriptions.subscribe(uri)
         elif self.may_subscribe:
             await self.request("resources/subscribe", {"uri": uri}, deadline=self._list_deadline)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Unsubscribe from updates of a resource. Raises as `subscribe` does."""
+        """Unsubscribe from updates of a resource. Raises as `request` does."""
         if self._subscriptions is not None:
             self._subscriptions.unsubscribe(uri)
         elif self.may_subscribe:
             await self.request("resources/unsubscribe", {"uri": uri}, deadline=self._list_deadline)
 
     async def set_log_level(self, level: str) -> None:
-        """Request log messages of a level and above; do nothing where the server has no log.
-
-        Args:
-            level: One of `model.LOG_LEVELS`.
-
-        Raises:
-            ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: The answer of the server is missing or invalid.
-        """
+        """Request log messages of one of `model.LOG_LEVELS` and above, if the server has any. Raises as `request`."""
         if self.handshake.modern:
             self._meta[LOG_LEVEL_KEY] = level
         elif "logging" in self.handshake.capabilities:

@@ -48,11 +48,7 @@ _CANCELLED: Final = "notifications/cancelled"
 async def open_peer(
     transport: Transport, delegate: ClientDelegate, limits: UpstreamLimits, numbers: Iterator[int] | None = None
 ) -> AsyncGenerator[JsonRpcPeer]:
-    """Open a link and run a `JsonRpcPeer` on it until the end of the block.
-
-    Raises:
-        UpstreamError: The server cannot be reached.
-    """
+    """Open a link, and run a `JsonRpcPeer` on it until the end of the block; raises as `Transport.connect` does."""
     failure: BaseException | None = None
     peer = JsonRpcPeer(delegate, limits, numbers)
     async with transport.connect(peer) as link, anyio.create_task_group() as tasks:
@@ -178,11 +174,7 @@ class JsonRpcPeer:
         return _result_of(method, response if translating is None else translating.read(response, method))
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
-        """Send a notification.
-
-        Raises:
-            UpstreamError: It could not be sent.
-        """
+        """Send a notification; raise `UpstreamError` if it cannot be sent."""
         message: JSON = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
@@ -277,11 +269,9 @@ class JsonRpcPeer:
 
 
 class _Watch:
-    """Reports the progress of one request. An asyncio task for that is started with the first report.
+    """Reports the progress of one request, in an asyncio task that is started with the first report.
 
-    Args:
-        clock: The deadline of the request, which every report restarts.
-        waiting: The most reports that wait for a slow receiver; beyond that, the oldest is dropped.
+    Every report restarts the clock. Of those that wait for a slow receiver, the oldest beyond `waiting` is dropped.
     """
 
     def __init__(self, on_progress: OnProgress, clock: Clock, waiting: int) -> None:

@@ -33,11 +33,7 @@ logger = logging.getLogger(__name__)
 async def answer_of(
     delegate: ClientDelegate, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
 ) -> JSON:
-    """Let the delegate answer a question, if the needed capability was declared.
-
-    Raises:
-        ProtocolError: The capability was not declared, or the delegate refused or failed.
-    """
+    """Let the delegate answer a question; raise `ProtocolError` if that is not declared, or the delegate fails."""
     if method not in CAPABILITY_OF:
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
     if missing := missing_capability(method, params, declared):

@@ -71,12 +71,7 @@ class Subscriptions:
             self._peer.tasks.start_soon(self._run)
 
     async def subscribe(self, uri: str) -> None:
-        """Listen for updates of a resource too; do nothing where the server does not offer that.
-
-        Raises:
-            ProtocolError: The server refused.
-            UpstreamError: The server did not confirm in time.
-        """
+        """Listen for updates of a resource too, where the server offers that; an error if it does not confirm."""
         if not self._resources or not self._served:
             return
         is_new = uri not in self._uris

@@ -38,7 +38,8 @@ class Tasks:
 
     def learn(self, tools: list[Any]) -> None:
         """Remember the tools of the whole list that run as tasks only."""
-        self._tools = {tool["name"] for tool in tools if _is_task_only(tool)} if self._served else set()
+        needing = (tool for tool in tools if value_at(tool, "execution", "taskSupport") == "required")
+        self._tools = {name for tool in needing if isinstance(name := tool.get("name"), str)} if self._served else set()
 
     def needed(self, method: str, params: JSON | None) -> bool:
         """Whether a request has to create a task, and the caller did not ask for a task itself."""
@@ -162,10 +163,6 @@ class _Reports:
                 self._news = anyio.Event()
                 while self._waiting:
                     await self.hear(self._waiting.popleft())
-
-
-def _is_task_only(tool: object) -> bool:
-    return isinstance(value_at(tool, "name"), str) and value_at(tool, "execution", "taskSupport") == "required"
 
 
 def _own(result: JSON) -> JSON:

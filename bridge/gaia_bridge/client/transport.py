@@ -132,11 +132,7 @@ class Link(Protocol):
         ...
 
     async def notify(self, message: JSON) -> None:
-        """Send a notification, or the response to a request of the server.
-
-        Raises:
-            UpstreamError: It could not be sent.
-        """
+        """Send a notification, or the response to a request of the server; raise `UpstreamError` if that fails."""
         ...
 
     def agree(self, revision: str) -> None:

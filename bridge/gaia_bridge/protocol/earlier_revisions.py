@@ -34,11 +34,7 @@ def declares_context(revision: str) -> bool:
 
 
 def question_for(revision: str, method: str, params: JSON) -> JSON:
-    """Translate a question from the newest handshake revision to the form that clients of a revision understand.
-
-    Raises:
-        AnswerError: The revision has no form for this question.
-    """
+    """Translate a question to the form of a handshake revision; raise `AnswerError` if it has none there."""
     if revision not in _SAMPLED:
         return params
     if method == "sampling/createMessage" and is_array(messages := params.get("messages")):
@@ -49,11 +45,7 @@ def question_for(revision: str, method: str, params: JSON) -> JSON:
 
 
 def answer_for(revision: str, method: str, answer: JSON) -> JSON:
-    """Translate an answer to the form that servers of a revision understand: of a model, one block.
-
-    Raises:
-        AnswerError: The answer does not fit in one block, or has a type of content that the revision does not have.
-    """
+    """Translate an answer to the form of a revision: of a model, one block. Raises `AnswerError` if it does not fit."""
     kinds, content = _SAMPLED.get(revision), answer.get("content")
     if kinds is None or method != "sampling/createMessage":
         return answer

@@ -91,11 +91,7 @@ def _response_problem(message: JSON) -> str:
 
 
 def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refusal | None:
-    """Return the refusal of a batch, or `None` if it is accepted.
-
-    Args:
-        revision: The revision that was negotiated; `None` before that.
-    """
+    """Return the refusal of a batch, or `None` if it is accepted; before a revision is negotiated, none is."""
     if revision not in BATCHING_REVISIONS:
         return unexpected_batch(revision)
     if not messages:

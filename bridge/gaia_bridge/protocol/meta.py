@@ -54,8 +54,7 @@ def is_model_visible(definition: Mapping[str, Any]) -> bool:
 def with_public_task(message: JSON, prefix: str) -> JSON:
     """Replace the id of a task in a result, or in the parameters of a question, by its public id.
 
-    Args:
-        prefix: The beginning of the public ids of the server's tasks; empty where they are the server's own.
+    All public ids of the server's tasks begin with the prefix; it is empty where they are the server's own.
     """
     if not prefix:
         return message
@@ -69,11 +68,7 @@ def with_public_task(message: JSON, prefix: str) -> JSON:
 
 
 def with_own_task(message: JSON, prefix: str) -> JSON:
-    """Replace the public id of the related task, in a message of a client, by the server's own id.
-
-    Args:
-        prefix: As of `with_public_task`.
-    """
+    """Replace the public id of the related task, in a message of a client, by the server's own id."""
     related = value_at(message, "_meta", RELATED_TASK_KEY)
     identifier = value_at(related, TASK_ID)
     if not prefix or not isinstance(identifier, str):

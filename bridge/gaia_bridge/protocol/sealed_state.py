@@ -34,9 +34,7 @@ _NONCE: Final = 12
 class StateSeal:
     """Encrypts states with AES-GCM, under a random key of this object that never leaves the process.
 
-    Args:
-        lifetime: Seconds for which a state is valid.
-        clock: Returns the time, in seconds.
+    A state is valid for `lifetime` seconds.
     """
 
     def __init__(self, lifetime: float, clock: Callable[[], float] = time.time) -> None:
@@ -58,11 +56,7 @@ class StateSeal:
         return _FORMAT + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
     def opened(self, sealed: str, method: str, params: Mapping[str, Any]) -> str:
-        """Decrypt the `requestState` that a client sent.
-
-        Raises:
-            ProtocolError: The state is from elsewhere, for another request, or expired; only the log has the cause.
-        """
+        """Decrypt the `requestState` of a client; raise `ProtocolError` if it is not valid. The log has the cause."""
         try:
             return self._state(sealed, self._binding(method, params))
         except ValueError as error:

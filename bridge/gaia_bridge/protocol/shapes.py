@@ -103,11 +103,7 @@ class Field(NamedTuple):
 
 
 class Record(Shape):
-    """An object.
-
-    Args:
-        values: The shape of the values of all fields, if it is checked.
-    """
+    """An object. `values` is the shape of the values of all fields, if these are checked."""
 
     def __init__(self, *fields: Field, values: Shape | None = None) -> None:
         super().__init__("an object")
@@ -162,11 +158,7 @@ class Items(Shape):
 
 
 class Chosen(Shape):
-    """A value whose shape depends on the value.
-
-    Args:
-        choose: Returns the shape; `None` refuses the value.
-    """
+    """A value whose shape depends on the value. `choose` returns the shape, or `None` to refuse the value."""
 
     def __init__(self, expected: str, choose: Callable[[Any], Shape | None]) -> None:
         super().__init__(expected)
@@ -178,11 +170,7 @@ class Chosen(Shape):
 
 
 class Tagged(Chosen):
-    """An object whose shape depends on one of its fields: a tagged union.
-
-    Args:
-        others: The shape of objects with any other value of that field; `None` refuses them.
-    """
+    """An object whose shape depends on one of its fields; `others` is that for other values, `None` refuses them."""
 
     def __init__(self, key: str, kinds: Mapping[str, Record], others: Record | None = None) -> None:
         super().__init__(f"an object whose {key} is one of {', '.join(kinds)}", self._of_its_kind)

@@ -37,11 +37,7 @@ class _Step(NamedTuple):
 
 
 class UriTemplate:
-    """A parsed URI template.
-
-    Raises:
-        UriTemplateError: The text is not a URI template, or has too many expressions.
-    """
+    """A parsed URI template; a text that is none, or has too many expressions, raises `UriTemplateError`."""
 
     def __init__(self, text: str) -> None:
         self._steps: list[_Step] = []

@@ -61,11 +61,7 @@ def without_scope(request: httpx2.Request, response: httpx2.Response) -> httpx2.
 
 
 def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
-    """Check that the flow can continue with an answer.
-
-    Raises:
-        AuthorizationError: The answer is an error or lacks the required data.
-    """
+    """Raise `AuthorizationError` if an answer is an error, or lacks the data with which the flow continues."""
     if request.method != "POST" or refused_renewal(request, response) is not None:
         return
     place = url_for_log(request.url)

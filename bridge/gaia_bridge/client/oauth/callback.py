@@ -51,14 +51,7 @@ class CallbackServer:
     @classmethod
     @asynccontextmanager
     async def listening(cls, *ports: int) -> AsyncGenerator[CallbackServer]:
-        """Listen to the end of the block.
-
-        Args:
-            ports: The ports to try, in order; 0 is any that is free.
-
-        Raises:
-            AuthorizationError: None of the ports is free.
-        """
+        """Listen on the first free port (0 is any), to the end of the block; raise `AuthorizationError` if none is."""
         connections: set[asyncio.Task[None]] = set()
         ours: CallbackServer | None = None
 

@@ -216,7 +216,11 @@ class Fetcher:
             extensions=extensions,
         )
         way = None if proxy is None else _outer(proxy)
-        async with httpx2.AsyncHTTPTransport(verify=self._verifying(url), trust_env=False, proxy=way) as transport:
+        if url.scheme == "http":
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
+        else:
+            tls = self._tls or verifying_context()
+        async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=way) as transport:
             response = await transport.handle_async_request(sent)
             try:
                 body = await self._body(url, response)
@@ -237,11 +241,6 @@ class Fetcher:
             if len(body) > self._limits.fetch_bytes:
                 raise FetchError(f"{url_for_log(url)} sent more than {self._limits.fetch_bytes} bytes")
         return bytes(body)
-
-    def _verifying(self, url: httpx2.URL) -> ssl.SSLContext:
-        if url.scheme == "http":
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
-        return self._tls or verifying_context()
 
 
 def _outer(proxy: Proxy) -> httpx2.Proxy:
@@ -296,9 +295,6 @@ def url_problem(url: httpx2.URL, *, allow_http: bool) -> str:
     """Return the reason why a URL may not be fetched or opened, whatever its host is; empty if there is none.
 
     An odd spelling is refused, not interpreted: another program might read it differently than this check.
-
-    Args:
-        allow_http: Whether the URL may be without TLS.
     """
     if url.scheme != "https" and not (allow_http and url.scheme == "http"):
         return "not https"

@@ -41,11 +41,7 @@ class Login(Protocol):
         ...
 
     async def authorize(self, url: str) -> AuthorizationCodeResult:
-        """Let the user log in at an unchecked URL, and wait for the answer of the authorization server.
-
-        Raises:
-            AuthorizationError: There was no answer, or it was a refusal.
-        """
+        """Let the user log in at an unchecked URL; raise `AuthorizationError` for a refusal, or if no answer comes."""
         ...
 
 
@@ -53,10 +49,9 @@ class UserInteraction(Protocol):
     """The interface for asking the user to log in."""
 
     def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
-        """Be ready for a login, to the end of the block; the redirect URIs are preferred, and known to the server.
+        """Be ready for a login, to the end of the block; raise `LoginRequiredError` if the user cannot be asked here.
 
-        Raises:
-            LoginRequiredError: The user cannot be asked here.
+        The redirect URIs are preferred, since the authorization server knows them.
         """
         ...
 
@@ -93,11 +88,7 @@ class BrowserInteraction:
 
     @asynccontextmanager
     async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
-        """Listen for the browser's answer, to the end of the block; at the port of a redirect URI, if it is free.
-
-        Raises:
-            AuthorizationError: There is no port to listen on.
-        """
+        """Listen for the browser's answer, to the end of the block; at the port of a redirect URI, if it is free."""
         async with CallbackServer.listening(*_ports(redirect_uris)) as server:
             yield _BrowserLogin(server.url, server, self._tell, self._show, self._seconds)
 

@@ -100,11 +100,7 @@ class TokenStore:
 
     @asynccontextmanager
     async def locked(self, seconds: float) -> AsyncGenerator[None]:
-        """Keep every other task and process from changing this login.
-
-        Raises:
-            AuthorizationError: Another process has held the lock for so many seconds, or the folder cannot be used.
-        """
+        """Keep all others from changing this login; raise `AuthorizationError` if another does so for `seconds`."""
         lock = filelock.AsyncFileLock(
             self.path.with_suffix(".lock"), mode=0o600, thread_local=False, run_in_executor=False
         )

@@ -47,11 +47,7 @@ _MANY = 100
 
 
 def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
-    """Return the processes that carry a mark, of those that we may read; none where there is no `/proc`.
-
-    Args:
-        session: A session whose processes are included even without the mark.
-    """
+    """Return the processes with a mark, or of a session, that we may read; none where there is no `/proc`."""
     entries = {f"{MARK}={identity}".encode(), f"{AGENTS_MARK}={identity}".encode()}
     processes: list[int] = []
     for pid in _numbers(proc):
@@ -101,8 +97,7 @@ def _fields(pid: int, proc: str = "/proc") -> list[bytes]:
 def send(number: int, children: dict[str, int]) -> bool:
     """Send a signal to all processes of the children; return whether there were any.
 
-    Args:
-        children: Groups by ids (0: not known); processes as `News` names them.
+    The children are groups by ids (0: not known), and processes as `News` names them.
     """
     reached = False
     for identity, group in children.items():
@@ -203,7 +198,6 @@ class News:
                 self._take(children, line.decode("ascii", "replace").split())
 
     def _take(self, children: dict[str, int], words: list[str]) -> None:
-        """Apply one line of news. Others do not come: only the bridge writes here."""
         match words:
             case ["watch", identity]:
                 children.setdefault(identity, 0)
@@ -212,26 +206,28 @@ class News:
             case ["leave", identity]:
                 children.pop(identity, None)
             case ["process", pid] if pid.isdecimal():
-                if len(children) >= _MANY:
-                    _forget_the_dead(children)
-                if start := started(int(pid)):
-                    children[f"{_PROCESS} {start} {pid}"] = int(pid)
+                _add_process(children, int(pid))
             case ["socket", path, identity]:
                 self.sockets.append((os.fsdecode(bytes.fromhex(path)), identity))
             case ["slow" | "asked" as word, identity]:
                 (self.slow if word == "slow" else self.asked).add(identity)
             case ["quick", identity]:
                 self.slow.discard(identity)
+            case _:  # cannot happen: only the bridge writes here
+                pass
 
 
 def _is_alive(identity: str, pid: int) -> bool:
     return identity == f"{_PROCESS} {started(pid)} {pid}"
 
 
-def _forget_the_dead(children: dict[str, int]) -> None:
-    for identity, pid in list(children.items()):
-        if identity.startswith(_PROCESS) and not _is_alive(identity, pid):
-            del children[identity]
+def _add_process(children: dict[str, int], pid: int) -> None:
+    if len(children) >= _MANY:
+        for identity, number in list(children.items()):
+            if identity.startswith(_PROCESS) and not _is_alive(identity, number):
+                del children[identity]
+    if start := started(pid):
+        children[f"{_PROCESS} {start} {pid}"] = pid
 
 
 def _quietly(kill: object, target: int, number: int) -> bool:

@@ -129,12 +129,7 @@ class Reply:
         return 200 <= self.status < 300
 
     async def read(self) -> bytes:
-        """Wait for the next bytes of the body, decoded; empty at its end.
-
-        Raises:
-            BrokenOffError: The connection ended first.
-            UpstreamError: The body cannot be decoded.
-        """
+        """Wait for the next bytes of the body, decoded; empty at its end. Raises `UpstreamError` as `body` does."""
         try:
             piece = await self._read()
         except UndecodableError:
@@ -233,7 +228,6 @@ class HttpClient:
         """The configured values that must not be shown."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
-        self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
         self._limits = limits
         self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
         self._proxy: str | Literal[False] | None = spec.proxy
@@ -327,7 +321,7 @@ class HttpClient:
 
     async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
         """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
-        if (fields := self._known_headers()) is None:
+        if not isinstance(auth, _Knowing) or (fields := auth.known_headers()) is None:
             return await self._discussed(request, auth, insist, None)
         headers = {name: value for name, value in request.headers.items() if name != "authorization"}
         request = request._replace(headers={**headers, **checked_headers(fields)})
@@ -382,11 +376,7 @@ class HttpClient:
 
 
 def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:
-    """Return the proxy for a URL, as the entry's `proxy` or the environment of this process names it; `None` for none.
-
-    Raises:
-        LaunchError: It is not the address of an HTTP proxy.
-    """
+    """Return the proxy for a URL, as `named` in the entry or by the environment; raise `LaunchError` if it is none."""
     scheme, _, port = origin(url)
     try:
         return proxy_for(scheme, url.raw_host.decode("ascii"), port, named, os.environ)
@@ -398,10 +388,6 @@ def _by(proxy: Proxy, host: str, port: int, tls: ssl.SSLContext | None) -> Way:
     from gaia_bridge.client.transports.tunnel import ByProxy  # most have no proxy
 
     return ByProxy(proxy, host, port, tls).connect
-
-
-def _unknown() -> None:
-    """Return `None`: the known headers of an authorisation whose flow must run for every request."""
 
 
 def _basic(url: httpx2.URL) -> str:

@@ -48,11 +48,7 @@ def url_for_log(url: httpx2.URL) -> str:
 
 
 def usable_url(url: str) -> httpx2.URL:
-    """Parse the URL of a server.
-
-    Raises:
-        LaunchError: The text is no usable URL. The error does not repeat it.
-    """
+    """Parse the URL of a server; raise `LaunchError`, which does not repeat it, if it cannot be used."""
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError, ValueError):

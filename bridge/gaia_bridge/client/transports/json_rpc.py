@@ -29,11 +29,7 @@ class NoMessageError(UpstreamError):
 
 
 def encoded(message: JSON) -> bytes:
-    """Encode a message as UTF-8, on one line. A lone surrogate, which UTF-8 cannot carry, becomes a question mark.
-
-    Raises:
-        UpstreamError: A value has no form in JSON, such as NaN.
-    """
+    """Encode a message as UTF-8, on one line; a lone surrogate becomes a question mark, NaN an `UpstreamError`."""
     try:
         written = _QUICK_ENCODER.encode(message)
     except (ValueError, TypeError, OverflowError, RecursionError):

@@ -37,11 +37,7 @@ def request_id_of(line: OversizedLine | bytes) -> int | None:
 
 
 class Garbage:
-    """Counts lines that are no messages: at most `budget` of them within `window` seconds are tolerated.
-
-    Args:
-        secrets: Removes secrets from lines that are shown.
-    """
+    """Counts lines that are no messages: at most `budget` of them within `window` seconds are tolerated."""
 
     def __init__(
         self, budget: int, window: float, now: Callable[[], float], secrets: Callable[[str], str] = redacted

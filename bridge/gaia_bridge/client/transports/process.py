@@ -55,14 +55,6 @@ _ThreePipes = tuple[PipeEnd, PipeEnd, PipeEnd]
 """Standard input, output and error output."""
 
 
-def _lineage(spec: StdioServerSpec) -> dict[str, str]:
-    """Return the environment variables that tell a child its ancestors; a `LaunchError` if the server is one."""
-    try:
-        return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.path.abspath(spec.cwd or os.curdir)]))
-    except LineageError as error:
-        raise LaunchError(f"cannot be started: {error}") from None
-
-
 def exit_text(code: int) -> str:
     """Describe how a process ended; continues a sentence that begins with its name. A negative code is a signal."""
     if code >= 0:
@@ -129,7 +121,12 @@ class Child:
         self._identity = secrets.token_hex(8)
         self._parent = os.getpid()
         environ = {**os.environ, "PATH": search_path(os.environ)}
-        environment = child_environment(spec, environ) | _lineage(spec) | {MARK: self._identity}
+        identity = digest([fingerprint(spec), os.path.abspath(spec.cwd or os.curdir)])
+        try:
+            lineage = LINEAGE.environment(spec.name, identity)
+        except LineageError as error:
+            raise LaunchError(f"cannot be started: {error}") from None
+        environment = child_environment(spec, environ) | lineage | {MARK: self._identity}
         self._loop = asyncio.get_running_loop()
         self._exited = anyio.Event()
         self._is_asked = False

@@ -32,8 +32,11 @@ class _SseLink(HttpLink):
         """Open the stream, and wait until the server has sent its endpoint for messages."""
         reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
         try:
+            if not reply.ok:
+                raise await self._refused(reply)
             if not is_stream(reply):
-                raise await self._refused(reply) if not reply.ok else _no_stream(reply)
+                kind = one_line(reply.content_type, 60) or "no content type"
+                raise UpstreamError(f"answered with {kind}, where an event stream was expected")
             stream = self._events_of(reply)
             self._endpoint = await self._endpoint_in(stream)
         except BaseException:
@@ -124,8 +127,3 @@ class SseTransport(HttpTransport):
     """
 
     link_type = _SseLink
-
-
-def _no_stream(reply: Reply) -> UpstreamError:
-    kind = one_line(reply.content_type, 60) or "no content type"
-    return UpstreamError(f"answered with {kind}, where an event stream was expected")

@@ -147,12 +147,7 @@ class EventStream:
         self._events: list[Event] = []  # the next one is the last
 
     async def next(self) -> Event | None:
-        """Wait for the next event; `None` at the end of the stream.
-
-        Raises:
-            OversizedEventError: An event is too large.
-            FloodError: There are too many useless lines.
-        """
+        """Wait for the next event; `None` at the end. Raises `OversizedEventError`, or `FloodError`."""
         while not self._events:
             if self.parser.oversized:
                 raise OversizedEventError(self._limit)

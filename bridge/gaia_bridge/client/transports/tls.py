@@ -36,12 +36,9 @@ _FAILURES: Final = {
 
 
 def verifying_context() -> ssl.SSLContext:
-    """Return the TLS context with the system's authorities, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
+    """Return the TLS context with the authorities of the system, or of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
 
-    Certificates are read when they are needed first, and kept.
-
-    Raises:
-        LaunchError: `SSL_CERT_FILE` cannot be used.
+    They are read when they are needed first, and kept; a file that cannot be used is a `LaunchError`.
     """
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     try:

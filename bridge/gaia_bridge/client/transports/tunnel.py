@@ -119,7 +119,8 @@ class _Tunnel(Abortable):
         fields = f"host: {self._to}\r\n" + (f"proxy-authorization: {who}\r\n" if who else "")
         self._transport.write(f"CONNECT {self._to} HTTP/1.1\r\n{fields}\r\n".encode("ascii"))
         status, headers = _parsed(await self._head)
-        if not 200 <= status < 300 or self._came or _is_page(headers):
+        is_page = headers.get("content-type", "").lower().startswith("text/html")
+        if not 200 <= status < 300 or self._came or is_page:
             raise ProxyError(refusal_of(self._proxy, self._to, status, headers))
 
     # asyncio.Protocol
@@ -203,7 +204,3 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
         key, text = name.strip().lower(), value.strip()
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return (int(status[1]) if status else 0), headers
-
-
-def _is_page(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").lower().startswith("text/html")
