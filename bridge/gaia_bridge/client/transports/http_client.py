@@ -228,6 +228,7 @@ class HttpClient:
         """The configured values that must not be shown."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
+        self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
         self._limits = limits
         self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
         self._proxy: str | Literal[False] | None = spec.proxy
@@ -321,7 +322,7 @@ class HttpClient:
 
     async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
         """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
-        if not isinstance(auth, _Knowing) or (fields := auth.known_headers()) is None:
+        if (fields := self._known_headers()) is None:
             return await self._discussed(request, auth, insist, None)
         headers = {name: value for name, value in request.headers.items() if name != "authorization"}
         request = request._replace(headers={**headers, **checked_headers(fields)})
@@ -388,6 +389,10 @@ def _by(proxy: Proxy, host: str, port: int, tls: ssl.SSLContext | None) -> Way:
     from gaia_bridge.client.transports.tunnel import ByProxy  # most have no proxy
 
     return ByProxy(proxy, host, port, tls).connect
+
+
+def _unknown() -> None:
+    """Return `None`: the known headers of an authorisation whose flow must run for every request."""
 
 
 def _basic(url: httpx2.URL) -> str:
