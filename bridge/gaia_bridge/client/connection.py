@@ -15,7 +15,7 @@ from gaia_bridge.calls.deadlines import Deadline
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
-from gaia_bridge.client.lists import ParameterHeaders, ReadPage, read_pages
+from gaia_bridge.client.lists import ReadPage, ToolHeaders, read_pages
 from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
 from gaia_bridge.client.questions import answer_of
 from gaia_bridge.client.subscriptions import Subscriptions
@@ -116,7 +116,7 @@ class Connection:
         self._limits = limits
         self._deadline = Deadline(limits.call_timeout, limits.call_cap)
         self._list_deadline = Deadline(limits.list_timeout, limits.list_timeout)
-        self._headers = ParameterHeaders(delegate.server)
+        self._headers = ToolHeaders(delegate.server)
         self._meta: JSON = {}
         self._tasks = Tasks(peer, {} if handshake.modern else handshake.capabilities, limits)
         self._subscriptions: Subscriptions | None = None

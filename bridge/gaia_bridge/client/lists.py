@@ -94,7 +94,7 @@ async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits, unt
     return await ask(method, params)
 
 
-class ParameterHeaders:
+class ToolHeaders:
     """Repeats arguments in HTTP headers for servers that want it (`x-mcp-header`, MCP 2026-07-28, transports)."""
 
     def __init__(self, server: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import Reply
+from gaia_bridge.client.transports.http_client import HttpReply
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.client.transports.json_rpc import messages
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
@@ -26,7 +26,7 @@ define (JSON-RPC 2.0, section 5.1)."""
 _NO_SESSION: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
 
 
-def is_stream(reply: Reply) -> bool:
+def is_stream(reply: HttpReply) -> bool:
     """Whether an event stream was opened."""
     return reply.ok and reply.content_type == EVENT_STREAM
 
@@ -36,7 +36,7 @@ def is_transient(status: int) -> bool:
     return status in (401, 429) or status >= 500
 
 
-def session_of(reply: Reply) -> str | None:
+def session_of(reply: HttpReply) -> str | None:
     """Return the session that the answer to `initialize` has opened, if any; an error if its id cannot be sent back."""
     session = reply.headers.get(SESSION)
     if session is not None and not _SESSION_ID.fullmatch(session):
@@ -44,7 +44,7 @@ def session_of(reply: Reply) -> str | None:
     return session
 
 
-async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) -> list[JSON]:
+async def messages_of(reply: HttpReply, words: Callable[[HttpReply], Awaitable[str]]) -> list[JSON]:
     """Read the messages in the body: a response, and perhaps others where the server batches.
 
     `words` reads a body that is something else, for the error.
@@ -63,7 +63,7 @@ async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) ->
     return messages(body)
 
 
-async def error_response(request_id: int, reply: Reply) -> JSON | None:
+async def error_response(request_id: int, reply: HttpReply) -> JSON | None:
     """Read the JSON-RPC error in the body, or return `None`: proxies and others answer without JSON-RPC.
 
     It is about our request whatever its id: version 1 of the Python SDK sets the id `server-error` in all such errors.
@@ -84,14 +84,14 @@ def _is_error(error: object) -> bool:
     return is_object(error) and type(error.get("code")) is int and isinstance(error.get("message"), str)
 
 
-async def knows_no_method(reply: Reply) -> bool:
+async def knows_no_method(reply: HttpReply) -> bool:
     """Whether a reply with an error status refused a message only because its method is unknown. With a notification,
     nothing is lost by that: minimal servers, such as amd-gaia's MCP bridge, do not know `notifications/initialized`."""
     response = await error_response(0, reply)
     return response is not None and response["error"].get("code") == METHOD_NOT_FOUND
 
 
-async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
+async def knows_no_session(reply: HttpReply, response: JSON | None) -> bool:
     """Whether a server reports that the session of a request does not exist, in a reply with an error status.
 
     The specification demands 404, for which some answer 410. Version 1 of the Python SDK answers 400 with a plain text,
@@ -121,7 +121,7 @@ def may_know_no_session(response: JSON) -> bool:
     return _NO_SESSION.search(str(error.get("message"))) is not None
 
 
-async def _beginning_of(reply: Reply) -> str:
+async def _beginning_of(reply: HttpReply) -> str:
     if reply.content_type not in ("", "text/plain"):
         return ""
     try:

@@ -17,14 +17,14 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http1 import Abortable, Connection, Response
+from gaia_bridge.client.transports.http1 import Abortable, Http1Connection, Response
 
 _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""
 
-Make = Callable[[], Connection]
+Make = Callable[[], Http1Connection]
 """Creates a connection that is not open yet."""
-Way = Callable[[Make, float], Awaitable[Connection]]
+Way = Callable[[Make, float], Awaitable[Http1Connection]]
 """Opens a connection to a server within some seconds, TLS included; raises `ConnectError` if that fails."""
 
 _HEAD_START: Final = 0.25
@@ -60,8 +60,8 @@ class Connections:
         self._keep_alive = keep_alive
         self._alive_after = alive_after
         self._share = share
-        self._idle: deque[Connection] = deque()  # the most recently used one is the last
-        self._all: set[Connection] = set()
+        self._idle: deque[Http1Connection] = deque()  # the most recently used one is the last
+        self._all: set[Http1Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -89,7 +89,7 @@ class Connections:
         for connection in list(self._all):
             connection.abort()
 
-    def _idle_connection(self) -> Connection | None:
+    def _idle_connection(self) -> Http1Connection | None:
         """Return the most recently used idle connection, so that the others can expire."""
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -99,8 +99,8 @@ class Connections:
             connection.abort()
         return None
 
-    async def _open(self) -> Connection:
-        connection = await self._way(lambda: Connection(self, self._share()), self._connect_timeout)
+    async def _open(self) -> Http1Connection:
+        connection = await self._way(lambda: Http1Connection(self, self._share()), self._connect_timeout)
         if self._is_closed:
             connection.abort()
             raise ConnectError("it is not wanted any more")
@@ -112,11 +112,11 @@ class Connections:
 
     # Called by connections
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Http1Connection) -> None:
         """Add a connection that is open."""
         self._all.add(connection)
 
-    def freed(self, connection: Connection) -> None:
+    def freed(self, connection: Http1Connection) -> None:
         """Take back a connection whose response is complete, to be used again."""
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
@@ -126,7 +126,7 @@ class Connections:
         if self._sweep is None:
             self._sweep = loop.call_later(self._keep_alive, self._close_idle)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Http1Connection) -> None:
         """Remove a connection that is closed."""
         self._all.discard(connection)
 
@@ -139,7 +139,7 @@ class Connections:
         )
 
 
-def _is_silent(connection: Connection) -> bool:
+def _is_silent(connection: Http1Connection) -> bool:
     """Whether the socket has no unread data or end of file, which the event loop may not have reported yet."""
     poll = select.poll()
     poll.register(connection.socket.fileno(), select.POLLIN)
@@ -167,7 +167,9 @@ class ProxyError(ConnectError):
     """No connection could be opened because of a proxy on the way; the text is a sentence with the reason."""
 
 
-async def connect_directly(host: str, port: int, tls: ssl.SSLContext | None, make: Make, seconds: float) -> Connection:
+async def connect_directly(
+    host: str, port: int, tls: ssl.SSLContext | None, make: Make, seconds: float
+) -> Http1Connection:
     """Open a connection without a proxy; with the first parameters bound, this is a `Way`."""
     try:
         async with asyncio.timeout(seconds):

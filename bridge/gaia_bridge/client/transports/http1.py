@@ -39,15 +39,15 @@ class NotTakenError(Exception):
 class Owner(Protocol):
     """A pool, whose methods its connections call when they are open, free for the next request, and closed."""
 
-    def opened(self, connection: Connection) -> None: ...
-    def freed(self, connection: Connection) -> None: ...
-    def lost(self, connection: Connection) -> None: ...
+    def opened(self, connection: Http1Connection) -> None: ...
+    def freed(self, connection: Http1Connection) -> None: ...
+    def lost(self, connection: Http1Connection) -> None: ...
 
 
 class Response:
     """The response to one request. Must be read to its end, finished or closed."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Http1Connection) -> None:
         self.status = 0
         """The status code; 0 until the head has arrived."""
         self.headers: dict[str, str] = {}
@@ -154,7 +154,7 @@ class Abortable(asyncio.Protocol):
         raise NotImplementedError
 
 
-class Connection(Abortable):
+class Http1Connection(Abortable):
     """One connection. It is closed if the server sends unsolicited data, which would be read as the next response."""
 
     def __init__(self, owner: Owner, share: Share) -> None:

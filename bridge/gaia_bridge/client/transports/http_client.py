@@ -95,7 +95,7 @@ class BrokenOffError(UpstreamError):
         super().__init__(f"broke off before it answered ({reason}); whether it did the work is unknown")
 
 
-class Reply:
+class HttpReply:
     """The response to one HTTP request, with a decoded body of at most `limit` bytes. Must be finished or closed.
 
     Args:
@@ -247,7 +247,7 @@ class HttpClient:
         url: httpx2.URL | None = None,
         *,
         insist: bool = True,
-    ) -> Reply:
+    ) -> HttpReply:
         """Send one request and wait for the head of the response. Cancelling closes the connection.
 
         Args:
@@ -291,7 +291,7 @@ class HttpClient:
         fields = "" if who is None else f"proxy-authorization: {who}\r\n"
         return _Route(connections, proxy, f"http://{url.netloc.decode('ascii')}", fields)
 
-    async def _deliver(self, request: _Request, route: _Route) -> Reply:
+    async def _deliver(self, request: _Request, route: _Route) -> HttpReply:
         """Send a request, and follow redirects within its origin."""
         asked = route.proxy if route.before_path else None
         try:
@@ -305,7 +305,7 @@ class HttpClient:
                     raise ProxyError(refusal_of(asked, to, response.status, response.headers))
                 location = response.headers.get("location")
                 if response.status not in _REDIRECTS or location is None:
-                    return Reply(response, self._limits.message_bytes, asked)
+                    return HttpReply(response, self._limits.message_bytes, asked)
                 response.close()
                 request = _redirected(request, response.status, location)
         except ConnectError as error:
@@ -320,7 +320,7 @@ class HttpClient:
         reason = str(error) if isinstance(error, ProxyError) else reason_of(error)
         return UnreachableError(f"cannot be reached at {place}{way}: {reason}")
 
-    async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
+    async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> HttpReply:
         """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
         if (fields := self._known_headers()) is None:
             return await self._discussed(request, auth, insist, None)
@@ -335,14 +335,16 @@ class HttpClient:
             await reply.close()
             raise
 
-    async def _discussed(self, request: _Request, auth: Authorization, insist: bool, reply: Reply | None) -> Reply:
+    async def _discussed(
+        self, request: _Request, auth: Authorization, insist: bool, reply: HttpReply | None
+    ) -> HttpReply:
         """Run the flow of `auth` and send its requests; the bodies that it may read are bounded.
 
         The reply is the response to the original request, if that was sent already.
         """
         first = httpx2.Request(request.method, request.url, headers=request.headers, content=request.body)
         flow = auth.async_auth_flow(first)
-        answer: Reply | None = None
+        answer: HttpReply | None = None
         try:
             following = await _step(flow, None)
             if reply is not None and first.headers.get("authorization") != request.headers.get("authorization"):
@@ -365,7 +367,7 @@ class HttpClient:
             raise UpstreamError("could not be authorised (nothing was sent)")
         return answer
 
-    async def _deliver_for(self, request: httpx2.Request) -> Reply:
+    async def _deliver_for(self, request: httpx2.Request) -> HttpReply:
         """Send a request of an authorisation flow."""
         place = origin(request.url)
         route = self._own if place == origin(self.url) else self._others.get(place)
@@ -415,7 +417,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     return request._replace(url=target)
 
 
-async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx2.Response:
+async def _readable(reply: HttpReply, request: httpx2.Request, whole: bool) -> httpx2.Response:
     """Convert a response for an authorisation flow; its body is read if it is an error, or `whole` is set."""
     headers = [
         (name.encode("latin-1"), value.encode("latin-1"))

@@ -16,7 +16,7 @@ from gaia_bridge.calls.deadlines import Interruptible
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget
-from gaia_bridge.client.transports.http_client import Authorization, HttpClient, Reply
+from gaia_bridge.client.transports.http_client import Authorization, HttpClient, HttpReply
 from gaia_bridge.client.transports.json_rpc import NoMessageError, cancellation, encoded, is_message, messages
 from gaia_bridge.client.transports.lines import request_id_of
 from gaia_bridge.client.transports.refusals import words_of
@@ -92,7 +92,7 @@ class HttpLink(ABC):
     async def _say_farewell(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
         """Send the server a last message, if there is one."""
 
-    async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> Reply:
+    async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> HttpReply:
         return await self._http.send("POST", {"content-type": "application/json", **headers}, encoded(message), url)
 
     async def _deliver(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
@@ -127,7 +127,7 @@ class HttpLink(ABC):
             self._garbage.add(1)
         return parts
 
-    def _events_of(self, reply: Reply) -> EventStream:
+    def _events_of(self, reply: HttpReply) -> EventStream:
         return EventStream(reply.read, self._limits.message_bytes, self._idle)
 
     def _give_up(self, reason: str) -> None:
@@ -138,11 +138,11 @@ class HttpLink(ABC):
             for waiting in self._open_requests:
                 waiting.interrupt()
 
-    async def _words_of(self, reply: Reply) -> str:
+    async def _words_of(self, reply: HttpReply) -> str:
         """Return the text of a response for people, without secrets."""
         return Redactor(self._http.secrets)(await words_of(reply, self._limits.farewell))
 
-    async def _refused(self, reply: Reply) -> UpstreamError:
+    async def _refused(self, reply: HttpReply) -> UpstreamError:
         """Return the error for a status, with the text of the response."""
         words = await self._words_of(reply)
         if reply.status != 401:
@@ -179,7 +179,7 @@ class HttpLink(ABC):
             except UpstreamError as error:
                 logger.debug("a server that should know of a cancellation %s", error)
 
-    async def _finish(self, reply: Reply) -> None:
+    async def _finish(self, reply: HttpReply) -> None:
         """Close a reply without waiting. If its rest ends soon, the connection is kept."""
         if reply.ended or self._lost is not None:
             await reply.close()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import Reply
+from gaia_bridge.client.transports.http_client import HttpReply
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line, without_hidden
@@ -34,7 +34,7 @@ _PARAMETER: Final = re.compile(
 )
 
 
-async def _beginning_of(reply: Reply, seconds: float) -> bytes:
+async def _beginning_of(reply: HttpReply, seconds: float) -> bytes:
     """Read the first bytes of a body within some seconds; they can be read again afterwards."""
     beginning = bytearray()
     try:
@@ -47,7 +47,7 @@ async def _beginning_of(reply: Reply, seconds: float) -> bytes:
     return bytes(beginning[:_READ])
 
 
-async def words_of(reply: Reply, seconds: float) -> str:
+async def words_of(reply: HttpReply, seconds: float) -> str:
     """Return the message of a response, on one line; empty where there is none beyond the status.
 
     The body is read within some seconds; what was read can be read again.

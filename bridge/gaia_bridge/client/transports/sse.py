@@ -10,7 +10,7 @@ import httpx2
 from gaia_bridge.calls.in_flight import SentRequests, own_id
 from gaia_bridge.client.transport import ConnectionLostError, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import EVENT_STREAM, is_stream
-from gaia_bridge.client.transports.http_client import HttpClient, Reply
+from gaia_bridge.client.transports.http_client import HttpClient, HttpReply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import origin, url_for_log
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
@@ -88,7 +88,7 @@ class _SseLink(HttpLink):
             raise UpstreamError(f"wants messages at {url_for_log(endpoint)}, which is another server")
         return endpoint.copy_with(userinfo=b"", fragment=None)
 
-    async def _read(self, reply: Reply, stream: EventStream) -> None:
+    async def _read(self, reply: HttpReply, stream: EventStream) -> None:
         try:
             reason = await self._receive(stream)
         finally:

@@ -29,7 +29,7 @@ from gaia_bridge.client.transports.answers import (
     session_of,
 )
 from gaia_bridge.client.transports.budgets import FloodError
-from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, Reply
+from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, HttpReply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import retry_after
 from gaia_bridge.client.transports.json_rpc import is_response, response_to
@@ -120,7 +120,7 @@ class _StreamableHttpLink(HttpLink):
 
     # What comes back
 
-    async def _answer(self, message: JSON, reply: Reply, resumable: bool) -> JSON:
+    async def _answer(self, message: JSON, reply: HttpReply, resumable: bool) -> JSON:
         request_id: int = message["id"]
         response: JSON | None
         try:
@@ -150,7 +150,7 @@ class _StreamableHttpLink(HttpLink):
                 response = response_to(request_id, message)
         return response
 
-    async def _rejected(self, request_id: int, reply: Reply) -> JSON:
+    async def _rejected(self, request_id: int, reply: HttpReply) -> JSON:
         """Return the JSON-RPC error of a response with an error status.
 
         An error is raised for one about our session, for a status alone, and for authorization or a later retry.
@@ -162,44 +162,44 @@ class _StreamableHttpLink(HttpLink):
             raise await self._refused(reply)
         return response
 
-    async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
+    async def _streamed(self, request_id: int, reply: HttpReply | None, resumable: bool) -> JSON:
         """Read the response from an event stream. If that breaks, a legacy server may continue in another one."""
-        place = Place(self._limits)
+        position = StreamPosition(self._limits)
         resumes = 0
         while True:
             if reply is not None:
                 try:
-                    return await self._hear(reply, place, request_id)
+                    return await self._hear(reply, position, request_id)
                 except BrokenOffError:
-                    if not (resumable and place.is_resumable):
+                    if not (resumable and position.is_resumable):
                         raise
             if resumes == self._limits.resumes:
                 raise BrokenOffError(f"its event stream ended; {resumes} attempts to take it up again were in vain")
             resumes += 1
-            await asyncio.sleep(place.pause())
-            reply = await self._resumed(place)
+            await asyncio.sleep(position.pause())
+            reply = await self._resumed(position)
 
-    async def _resumed(self, place: Place) -> Reply | None:
-        """Open the stream that continues from a place, or return `None` if there is none for the moment."""
+    async def _resumed(self, position: StreamPosition) -> HttpReply | None:
+        """Open the stream that continues from a position, or return `None` if there is none for the moment."""
         try:
-            reply = await self._open_stream(place)
+            reply = await self._open_stream(position)
         except UpstreamError:
             return None
         if is_stream(reply):
             return reply
-        await self._turned_away(reply, place)
+        await self._turned_away(reply, position)
         if is_transient(reply.status):
             return None
         raise BrokenOffError(f"its event stream ended, and taking it up again was refused with HTTP {reply.status}")
 
-    async def _open_stream(self, place: Place) -> Reply:
-        return await self._http.send("GET", {**self._own_headers(EVENT_STREAM), **place.headers}, insist=False)
+    async def _open_stream(self, position: StreamPosition) -> HttpReply:
+        return await self._http.send("GET", {**self._own_headers(EVENT_STREAM), **position.headers}, insist=False)
 
-    async def _turned_away(self, reply: Reply, place: Place) -> None:
-        place.put_off(retry_after(reply.headers.get("retry-after")))
+    async def _turned_away(self, reply: HttpReply, position: StreamPosition) -> None:
+        position.put_off(retry_after(reply.headers.get("retry-after")))
         await reply.close()
 
-    async def _hear(self, reply: Reply, place: Place, request_id: int | None) -> JSON:
+    async def _hear(self, reply: HttpReply, position: StreamPosition, request_id: int | None) -> JSON:
         """Pass on the messages of a stream until the response to a request; with `None`, until it ends."""
         stream = self._events_of(reply)
         try:
@@ -207,7 +207,7 @@ class _StreamableHttpLink(HttpLink):
                 if event.type != "message":
                     continue
                 parts = self._messages_in(event.data, request_id)
-                place.messages += len(parts)
+                position.messages += len(parts)
                 response = self._sifted(parts, request_id)
                 if response is not None:
                     await self._finish(reply)
@@ -220,7 +220,7 @@ class _StreamableHttpLink(HttpLink):
             await reply.close()
             raise
         finally:
-            place.note(stream)
+            position.note(stream)
 
     # The standing stream, and the session
 
@@ -230,18 +230,18 @@ class _StreamableHttpLink(HttpLink):
         `answered` is set when the server has answered for the first time, or could not be reached.
         """
         clock = asyncio.get_running_loop().time
-        place = Place(self._limits)
+        position = StreamPosition(self._limits)
         failures = 0
         offered = False
         while self._lost is None:
-            began, heard = clock(), place.messages
+            began, heard = clock(), position.messages
             try:
-                reply = await self._open_stream(place)
+                reply = await self._open_stream(position)
                 answered.set()
                 if is_stream(reply):
                     offered = True
-                    await self._hear(reply, place, None)
-                await self._turned_away(reply, place)
+                    await self._hear(reply, position, None)
+                await self._turned_away(reply, position)
                 if not is_transient(reply.status):
                     if offered and reply.status in (404, 410) and self._session is not None:
                         self._expired()
@@ -252,9 +252,9 @@ class _StreamableHttpLink(HttpLink):
             except UpstreamError as error:
                 answered.set()
                 logger.debug("the standing stream: the server %s", error)
-            lively = place.messages > heard or clock() - began >= self._limits.retry_cap
+            lively = position.messages > heard or clock() - began >= self._limits.retry_cap
             failures = 0 if lively else failures + 1
-            await asyncio.sleep(place.pause(failures))
+            await asyncio.sleep(position.pause(failures))
 
     async def _check_session(self) -> None:
         """End the link if the server answers a ping with an error about the session, too.
@@ -268,7 +268,7 @@ class _StreamableHttpLink(HttpLink):
             if may_know_no_session(await self._answer(ping, reply, resumable=False)):
                 self._expired()
 
-    async def _refused(self, reply: Reply) -> UpstreamError:
+    async def _refused(self, reply: HttpReply) -> UpstreamError:
         if reply.status in (404, 410) and self._session is not None:
             return self._expired()
         return await super()._refused(reply)
@@ -308,8 +308,8 @@ def _named_revision(message: JSON) -> str | None:
     return revision if isinstance(revision, str) and is_modern(revision) else None
 
 
-class Place:
-    """The place in an event stream up to which everything was received."""
+class StreamPosition:
+    """The position in an event stream up to which everything was received."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self.messages = 0

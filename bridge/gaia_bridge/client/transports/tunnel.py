@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from gaia_bridge.client.transports.connections import ConnectError, Make, ProxyError, first_connected
-from gaia_bridge.client.transports.http1 import Abortable, Connection
+from gaia_bridge.client.transports.http1 import Abortable, Http1Connection
 from gaia_bridge.client.transports.http_values import named_status, reason_of
 from gaia_bridge.client.transports.tls import OF_UNKNOWN_AUTHORITY, verifying_context
 from gaia_bridge.config.proxies import Proxy
@@ -47,7 +47,7 @@ class ByProxy:
         self._port = port
         self._tls = tls
 
-    async def connect(self, make: Make, seconds: float) -> Connection:
+    async def connect(self, make: Make, seconds: float) -> Http1Connection:
         """Open a connection; see `connections.Way`."""
         tunnel: _Tunnel | None = None
         try:
