@@ -39,7 +39,6 @@ logger = logging.getLogger(__name__)
 OnNotification = Callable[[str, JSON, int | None], None]
 """Called with a notification: its method, its parameters, and the id of the request on whose stream it came, if
 known."""
-
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 

@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 Ask = Callable[[str, JSON], Awaitable[JSON]]
 """Makes one request, from its method and parameters."""
-
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 

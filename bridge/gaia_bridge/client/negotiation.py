@@ -47,13 +47,10 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 logger = logging.getLogger(__name__)
 
 DISCOVER: Final = "server/discover"
-
 _FOR_EVER: Final = Deadline(math.inf, math.inf)
 """No deadline of its own: the caller that opens the connection has one for all of the negotiation."""
-
 _WARNED: Final = 1_024
 """The most servers and revisions whose logged warning is remembered."""
-
 _SHOWN_REVISIONS: Final = 10
 """The most of a server's revisions that an error names."""
 

@@ -29,7 +29,6 @@ from gaia_bridge.text.json_types import JSON, is_object, value_at
 logger = logging.getLogger(__name__)
 
 LISTEN: Final = "subscriptions/listen"
-
 _UPDATED: Final = "notifications/resources/updated"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"

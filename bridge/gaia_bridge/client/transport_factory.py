@@ -28,10 +28,8 @@ logger = logging.getLogger(__name__)
 
 _SECRET: Final = 8
 """The fewest characters of a value that may be a secret; shorter ones occur in every text."""
-
 _SECRET_ARGUMENT: Final = 16
 """The same for an argument: shorter ones are names and options."""
-
 _HOST_ALONE: Final = re.compile(r"https?://[^/@?#\s]+/?")
 """The address of a service without user, path and query: not secret, so that errors about it can name it."""
 

@@ -17,7 +17,6 @@ from gaia_bridge.version import __version__
 
 CLIENT_NAME: Final = "gaia-mcp-bridge"
 """The name under which we introduce ourselves to servers by default."""
-
 OnProgress = Callable[[Progress], Awaitable[None]]
 """Receives progress. An exception that it raises ends the request."""
 

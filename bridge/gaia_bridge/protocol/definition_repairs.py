@@ -13,19 +13,15 @@ from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 
 OUTPUT_PART: Final = "part of the output schema of tool"
 """The kind under which a part of an output schema is reported as left out: not every client can compile that part."""
-
 _OPTIONAL: Final = frozenset(
     "title description icons _meta annotations outputSchema execution arguments mimeType size".split()
 )
 """The optional fields of all kinds of definitions. MCP does not allow null in them, but servers often send it."""
-
 _PARTS: Final[Mapping[str, int]] = {"annotations": 2, "arguments": 3, "icons": 2}
 """The depth of the part to be left out where an optional field is not left out whole: a hint, an icon, or one
 property of an argument."""
-
 _NOTES: Final = frozenset({"$comment", "$defs", "$id", "$schema", "definitions", "description", "title"})
 """Keywords that may stand beside a reference because they validate nothing."""
-
 _MAX_REFERENCES: Final = 8
 """The longest chain of references to be resolved."""
 

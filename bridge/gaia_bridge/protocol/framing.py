@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 _ENDS = 512
 """Bytes that are kept of the beginning and of the end of an oversized line, to find its JSON-RPC id."""
-
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _ID: Final = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")\s*'
 _ID_FIRST: Final = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb",")

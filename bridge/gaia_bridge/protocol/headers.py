@@ -22,13 +22,10 @@ METHOD_HEADER: Final = "mcp-method"
 NAME_HEADER: Final = "mcp-name"
 PARAM_PREFIX: Final = "mcp-param-"
 """The prefix of headers that repeat single arguments of a tool call."""
-
 _ANNOTATION: Final = "x-mcp-header"
 """The keyword in the schema of an argument that names the header to repeat it in."""
-
 NAMED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that `Mcp-Name` repeats, by method."""
-
 _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
 _PLAIN: Final = re.compile(r"[\x20-\x7E]*")
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -44,7 +41,6 @@ _ONE_SCHEMA: Final = frozenset(
 _SCHEMAS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _NAMED_SCHEMAS: Final = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties"))
 """The keywords of JSON Schema 2020-12, besides `properties`, that hold a schema, a list of them, or a map of them."""
-
 _Path = tuple[str, ...]
 HeaderMap = Mapping[_Path, str]
 """Header names without their common prefix, by the path of properties that leads to the argument."""

@@ -15,7 +15,6 @@ SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN_KEY: Final = "progressToken"
-
 LEFT_OUT_KEY: Final = "io.gaia-mcp-bridge/leftOut"
 """Ours, in the `_meta` of a definition: the reason why the server that lists it does not offer it, for people."""
 

@@ -19,15 +19,12 @@ from gaia_bridge.model import NamingPolicy, SourceKind
 
 MAX_NAME = 64
 """The most characters of a name that every model provider accepts."""
-
 MAX_QUALIFIED = 44
 """The most characters of a name that begins with its source. Editors put the name of the bridge before it and cut at
 64, Copilot CLI (`gaia-mcp-bridge-`) at the end, Gemini CLI (`mcp_gaia-mcp-bridge_`) in the middle: longer names that
 differ only there would become the same."""
-
 _LEAST_PREFIX = 12
 """The fewest characters kept of a source's name in a long name: the tool's own name is more useful to models."""
-
 MAX_SERVER_NAME = 128
 """The most characters of a server's name in a configuration."""
 
@@ -46,10 +43,8 @@ _UNSAFE_RUN = re.compile(r"[^A-Za-z0-9_-]+")
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_SOURCE_NAMES = re.compile(r"[^a-z0-9_.-]+")
-
 _EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
 """The suffixes of an editor's name in its preview editions."""
-
 _VIA: Final = " (via "
 """The text that mcp-remote puts between the name of the client that it forwards for and its own."""
 

@@ -43,7 +43,6 @@ def _reference_shape(value: Any) -> Shape | None:
 _REFERENCES: Final = {"ref/prompt": Record(required("name", TEXT)), "ref/resource": Record(required("uri", TEXT))}
 _REFERENCE: Final = Chosen('a reference of type "ref/prompt" or "ref/resource"', _reference_shape)
 """The `ref` of a completion request: a prompt or a resource template."""
-
 _CAPABILITIES: Final = Record(
     *optional("elicitation", "experimental", "extensions", "roots", "sampling", "tasks", shape=OBJECT)
 )
@@ -113,19 +112,14 @@ _OF_HANDSHAKE: Final = {
 _OF_MODERN: Final = {
     method: Record(*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN, **_OF_EXTENSIONS}.items()
 }
-
 EXTENSION_METHODS: Final = frozenset(_OF_EXTENSIONS)
 """The request methods of the extensions that the bridge knows, in either era."""
-
 HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE) - EXTENSION_METHODS
 """The request methods of the core protocol in the handshake era, without extensions."""
-
 MODERN_METHODS: Final = frozenset(_OF_MODERN) - EXTENSION_METHODS
 """The request methods of the core protocol since 2026-07-28, without extensions."""
-
 METHODS: Final = HANDSHAKE_METHODS | MODERN_METHODS
 """The request methods of the core protocol in either era."""
-
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 

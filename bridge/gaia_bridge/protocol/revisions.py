@@ -15,20 +15,15 @@ from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The revisions of the handshake era, oldest first. The list is complete: 2026-07-28 removed the handshake."""
-
 LATEST_HANDSHAKE: Final = HANDSHAKE_REVISIONS[-1]
-
 UNSTATED_REVISION: Final = "2025-03-26"
 """The revision of HTTP requests without the header (2025-06-18, basic/transports, "Protocol Version Header")."""
-
 UNDATED_REVISION: Final = HANDSHAKE_REVISIONS[0]
 """The revision assumed of a server that answers the handshake with something that is no date, such as "1.0.0": such
 servers do nothing that the oldest revision does not have."""
-
 BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 """The revisions with JSON-RPC batches: 2025-03-26 requires servers to accept them (basic, "Batching"), 2024-11-05 has
 them as part of JSON-RPC 2.0, and 2025-06-18 removed them."""
-
 RESUMABLE_REVISIONS: Final = frozenset({"2025-11-25"})
 """The revisions in which an event stream may begin with a priming event, which has no data and lets the client resume.
 Clients of earlier revisions cannot parse it (2025-11-25, basic/transports, "Sending Messages to the Server")."""
@@ -90,7 +85,6 @@ class Revisions:
 
 PUBLISHED: Final = Revisions((Revision("2026-07-28"),))
 """The final revisions of the modern era."""
-
 DRAFTS: Final[tuple[Revision, ...]] = ()
 """Draft revisions, oldest first; supported only with `--draft`. There is none at present."""
 

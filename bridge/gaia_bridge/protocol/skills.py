@@ -17,22 +17,16 @@ SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
 SKILLS_LIST: Final = "skills/list"
 SKILLS_GET: Final = "skills/get"
 DIRECTORY_READ: Final = "resources/directory/read"
-
 SKILL_FILE: Final = "SKILL.md"
 """The file that makes a directory a skill."""
-
 DIRECTORY_TYPE: Final = "inode/directory"
 """The MIME type of a directory."""
-
 DYNAMIC: Final = "dynamic"
 """The value in place of the list of files, for a skill that is generated whenever it is read."""
-
 SKILL_KEY: Final = "io.gaia-mcp-bridge/skill"
 """Ours, in the `_meta` of a prompt that offers a skill to clients without skills: the URI of that skill."""
-
 SOURCE_KEY: Final = "io.gaia-mcp-bridge/source"
 """Ours, in the `_meta` of a skill, where several sources share an endpoint: the name of its source."""
-
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _NAME_LENGTH: Final = 64
 _DESCRIPTION_LENGTH: Final = 1_024

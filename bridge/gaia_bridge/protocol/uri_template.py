@@ -12,9 +12,7 @@ _VARIABLE: Final = re.compile(
 )
 _MOST: Final = 20
 """The most expressions of one template: matching costs time for each of them, for each character of a URI."""
-
 _SAMPLE: Final = "x"
-
 _ENDS: Final = {"": "/?#", "+": "", "#": "", ".": "/?#", "/": "?#", ";": "/?#", "?": "#", "&": "#"}
 """The characters that end the expansion of an expression, by its operator."""
 _FIRST: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";", "?": "?", "&": "&"}

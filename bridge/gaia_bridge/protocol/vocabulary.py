@@ -39,10 +39,8 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
 
 CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
 """The content blocks of MCP 2025-06-18 and later."""
-
 LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
 """The key in the `_meta` of a request for the lowest level of its log messages (2026-07-28)."""
-
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 """MCP 2025-11-25: the user has finished with a link. Sent only to the client that was asked to open the link."""
 LOG_MESSAGE: Final = "notifications/message"
@@ -73,7 +71,7 @@ def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str
 
 
 def definition_problem(kind: str, definition: Mapping[str, Any], *, modern: bool = True) -> str | None:
-    """Explain why a definition is not valid for 2026-07-28 or the handshake era; return `None` if it is."""
+    """Explain why a definition is not valid in 2026-07-28, or else in the handshake era; return `None` if it is."""
     problem = first_problem((MODERN_DEFINITIONS if modern else HANDSHAKE_DEFINITIONS)[kind], definition)
     if problem is None and kind == "skill":
         return skill_problem(definition)

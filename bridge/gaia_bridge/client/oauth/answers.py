@@ -22,7 +22,6 @@ from gaia_bridge.text.json_types import is_object
 
 _REFUSALS: Final = (400, 401, 403)
 """The statuses with which token endpoints refuse a refresh token (RFC 6749, section 5.2, and deviations from it)."""
-
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 """Tokens that a header carries unchanged: those of RFC 6750, section 2.1, and more."""
 _LONGEST: Final = 10**11

@@ -36,7 +36,6 @@ from gaia_bridge.text.web_addresses import is_loopback_address, is_loopback_host
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Looks up the addresses of a host, in order of preference. Raises `OSError` if it has none."""
-
 _HOPS: Final = 3
 """The most redirects of one request; more are a loop."""
 _ADDRESSES: Final = 4
@@ -47,7 +46,6 @@ _SENT: Final = ("accept", "authorization", "content-type", "mcp-protocol-version
 """The only headers of a request that are sent. `Authorization` is for a client at its own token endpoint."""
 _FRAMING: Final = ("connection", "content-length", "set-cookie", "set-cookie2", "transfer-encoding")
 """Headers of an answer that are left out, since its body was read whole and there are no cookies."""
-
 LONGEST_URL: Final = 8_192
 """The most characters of a URL; more than any server's metadata needs."""
 

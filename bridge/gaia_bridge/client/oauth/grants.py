@@ -27,10 +27,8 @@ from gaia_bridge.text.escaping import one_line
 
 SdkClient = OAuthClientProvider | IdentityAssertionOAuthProvider
 """An OAuth client of the SDK: an `httpx2.Auth` whose flow makes requests of its own."""
-
 _OUR_NAME: Final = "gaia-mcp-bridge"
 """The name of the client that an authorization server shows to the user."""
-
 _NOT_REGISTERED: Final = "it sends us to another authorization server than the one that knows the configured client id"
 
 

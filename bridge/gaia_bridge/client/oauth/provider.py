@@ -45,7 +45,6 @@ _PAST: Final = 1.0
 """A time in the past; not 0, which means "never" to the SDK."""
 _REVISION: Final = "mcp-protocol-version"
 _NOT_ACCEPTED: Final = "it does not accept the token that the login gave"
-
 _driving: contextvars.ContextVar[bool] = contextvars.ContextVar("driving", default=False)
 
 

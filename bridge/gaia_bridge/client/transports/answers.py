@@ -17,7 +17,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 EVENT_STREAM: Final = "text/event-stream"
 JSON_TYPE: Final = "application/json"
 SESSION: Final = "mcp-session-id"
-
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
 """Visible ASCII (MCP 2025-11-25, basic/transports); the length is ours, every request carries it."""
 _MISUSES: Final = (-32000, INVALID_REQUEST)

@@ -21,15 +21,12 @@ from gaia_bridge.client.transports.http1 import Abortable, Http1Connection, Resp
 
 _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""
-
 Make = Callable[[], Http1Connection]
 """Creates a connection that is not open yet."""
 Way = Callable[[Make, float], Awaitable[Http1Connection]]
 """Opens a connection to a server within some seconds, TLS included; raises `ConnectError` if that fails."""
-
 _HEAD_START: Final = 0.25
 """Seconds after which the next address of a host is tried concurrently (RFC 8305, section 5)."""
-
 C = TypeVar("C", bound=Abortable)
 
 

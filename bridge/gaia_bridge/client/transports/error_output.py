@@ -15,7 +15,6 @@ logger = logging.getLogger(__name__)
 
 _LINE: Final = 4 * MAX_SHOWN
 """The most bytes of a line that are processed; a log shows no more."""
-
 _LINES: Final = 1_000
 """The most lines within a second that are processed. A flood of more would block the event loop for all others."""
 

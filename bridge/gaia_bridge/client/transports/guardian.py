@@ -25,22 +25,16 @@ import time
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
-
 ROLLBACK_GRACE = 30.0
 """The same for children that may be downloading, as `UpstreamLimits.rollback_grace`."""
-
 MARK = "GAIA_BRIDGE_CHILD"
 """The environment variable that marks a child and its descendants."""
-
 AGENTS_MARK = "GAIA_BRIDGE_AGENTS"
 """The environment variable that marks processes that agents start, and their descendants."""
-
 _LOOK = 1000
 """Milliseconds between two checks whether the parent is alive, where the system has no event for that."""
-
 _PAUSE = 0.1
 """Seconds between two checks whether children that may be downloading are gone."""
-
 _PROCESS = "process"
 _MANY = 100
 """The number of known processes from which on those that are gone are forgotten."""

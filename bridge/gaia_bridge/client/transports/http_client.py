@@ -48,7 +48,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
-
 _HOPS: Final = 3
 """The most redirects of one request."""
 _FOLLOWED: Final = (307, 308)
@@ -61,7 +60,6 @@ _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
 """Headers that httpx2 adds to its requests; this client sets its own."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
-
 _EITHER: Final = zlib.MAX_WBITS | 32
 """Lets zlib recognize gzip or its own format."""
 _BARE: Final = -zlib.MAX_WBITS
@@ -379,7 +377,7 @@ class HttpClient:
 
 
 def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:
-    """Return the proxy for a URL, as `named` in the entry or by the environment; raise `LaunchError` if it is none."""
+    """Return the proxy for a URL, if the entry (`named`) or the environment has one; `LaunchError` if it is bad."""
     scheme, _, port = origin(url)
     try:
         return proxy_for(scheme, url.raw_host.decode("ascii"), port, named, os.environ)

@@ -17,7 +17,6 @@ from gaia_bridge.text.redaction import redacted
 
 _SHOWN: Final = 3
 """The most lines of garbage that are kept to be shown to people."""
-
 _ANSWERS: Final = re.compile(rb'"(?:jsonrpc|result|error)"\s*:')
 """Keys near an end of each response, and seldom in a line of a log."""
 

@@ -40,17 +40,13 @@ logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.02
 """Seconds between two checks whether a process group is empty; the system has no event for that."""
-
 _GONE: Final = 5.0
 """Seconds until a killed process is gone. That takes the system milliseconds, and seconds on a machine that is busy or
 has much memory to clear. No setting, since it does not depend on the server."""
-
 _SWEEPS: Final = 3
 """The most searches for descendants that left the group, repeated while there are some: they may start others."""
-
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Temporary reasons for a failed launch."""
-
 _ThreePipes = tuple[PipeEnd, PipeEnd, PipeEnd]
 """Standard input, output and error output."""
 

@@ -24,7 +24,6 @@ _READ: Final = 16 * KIB
 """The most bytes of a body that are read: messages are at its beginning."""
 _SHOWN: Final = 300
 """The most characters of a message that are shown."""
-
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
 _PAGE: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
 _SAYING: Final = ("error_description", "detail", "message", "error", "msg", "title", "reason", "errors")

@@ -46,10 +46,8 @@ logger = logging.getLogger(__name__)
 _AFTERMATH: Final = 0.05
 """Seconds between the first sign of a child's end (its output is closed, it has exited) and the verdict: the other sign
 and its last words are on their way, unless somebody else holds its pipes."""
-
 _MISCONFIGURED: Final = 78
 """The exit code of programs that cannot use their configuration (`EX_CONFIG` of sysexits.h), also of bridges."""
-
 _ENDLESS: Final = 4
 """The factor by which a line may exceed the limit before the child is given up: such a line will not end."""
 

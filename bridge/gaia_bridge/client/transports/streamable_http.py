@@ -45,7 +45,6 @@ logger = logging.getLogger(__name__)
 _ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
 _CHECK_ID: Final = 2**31 - 1
 """The id of the link's own pings; the ids of other requests stay below."""
-
 _USABLE_ID: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
 """Event ids that a header carries unchanged; the limit of the length is ours."""
 _DOUBLINGS: Final = 10

@@ -22,7 +22,6 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line
 
 C = TypeVar("C", bound=Abortable)
-
 _HEAD: Final = 100 * KIB
 """The most bytes of the head of a proxy's answer."""
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
