@@ -124,7 +124,6 @@ class ServerAuthorization(httpx2.Auth):
         fetcher: Fetcher,
     ) -> None:
         self.url = httpx2.URL(url)
-        """The server."""
         self._limits = limits
         self._options = options
         self._interaction = interaction

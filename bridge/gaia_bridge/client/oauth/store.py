@@ -91,7 +91,6 @@ class TokenStore:
         prefix = prefix_of(urlsplit(self._resource).hostname or "")
         self._folder = folder or default_folder()
         self.path = self._folder / f"{prefix}{key}.json"
-        """The file."""
         self.login = StoredLogin(resource=self._resource)
         """The login that was last read or written."""
         self._server: OAuthMetadata | None = None

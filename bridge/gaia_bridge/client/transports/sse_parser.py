@@ -143,7 +143,7 @@ class EventStream:
         self._idle = idle
         self._limit = limit
         self.parser = EventParser(limit)
-        """The id of the last event, and the time to wait before a reconnection."""
+        """The parser of the stream; it has the id of the last event, and the time to wait before a reconnection."""
         self._events: list[Event] = []  # the next one is the last
 
     async def next(self) -> Event | None:

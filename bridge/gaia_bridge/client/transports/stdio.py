@@ -89,7 +89,6 @@ class StdioLink(asyncio.Protocol):
         on_error_line: Callable[[str], None] | None,
     ) -> None:
         self.child = child
-        """The process."""
         self._receiver = receiver
         self._name = spec.name
         self._limits = limits

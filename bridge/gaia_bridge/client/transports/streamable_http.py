@@ -312,7 +312,6 @@ class StreamPosition:
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self.messages = 0
-        """The number of messages received."""
         self._limits = limits
         self._last_id = ""
         self._retry = 0.0
