@@ -30,6 +30,7 @@ class OversizedEventError(Exception):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"an event of more than {limit} bytes")
+        self.limit = limit
 
 
 class EventParser:
