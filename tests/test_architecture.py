@@ -146,14 +146,10 @@ OPENED = {
     ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
     ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
     ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
-    (
-        "gaia_bridge.bridge.embedding.serving",
-        "gaia_bridge_cli.serving.bridge_runner",
-    ): "`gaia_bridge.serve` is the command",
-    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
-    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
+    ("gaia_bridge", "gaia_bridge_cli.serving.serve_function"): "`gaia_bridge.serve` is the command",
+    ("gaia.agents.base.agent", "gaia_bridge_cli.serving.serve_function"): "the types of its options",
 }
-"""What the core imports of the packages around it: in a function, or for types, so that it is loaded without them."""
+"""What lower packages import of higher ones: in a function, or for types, so that they are loaded without them."""
 
 FACES = ("gaia_bridge", "gaia_bridge.__main__")
 """What programs begin with: they lead everywhere, and nothing of ours imports them."""
