@@ -88,6 +88,7 @@ LAYERS = {
     "gaia_bridge_desk.doctor": 12,
     "gaia_bridge_desk.editors": 11,
     "gaia_bridge_desk.projects": 12,
+    "gaia_bridge_desk.review": 10,
     "gaia_bridge_desk.server_registry": 11,
     "gaia_bridge_cli": 13,
     # what an agent author imports

@@ -34,15 +34,9 @@ _REFERENCE = re.compile(r"(?<!\$)((?:\$\$)*)(?:\$\{([^}]*)\}|(?<=\$)(?=\{))")
 """Pairs of `$`, and a reference behind them; or pairs alone, and `{` behind them."""
 _BEFORE_BRACE = re.compile(r"\$+(?=\{)")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
-_PLAIN = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|(?:file|keyring):[^$}]+)\}")
 _FOREIGN = re.compile(r"(?!env:|file:|keyring:)([a-z]{1,20}):[^:$-][^$]*")
 """A reference of a kind that other programs have; its target is not shown."""
 _KNOWN_FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR}, ${file:/path} or ${keyring:SERVICE/NAME}"
-
-
-def is_plain_reference(value: str) -> bool:
-    """Return whether a value is only a reference, so that it can be shown."""
-    return _PLAIN.fullmatch(value) is not None
 
 
 def referenced_files(entry: JSON, keys: Iterable[str] | None = None) -> list[str]:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.config import EntryError, ParsedEntry, entry_of, launch_warnings, parse_entry
+from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
 from gaia_bridge.config.launching.programs import program_files
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.text.json_types import JSON
+from gaia_bridge_desk.review.launch_lines import launch_warnings
 
 ENVIRON = {"HOME": "/home/me", "PKG": "a b", "TOKEN": "t0"}
 
