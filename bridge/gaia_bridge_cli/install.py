@@ -12,9 +12,9 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.config import ServersConfig, current_folder
+from gaia_bridge.config.documents import is_disabled
 from gaia_bridge.config.launching.search_path import remember_search_path
 from gaia_bridge.config.paths import default_servers_path
-from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.text.escaping import one_line, printable

@@ -22,12 +22,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.config import Layer, LayerState, LoadReport, ServersConfig, TrustStore, current_folder
+from gaia_bridge.config.documents import is_disabled
 from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.config.fingerprints import LAUNCH_KEYS, launch_line
 from gaia_bridge.config.launching.programs import program_files
 from gaia_bridge.config.launching.workplaces import lies_in_workspace
 from gaia_bridge.config.layers import is_local
-from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.config.trust import approval_key, program_names
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerSpec

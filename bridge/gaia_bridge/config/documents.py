@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Final
 
+from gaia_bridge.config.file_reader import readable_by_others, writable_by_others
 from gaia_bridge.config.problems import kind_of
+from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.redaction import redacted
 
 SERVERS_KEY: Final = "mcpServers"
 LEGACY_SERVERS_KEY: Final = "servers"
@@ -33,6 +37,23 @@ def servers_of(document: JSON, path: Path) -> JSON:
     if not is_object(entries):
         raise ConfigError(str(path), f"'{key}' is {kind_of(entries)}", 'expected an object: {"name": {"command": ...}}')
     return entries
+
+
+def is_disabled(entry: object) -> bool:
+    """Return whether an entry is disabled; its references need not have values then."""
+    return is_object(entry) and entry.get("disabled") is True
+
+
+def access_warnings(entries: JSON, path: Path, status: os.stat_result) -> list[str]:
+    """Return the warnings about the permissions of the file that has these entries."""
+    warnings: list[str] = []
+    if problem := writable_by_others(status):
+        warnings.append(f"{path}: {problem}")
+    secret = next((place for name, entry in entries.items() for place in _literal_secrets(name, entry)), None)
+    if secret is not None and readable_by_others(status):
+        advice = "run chmod 600, or write ${env:NAME} instead of the value"
+        warnings.append(f"{path}: other users can read the secret in {secret}: {advice}")
+    return warnings
 
 
 def with_servers_key(document: JSON) -> JSON:
@@ -69,3 +90,19 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _literal_secrets(name: str, entry: object) -> list[str]:
+    """Return the places of an entry that hold a secret itself, by its name or its shape."""
+    if not is_object(entry):
+        return []
+    tables: list[tuple[str, object]] = [(key, entry.get(key)) for key in ("env", "headers", "oauth")]
+    tables.append(("proxy", {"proxy": entry.get("proxy")}))
+    tables += [("tools", {label: value}) for label, value in default_values(entry)]
+    return [
+        f"{label!r} in '{key}' of server {name!r}"
+        for key, table in tables
+        if is_object(table)
+        for label, value in table.items()
+        if isinstance(value, str) and "${" not in value and redacted(line := f"{label}: {value}") != line
+    ]

@@ -28,19 +28,10 @@ class JsonFile(NamedTuple):
     status: os.stat_result
 
 
-def read_json_file(path: Path) -> JSON:
+def read_json(path: Path) -> JsonFile:
     """Read a JSON file strictly: one object, no duplicate keys, no NaN, UTF-8 with or without a byte order mark.
 
     Never blocks: anything but a regular file is refused before it is read.
-
-    Raises:
-        ConfigError: The file cannot be read or is no such file; the message gives line and column if known.
-    """
-    return read_json(path).document
-
-
-def read_json(path: Path) -> JsonFile:
-    """Read a file as `read_json_file` does; return also its text and status.
 
     Raises:
         ConfigError: The file cannot be read or is no such file; the message gives line and column if known.

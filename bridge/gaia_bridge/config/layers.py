@@ -16,12 +16,20 @@ from copy import deepcopy
 from enum import Enum
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
+from gaia_bridge.config.documents import (
+    LEGACY_SERVERS_KEY,
+    SERVERS_KEY,
+    access_warnings,
+    is_disabled,
+    servers_of,
+    to_text,
+    with_servers_key,
+)
 from gaia_bridge.config.entries import ParsedEntry, parse_entry
 from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_json, writable_by_others
@@ -40,7 +48,6 @@ from gaia_bridge.config.paths import (
     local_servers_path,
 )
 from gaia_bridge.config.problems import EntryError, kind_of
-from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
 from gaia_bridge.config.showing import is_only_shown
 from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.errors import ConfigError
@@ -130,6 +137,13 @@ class Layer(Struct, frozen=True):
         parsed = parse_entry(name, placed, self.path.parent, environ)
         warning = "" if placed is entry else folder_warning(placed)
         return replace(parsed, warnings=(*parsed.warnings, warning)) if warning else parsed
+
+
+class SkippedServer(NamedTuple):
+    """An entry that was left out, and the reason."""
+
+    name: str
+    reason: str
 
 
 class LayerReport(Struct, frozen=True):

@@ -77,7 +77,7 @@ def in_own_folder(name: str, entry: Any) -> Any:
         name: The server's name.
         entry: Its entry; if it is no object, it is returned as it is.
     """
-    if not is_object(entry) or entry.get("command") is None or entry.get("cwd"):
+    if not is_object(entry) or entry.get("command") is None or entry.get("cwd") not in (None, ""):
         return entry
     return {**entry, "cwd": own_folder(name)}
 
