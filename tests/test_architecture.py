@@ -92,6 +92,7 @@ LAYERS = {
     "gaia_bridge_desk.server_registry": 11,
     "gaia_bridge_cli": 13,
     # what an agent author imports
+    "gaia.background_loop": 9,
     "gaia.environment": 9,
     "gaia.llm.dialects": 9,
     "gaia.llm.model": 9,
@@ -183,6 +184,7 @@ OWNERS = {
     "acp": ("gaia_bridge_doors.acp.*",),
     "asyncio": (
         "gaia_bridge_cli.servers.server_connection",  # sees that a start is being cancelled, which anyio does not tell
+        "gaia.background_loop",
         "gaia.mcp.aio.*",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
@@ -807,7 +809,7 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 
 ENDLESS = {
     "gaia_bridge_cli.background:_end": "ends at its deadline, and sleeps between two looks",
-    "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
+    "gaia_bridge.runtime.lent_loop:_result": "ends at its deadline, and each round waits for the result",
     "gaia_bridge.protocol.names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",
     "gaia.agents.chat.turn_stream:next": "takes what is in a buffer of bounded size, and stops where it would wait",

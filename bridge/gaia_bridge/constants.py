@@ -27,11 +27,6 @@ OFFICIAL_REGISTRY = "https://registry.modelcontextprotocol.io"
 KIB = 1024
 MIB = 1024 * KIB
 
-BACKGROUND_FAREWELL = 8.0
-"""Seconds for things that synchronous code left open to close, when the background loop ends: a stubborn child's
-`stop_grace` and `terminate_grace`, and some more.
-"""
-
 LENT_LOOP_PATIENCE = 2.0
 """Seconds that a bridge's event loop is given to say whether an agent may use one of its servers. One that stands still
 longer may be waiting for that agent."""

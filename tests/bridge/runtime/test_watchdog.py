@@ -21,8 +21,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from gaia import background_loop as background
 from gaia_bridge.runtime import agent_runner as runtime
-from gaia_bridge.runtime import background_loop as background
 from gaia_bridge.runtime.watchdog import _Watchdog, watching  # pyright: ignore[reportPrivateUsage]
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia.background_loop import BACKGROUND
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.results import failure, outcome
 from gaia.mcp.client.server_config import client_spec
@@ -29,7 +30,7 @@ from gaia_bridge.config.launching.workplaces import in_own_folder, lies_in_works
 from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.meta import is_model_visible
-from gaia_bridge.runtime.background_loop import BACKGROUND, Lease
+from gaia_bridge.runtime.lent_loop import Lease
 from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:

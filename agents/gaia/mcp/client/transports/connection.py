@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from gaia.background_loop import BACKGROUND
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia.mcp.client.transports.open_connection import AskedMeanwhile, BorrowedServer, OpenConnection
 from gaia_bridge.calls.bridge_hops import new_id
@@ -20,7 +21,6 @@ from gaia_bridge.constants import LENT_LOOP_PATIENCE
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Lender
 
