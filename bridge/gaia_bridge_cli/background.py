@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from gaia_bridge.config.launching.search_path import remember_search_path
-from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.runtime.forking import FORKS
@@ -158,7 +158,7 @@ def background(
         from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
         from gaia_bridge_daemon.background.serving import Background
 
-    collect_in_larger_pieces(YOUNG_OBJECTS)
+    collect_in_larger_pieces()
     seconds = BackgroundLimits().keep if keep is None else None if keep == FOR_EVER else keep
     options = ServeOptions(
         agents=agents,
