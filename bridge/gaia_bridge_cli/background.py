@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from gaia_bridge.config.launching.search_path import remember_search_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.model import NamingPolicy
@@ -32,6 +31,7 @@ from gaia_bridge_cli.options import (
     set_up_logging,
 )
 from gaia_bridge_cli.output import can_ask, counted
+from gaia_bridge_cli.remembered_path import remember_search_path
 from gaia_bridge_cli.streams import queue_standard_streams
 from gaia_bridge_daemon.front.greeting import KEEP, STATUS, STOP
 from gaia_bridge_daemon.front.launching import (

@@ -22,10 +22,9 @@ from gaia_bridge.bridge.discovery.search import (
     ENTRY_POINT_GROUP,
     Found,
     LoadedAgent,
-    discover_default,
     find_agents,
     load_agent,
     place_of,
 )
 
-__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent", "place_of"]
+__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "find_agents", "load_agent", "place_of"]

@@ -136,7 +136,12 @@ def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits 
     Raises:
         AgentLoadError: It leads to no agent at all. Its cause is the exception of the agent's own code.
     """
-    return _agents(find_agents([reference], root=root, limits=limits))
+    [result] = find_agents([reference], root=root, limits=limits)
+    if not result.agents:
+        raise result.failures[0]
+    for failure in result.failures:
+        logger.warning("left out: %s", failure)
+    return list(result.agents)
 
 
 def place_of(reference: str, *, root: Path | None = None) -> Path | None:
@@ -157,24 +162,6 @@ def place_of(reference: str, *, root: Path | None = None) -> Path | None:
         return search.path(reference)
     is_name = not reference or ":" in reference or not os.path.isdir(search.path(reference))
     return None if is_name or search.installed(reference) else search.path(reference)
-
-
-def discover_default() -> list[LoadedAgent]:
-    """Load the agents that ship with the bridge.
-
-    Raises:
-        AgentLoadError: One of them cannot be loaded.
-    """
-    return _agents(find_agents())
-
-
-def _agents(finds: list[Found]) -> list[LoadedAgent]:
-    for found in finds:
-        if not found.agents:
-            raise found.failures[0]
-        for failure in found.failures:
-            logger.warning("left out: %s", failure)
-    return [agent for found in finds for agent in found.agents]
 
 
 def _entry_points(group: str, **query: Any) -> EntryPoints:

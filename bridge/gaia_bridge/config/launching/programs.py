@@ -100,7 +100,7 @@ def _options(words: Sequence[str]) -> list[str]:
     return found
 
 
-_MANIFESTS: Final = {
+MANIFESTS: Final = {
     **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), ("package.json",)),
     **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),
     **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
@@ -112,14 +112,8 @@ _MANIFESTS: Final = {
 }
 """The files in which runners look up the program to run."""
 
-_FETCHERS: Final = frozenset({"bunx", "node", "npx", "pipx", "pnpx", "uvx"})
-"""The runners that run packages of a registry, or named files, independently of the folder they start in."""
-
 _IN_FOLDERS: Final = ("__main__.py", "package.json", "index.js")
 """The files that are run when a folder is named."""
-
-_CHOOSING: Final = frozenset({"--directory", "--project", "--prefix", "--cwd", "-C", "--manifest-path", "--dir"})
-"""Options that name the folder that a runner works in."""
 
 _BETWEEN: Final = re.compile(r"[\s;|&=,:'\"()<>`]+")
 """The separators of file names inside one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
@@ -195,27 +189,6 @@ def program_files(entry: JSON, folder: Path) -> list[Path]:
     return list(programs_of(entry, folder).files)
 
 
-def works_in_folder(entry: JSON, folder: Path) -> bool:
-    """Return whether an entry's program depends on the folder it is started in, beside the paths that it names.
-
-    Args:
-        entry: An entry of a configuration file.
-        folder: The folder.
-    """
-    words = launch_words(entry)
-    if not words:
-        return False
-    program, args = program_name(words[0]), words[1:]
-    if "-m" in args[:-1] and program.startswith("python"):
-        module = os.path.join(folder, args[args.index("-m") + 1].replace(".", "/"))
-        return os.path.isdir(module) or os.path.isfile(f"{module}.py")
-    if program in _FETCHERS or not _CHOOSING.isdisjoint(word.partition("=")[0] for word in args):
-        return False
-    if (program == "uv" and "run" not in args) or (program == "docker" and "compose" not in args):
-        return False
-    return any((folder / name).is_file() for name in _MANIFESTS.get(program, ()))
-
-
 def _filled(text: str, known: Mapping[str, str]) -> str:
     """Fill in the variables of a text; other references stay, and so do those to variables that are not set."""
     return _REFERENCE.sub(lambda found: known.get(found["name"]) or found["default"] or found[0], text)
@@ -258,8 +231,8 @@ def _path(base: Path, name: str) -> Path | None:
 
 def _candidates(names: Mapping[str, object], base: Path, words: Sequence[str]) -> Iterator[Path]:
     """Yield the files below a folder that may be run."""
-    for program in set(map(program_name, words)) & _MANIFESTS.keys():
-        yield from (base / manifest for manifest in _MANIFESTS[program])
+    for program in set(map(program_name, words)) & MANIFESTS.keys():
+        yield from (base / manifest for manifest in MANIFESTS[program])
     for name in names:
         if (path := _path(base, name)) is None:
             continue
