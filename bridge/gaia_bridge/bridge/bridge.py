@@ -118,6 +118,7 @@ class Bridge(ServedBridge):
         self._report = Report(self._endpoints, self._models, lambda: self.left_out())
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._known: dict[AgentSource, Callable[[], None]] = {}
+        self._is_entered = False
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -129,11 +130,13 @@ class Bridge(ServedBridge):
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(self._tasks.cancel_scope.cancel)
             self._everything = Catalog(INFO, self.names)
+            self._is_entered = True
             await self._tasks.start(self._publish, self._everything, "", "")
             try:
                 await self._fill()
             except Exception as error:  # raised again, not in the task group, which would wrap it
                 failure = error
+                self._is_entered = False
             else:
                 self._stack = stack.pop_all()
         if failure is not None:
@@ -144,8 +147,10 @@ class Bridge(ServedBridge):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
-        self._is_open = False
+        self._is_entered = self._is_open = False
         self.close_streams()
+        for scope in tuple(self._scopes.values()):
+            scope.cancel()  # a source that is just being added belongs to its caller, and is not cancelled with the group
         if isinstance(exc_val, Exception):  # the program's own, which the task group would wrap
             await self._stack.__aexit__(None, None, None)
             return None
@@ -378,7 +383,7 @@ class Bridge(ServedBridge):
 
     async def _add(self, source: RunningSource, turn: anyio.Event | None = None) -> str:
         """Start a source, and publish it after those that were added before it. Returns its name."""
-        expect_open(hasattr(self, "_tasks"))
+        expect_open(self._is_entered)
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
         alone = Catalog(INFO, NamingPolicy.BARE, merges=False)
@@ -387,6 +392,7 @@ class Bridge(ServedBridge):
         try:
             await self._tasks.start(self._own, source, alone, scope, turn)
         except RuntimeError:
+            expect_open(self._is_entered)
             if not scope.cancel_called:
                 raise
             raise PublishError(source.name, "it was removed while it was being added") from None
