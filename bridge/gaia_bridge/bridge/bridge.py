@@ -150,7 +150,7 @@ class Bridge(ServedBridge):
         self._is_entered = self._is_open = False
         self.close_streams()
         for scope in tuple(self._scopes.values()):
-            scope.cancel()  # a source that is just being added belongs to its caller, and is not cancelled with the group
+            scope.cancel()  # a source that is being added belongs to its caller: the group does not cancel it
         if isinstance(exc_val, Exception):  # the program's own, which the task group would wrap
             await self._stack.__aexit__(None, None, None)
             return None
