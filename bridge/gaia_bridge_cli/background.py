@@ -337,7 +337,7 @@ def _look_at(scope: Scope) -> None:
     """
     if not scope.agents:
         return
-    from gaia_bridge.config.showing import only_shown
+    from gaia_bridge.config.process_rules import ONLY_SHOWN
     from gaia_bridge_cli.interrupts import ended_by_interrupt
     from gaia_bridge_cli.logs import keep_log
     from gaia_bridge_cli.output import stdout_to_stderr
@@ -345,7 +345,7 @@ def _look_at(scope: Scope) -> None:
     with imported_for_good():
         from gaia_bridge.bridge.discovery import find_agents
 
-    with stdout_to_stderr(), ended_by_interrupt(), only_shown(), keep_log():
+    with stdout_to_stderr(), ended_by_interrupt(), ONLY_SHOWN.kept(), keep_log():
         found = find_agents(scope.agents, root=Path(scope.folder or Path.home()), in_windows=True)
     for entry in found:
         if not entry.agents:

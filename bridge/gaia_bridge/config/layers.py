@@ -48,7 +48,7 @@ from gaia_bridge.config.paths import (
     local_servers_path,
 )
 from gaia_bridge.config.problems import EntryError, kind_of
-from gaia_bridge.config.showing import is_only_shown
+from gaia_bridge.config.process_rules import ONLY_SHOWN
 from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
@@ -428,7 +428,7 @@ class ServersConfig:
             change(entries)
             return None if json.dumps(entries) == before else to_text(document, file.text if file else "")
 
-        if is_only_shown():
+        if ONLY_SHOWN.holds:
             return self._edit_in_memory(layer, change)
         place = next(place for place in self._places if place.kind is layer.kind)
         if (error := place.error or self._read_layer(place).error) is not None:
