@@ -41,7 +41,6 @@ from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.middleware.base import Middleware
-    from gaia_bridge_doors.conversation.models import Models
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +92,8 @@ class Bridge(ServedBridge):
         ask: bool | None = None,
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
+        from gaia_bridge_doors.conversation.models import Models
+
         if misplaced := next((agent for agent in targets if isinstance(agent, (Settings, NamingPolicy))), None):
             word = "settings" if isinstance(misplaced, Settings) else "names"
             raise TypeError(f"got {type(misplaced).__name__} among the agents; write {word}=...")
@@ -104,7 +105,7 @@ class Bridge(ServedBridge):
         self._servers = server_specs(servers)
         self._config = None if config is None else Path(config)
         self._id = new_id()
-        self._middleware = checked_middleware(middleware)
+        self.middleware = checked_middleware(middleware)
         self.agent_offer = agent_offer(agent_tools, ask)
         self.names = names
         self.on_error_line = on_error_line
@@ -113,11 +114,11 @@ class Bridge(ServedBridge):
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
         self._everything: Catalog
-        self._models = _chat_models(self.settings)
+        self._models = Models(self.settings.chats)
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._report = Report(self._endpoints, self._models, lambda: self.left_out())
         self._scopes: dict[str, anyio.CancelScope] = {}
-        self._known: dict[AgentSource, Callable[[], None]] = {}
+        self._registrations: dict[AgentSource, Callable[[], None]] = {}
         self._is_entered = False
         self._is_open = False
 
@@ -155,16 +156,6 @@ class Bridge(ServedBridge):
             await self._stack.__aexit__(None, None, None)
             return None
         return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
-
-    @property
-    def middleware(self) -> tuple[Middleware, ...]:
-        """The middleware around requests, the outermost first."""
-        return self._middleware
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the bridge is entered, so that it publishes."""
-        return self._is_open
 
     @property
     def sources(self) -> list[Source]:
@@ -280,9 +271,8 @@ class Bridge(ServedBridge):
             PublishError: The name is not allowed, or taken.
         """
         place = str(document) if isinstance(document, Path) else document
-        return await self.add_upstream(
-            OpenApiServerSpec(name, place, base_url, headers or {}, options or ServerOptions())
-        )
+        spec = OpenApiServerSpec(name, place, base_url, headers or {}, options or ServerOptions())
+        return await self.add_upstream(spec)
 
     def adjust_upstream(self, spec: ServerSpec) -> None:
         """Change which tools of a server are published, and how. The server keeps running; clients are notified.
@@ -311,8 +301,7 @@ class Bridge(ServedBridge):
         Raises:
             PublishError: Nothing is published under that name.
         """
-        scope = self._scopes.get(name)
-        if scope is None:
+        if (scope := self._scopes.get(name)) is None:
             raise PublishError(name, "nothing is published under that name")
         source = next((source for source in self.sources if source.name == name), None)
         self._forget(name, scope)
@@ -340,8 +329,8 @@ class Bridge(ServedBridge):
         if not isinstance(new, AgentSource):
             raise AgentLoadError(name, "only an agent can take the place of an agent", "remove it, and add the other")
         await old.replace(new.agent, for_good=for_good)
-        if (forget := self._known.pop(old, None)) is not None:
-            self._known[old] = LOCAL_AGENTS.add(name, old.agent)
+        if (forget := self._registrations.pop(old, None)) is not None:
+            self._registrations[old] = LOCAL_AGENTS.add(name, old.agent)
             forget()
             self._models.exchange(name, await self._models.read(old))
 
@@ -414,7 +403,7 @@ class Bridge(ServedBridge):
         published = False
         agent = own if isinstance(own := innermost(source), AgentSource) else None
         if agent is not None:
-            self._known[agent] = LOCAL_AGENTS.add(source.name, agent.agent)
+            self._registrations[agent] = LOCAL_AGENTS.add(source.name, agent.agent)
         with scope:
             try:
                 async with anyio.create_task_group() as tasks:
@@ -434,7 +423,7 @@ class Bridge(ServedBridge):
                 logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
             finally:
                 if agent is not None:
-                    self._known.pop(agent)()
+                    self._registrations.pop(agent)()
                 self._forget(source.name, scope)
 
     async def _drain(self, source: Upstream, scope: anyio.CancelScope) -> None:
@@ -458,14 +447,7 @@ class Bridge(ServedBridge):
     ) -> None:
         """Run an endpoint in a task."""
         prefix = f"/{group}/{name}" if group else ""
-        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog, self._middleware)
+        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog, self.middleware)
         endpoint = Endpoint(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
-
-
-def _chat_models(settings: Settings) -> Models:
-    """Return the collection of models that chat clients can choose; it is still empty."""
-    from gaia_bridge_doors.conversation.models import Models
-
-    return Models(settings.chats)

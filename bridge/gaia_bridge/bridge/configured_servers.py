@@ -25,7 +25,7 @@ from gaia_bridge.config import Layer, LayerState, LoadReport, ServersConfig, Tru
 from gaia_bridge.config.documents import is_disabled
 from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.config.fingerprints import LAUNCH_KEYS, launch_line
-from gaia_bridge.config.launching.programs import program_files
+from gaia_bridge.config.launching.programs import programs_of
 from gaia_bridge.config.launching.workplaces import lies_in_workspace
 from gaia_bridge.config.layers import is_local
 from gaia_bridge.config.trust import approval_key, program_names
@@ -68,7 +68,7 @@ class ConfiguredServers:
         self._config = ServersConfig(path, strict=True)
         self.left_out: tuple[LeftOut, ...] = ()
         self._path = path
-        self._told: frozenset[str] = frozenset()
+        self._logged: frozenset[str] = frozenset()
         self._in_use: dict[str, _InUse] = {}
         self._folder = current_folder()
         self._exposed = {layer.path for layer in self._config.layers if lies_in_workspace(layer.path)}
@@ -99,14 +99,14 @@ class ConfiguredServers:
     @property
     def programs(self) -> tuple[Path, ...]:
         """The files that launch lines name, as programs or as references."""
-        found: set[Path] = set()
+        files: set[Path] = set()
         for layer in self._config.layers:
             for entry in filter(is_object, layer.entries.values()):
                 for folder in {layer.path.parent, self._folder}:
-                    found.update(program_files(entry, folder))
+                    files.update(programs_of(entry, folder).files)
                 names = referenced_files(entry, LAUNCH_KEYS)
-                found.update(layer.path.parent / os.path.expanduser(name) for name in names)
-        return tuple(found)
+                files.update(layer.path.parent / os.path.expanduser(name) for name in names)
+        return tuple(files)
 
     def first(self) -> Sequence[ServerSpec]:
         """Return the servers at the start. A broken file that was not named leaves its servers out.
@@ -201,15 +201,14 @@ class ConfiguredServers:
             lines += [f"{layer.layer.path}: server {item.name} is left out: {item.reason}" for item in skipped]
             left_out += [LeftOut("server", item.name, item.reason) for item in skipped]
         for line in lines:
-            if line not in self._told:
+            if line not in self._logged:
                 logger.warning("%s", line)
-        self._told = frozenset(lines)
+        self._logged = frozenset(lines)
         self.left_out = tuple(left_out)
 
     def _what_was_changed(self, used: _InUse, entry: object) -> str:
         command = self._trust_command(used.spec.name)
-        same = is_object(entry) and launch_line(entry) == launch_line(used.entry)
-        if same:
+        if is_object(entry) and launch_line(entry) == launch_line(used.entry):
             return (
                 "its program was changed since it was approved; the approved version runs until it is restarted: "
                 + command

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from gaia_bridge.bridge.discovery.search import (
     ENTRY_POINT_GROUP,
-    Found,
     LoadedAgent,
+    SearchResult,
     find_agents,
     load_agent,
     place_of,
 )
 
-__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "find_agents", "load_agent", "place_of"]
+__all__ = ["ENTRY_POINT_GROUP", "LoadedAgent", "SearchResult", "find_agents", "load_agent", "place_of"]

@@ -184,11 +184,6 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     return Programs(tuple(files), tuple(sorted(modules)), whole, reason)
 
 
-def program_files(entry: JSON, folder: Path) -> list[Path]:
-    """Return the files that an entry's launch line runs and that lie in a folder or below; see `programs_of`."""
-    return list(programs_of(entry, folder).files)
-
-
 def _filled(text: str, known: Mapping[str, str]) -> str:
     """Fill in the variables of a text; other references stay, and so do those to variables that are not set."""
     return _REFERENCE.sub(lambda found: known.get(found["name"]) or found["default"] or found[0], text)
