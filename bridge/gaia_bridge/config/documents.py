@@ -25,14 +25,10 @@ _INDENT: Final = re.compile(r"^\s*\{[^\S\n]*\r?\n([ \t]+)\"")
 def servers_of(document: JSON, path: Path) -> JSON:
     """Return the entries of a document, by name.
 
-    Args:
-        document: The document.
-        path: The file of the document.
-
     Raises:
-        ConfigError: The value of the key is no object.
+        ConfigError: The value of the key is no object; names the document's file, `path`.
     """
-    key = _key_of(document)
+    key = LEGACY_SERVERS_KEY if SERVERS_KEY not in document and LEGACY_SERVERS_KEY in document else SERVERS_KEY
     entries = document.get(key, {})
     if not is_object(entries):
         raise ConfigError(str(path), f"'{key}' is {kind_of(entries)}", 'expected an object: {"name": {"command": ...}}')
@@ -66,30 +62,15 @@ def with_servers_key(document: JSON) -> JSON:
 
 
 def to_text(document: JSON, old: str = "") -> str:
-    """Return the document as a file's text, indented as the old one was.
-
-    Args:
-        document: The document.
-        old: The old text of the file.
-    """
-    found = _INDENT.match(old)
-    indent = found[1] if found else "  "
+    """Return the document as a file's text, indented as the old text was."""
+    match = _INDENT.match(old)
+    indent = match[1] if match else "  "
     text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
-    if not _encodable(text):  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
-        text = json.dumps(document, indent=indent, allow_nan=False)
-    return text + "\n"
-
-
-def _key_of(document: JSON) -> str:
-    return LEGACY_SERVERS_KEY if SERVERS_KEY not in document and LEGACY_SERVERS_KEY in document else SERVERS_KEY
-
-
-def _encodable(text: str) -> bool:
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
+        text = json.dumps(document, indent=indent, allow_nan=False)
+    return text + "\n"
 
 
 def _literal_secrets(name: str, entry: object) -> list[str]:

@@ -265,13 +265,13 @@ class ServersConfig:
         Returns:
             The files by the names of servers; and of the entries that need an approval and have none, the reasons.
         """
-        found: dict[str, Layer] = {}
+        layers: dict[str, Layer] = {}
         refused: dict[str, str] = {}
         for layer in self._layers:
             held, _ = self._judged(layer, trust, is_local(layer)) if trust is not None else ({}, {})
             refused |= held
-            found |= dict.fromkeys(layer.entries.keys() - held.keys(), layer)
-        return {name: found[name] for name in self.entries if name in found}, refused
+            layers |= dict.fromkeys(layer.entries.keys() - held.keys(), layer)
+        return {name: layers[name] for name in self.entries if name in layers}, refused
 
     def resolve(
         self,
@@ -363,10 +363,9 @@ class ServersConfig:
         Raises:
             ConfigError: There is no such server, or the file cannot be changed.
         """
-        layer = self.owner(name)
-        if layer is None:
-            known = ", ".join(self.entries) or "none"
-            raise ConfigError(repr(name), "no configured server has that name", f"there are: {known}")
+        if (layer := self.owner(name)) is None:
+            names = ", ".join(self.entries) or "none"
+            raise ConfigError(repr(name), "no configured server has that name", f"there are: {names}")
 
         def change(entries: JSON) -> None:
             entry = entries.get(name)
@@ -409,10 +408,10 @@ class ServersConfig:
         return Layer(place.kind, path, LayerState.LOADED, entries, warnings=tuple(warnings))
 
     def _layer_for(self, kind: LayerKind) -> Layer:
-        found = next((layer for layer in self._layers if layer.kind is kind), None)
-        if found is None:
-            raise ConfigError(f"the {kind.value} file", "is not in use here", f"in use: {self._layers[0].path}")
-        return found
+        for layer in self._layers:
+            if layer.kind is kind:
+                return layer
+        raise ConfigError(f"the {kind.value} file", "is not in use here", f"in use: {self._layers[0].path}")
 
     def _edit(self, layer: Layer, change: Callable[[JSON], object]) -> bool:
         """Change the current entries of a file, and read all files again.
@@ -504,7 +503,7 @@ def _approvals(layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, s
 
     If the file as a whole needs no approval, only the entries that start in the current folder do.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     approved: dict[str, str] = {}
     for name, entry in layer.entries.items():
         if is_disabled(entry):
@@ -513,17 +512,17 @@ def _approvals(layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, s
         if not asks and elsewhere is None:
             continue
         if not is_object(entry):
-            found[name] = f"the entry is {kind_of(entry)}; expected an object"
+            reasons[name] = f"the entry is {kind_of(entry)}; expected an object"
             continue
         try:
             if (approval := trust.approval(elsewhere or layer.path, name, entry)) is not None:
                 approved[name] = approval
             else:
                 hint = f"{_not_approved(layer, asks)} {shlex.quote(name)}"
-                found[name] = hint if is_server_name(name) else SERVER_NAME_RULE
+                reasons[name] = hint if is_server_name(name) else SERVER_NAME_RULE
         except ConfigError as error:
-            found[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
-    return found, approved
+            reasons[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
+    return reasons, approved
 
 
 def _not_approved(layer: Layer, asks: bool) -> str:

@@ -135,7 +135,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
             "            return os.path.expanduser(self.text(place, text))\n        try",
         ),
         ("self._folder / expanded(Path(name))", "expanded(Path(name))"),
-        ("lambda found: found[0] * 2", "lambda found: found[0]"),
+        ("lambda match: match[0] * 2", "lambda match: match[0]"),
         ("MAX_SECRET)\n            text", "10 * MAX_SECRET)\n            text"),
     ),
     *mutations(

@@ -5,8 +5,6 @@ may change to: so `uv --directory sub run server.py`, `env -C sub ...` and `sh -
 own. Where a line can run a program that none of its words names (`sh -c "$X"`, `python -c CODE`), an approval holds
 the whole folder. The files that programs load in turn cannot be seen in the line, except the modules that Python
 would find beside a script before all others.
-
-Also the check whether a launch line can run a program that none of its words names.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -90,14 +89,12 @@ def _of_line(word: str) -> str:
 
 def _options(words: Sequence[str]) -> list[str]:
     """Return the words before the first that is neither an option nor its value; `eval` counts as an option."""
-    found: list[str] = []
-    before = ""
-    for word in words:
+    options = list[str]()
+    for before, word in pairwise(["", *words]):
         if not word.startswith("-") and word != "eval" and not _WITH_VALUE.fullmatch(before):
             break
-        found.append(word)
-        before = word
-    return found
+        options.append(word)
+    return options
 
 
 MANIFESTS: Final = {
@@ -134,19 +131,16 @@ _MOST_FOLDERS: Final = 32
 
 
 class Programs(Struct, frozen=True):
-    """The parts of a project that an approval holds, beside the launch line.
-
-    Args:
-        files: The files that the line runs.
-        module_folders: Folders in which Python looks for modules first, so that a new one there would be run.
-        whole: The folder whose every file is held, if the line can run a program that it does not name.
-        reason: The reason for `whole`.
-    """
+    """The parts of a project that an approval holds, beside the launch line."""
 
     files: tuple[Path, ...] = ()
+    """The files that the line runs."""
     module_folders: tuple[Path, ...] = ()
+    """Folders in which Python looks for modules first, so that a new one there would be run."""
     whole: Path | None = None
+    """The folder whose every file is held, if the line can run a program that it does not name."""
     reason: str = ""
+    """The reason for `whole`."""
 
 
 def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = None) -> Programs:
@@ -166,11 +160,11 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     if not isinstance(command, str):
         return Programs()
     texts = {name: text for name, text in env.items() if isinstance(text, str)} if is_object(env) else {}
-    known = {**(os.environ if environ is None else environ), **texts}
-    base = folder / os.path.expanduser(_filled(cwd, known)) if isinstance(cwd, str) else folder
-    words = [_filled(word, known) for word in launch_words(entry)]
-    deciding = [_filled(text, known) for name, text in texts.items() if changes_programs(name)]
-    names = dict.fromkeys(_names([_filled(command, known), *words, *deciding]))
+    variables = {**(os.environ if environ is None else environ), **texts}
+    base = folder / os.path.expanduser(_filled(cwd, variables)) if isinstance(cwd, str) else folder
+    words = [_filled(word, variables) for word in launch_words(entry)]
+    deciding = [_filled(text, variables) for name, text in texts.items() if changes_programs(name)]
+    names = dict.fromkeys(_names([_filled(command, variables), *words, *deciding]))
     bases, are_all = _bases(names, base, folder)
     reason = reason_for_whole_folder(words) or ("" if are_all else f"it names more than {_MOST_FOLDERS} folders")
     candidates = {path for inner in bases for path in _candidates(names, inner, words)}
@@ -184,9 +178,9 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     return Programs(tuple(files), tuple(sorted(modules)), whole, reason)
 
 
-def _filled(text: str, known: Mapping[str, str]) -> str:
+def _filled(text: str, variables: Mapping[str, str]) -> str:
     """Fill in the variables of a text; other references stay, and so do those to variables that are not set."""
-    return _REFERENCE.sub(lambda found: known.get(found["name"]) or found["default"] or found[0], text)
+    return _REFERENCE.sub(lambda match: variables.get(match["name"]) or match["default"] or match[0], text)
 
 
 def _names(words: Sequence[str]) -> Iterator[str]:
@@ -261,8 +255,8 @@ def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:
     if search is None or os.sep in command:
         return
     folders = os.pathsep.join(str(base / part) for part in search.split(os.pathsep))
-    if found := shutil.which(command, path=folders):
-        yield Path(os.path.normpath(found))
+    if program := shutil.which(command, path=folders):
+        yield Path(os.path.normpath(program))
 
 
 def _lies_in(folder: Path, path: Path) -> bool:
