@@ -10,34 +10,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 __all__ = [
-    "AS_AGENTS_SAY",
-    "LOG_LEVELS",
-    "AgentOffer",
-    "AgentServerSpec",
-    "ArgumentTransform",
-    "Change",
-    "ChangeKind",
-    "HttpServerSpec",
-    "LeftOut",
-    "ListPage",
-    "LogMessage",
-    "NamingPolicy",
-    "Notification",
-    "OAuthOptions",
-    "OpenApiServerSpec",
-    "Progress",
-    "ServerFeatures",
-    "ServerInfo",
-    "ServerOptions",
-    "ServerSpec",
-    "SourceKind",
-    "SourceState",
-    "SourceStatus",
-    "StdioServerSpec",
-    "ToolSearchPolicy",
-    "ToolTransform",
-    "repr_without",
-]
+    "AS_AGENTS_SAY", "LOG_LEVELS", "AgentOffer", "AgentServerSpec", "ArgumentTransform", "Change", "ChangeKind",
+    "HttpServerSpec", "LeftOut", "ListPage", "LogMessage", "NamingPolicy", "Notification", "OAuthOptions",
+    "OpenApiServerSpec", "Progress", "ServerFeatures", "ServerInfo", "ServerOptions", "ServerSpec", "SourceKind",
+    "SourceState", "SourceStatus", "StdioServerSpec", "ToolSearchPolicy", "ToolTransform", "repr_without",
+]  # fmt: skip
 
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

@@ -20,8 +20,8 @@ _ATTRIBUTE: Final = "_mcp_own_loop"
 
 def own_loop_of(agent: object) -> OwnLoop | None:
     """Return the event loop that an agent was created on, if that is kept with the agent."""
-    found = getattr(agent, "__dict__", {}).get(_ATTRIBUTE)
-    return found if isinstance(found, OwnLoop) else None
+    loop = getattr(agent, "__dict__", {}).get(_ATTRIBUTE)
+    return loop if isinstance(loop, OwnLoop) else None
 
 
 class FactoryTimeout(Exception):

@@ -32,8 +32,8 @@ def is_of_this_user(connection: Socket) -> bool:
     """
     try:
         if hasattr(socket, "SO_PEERCRED"):
-            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            user: int = _CREDENTIALS.unpack(told)[1]
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            user: int = _CREDENTIALS.unpack(credentials)[1]
         else:
             user = struct.unpack_from("2I", connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES))[1]
     except OSError:
@@ -49,8 +49,8 @@ def peer_process(connection: socket.socket) -> int | None:
     """
     try:
         if hasattr(socket, "SO_PEERCRED"):
-            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            pid: int = _CREDENTIALS.unpack(told)[0]
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid: int = _CREDENTIALS.unpack(credentials)[0]
         else:
             pid = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
     except OSError:
