@@ -137,11 +137,7 @@ class ConfiguredServers:
         return self._use(report, self._held(report, approvals))
 
     def refusal(self, spec: ServerSpec) -> str | None:
-        """Return why a server must not be started as it is now; `None` if it is what the user approved.
-
-        Args:
-            spec: The server, as `first` or `again` gave it.
-        """
+        """Return why a server must not be started as it is now; `None` if it is what the user approved."""
         used = self._in_use.get(spec.name)
         if used is None or used.spec.options.approval != spec.options.approval:
             return "its entry is another one now"
@@ -271,12 +267,7 @@ class Difference(Struct, frozen=True):
 
 
 def difference(running: Mapping[str, ServerSpec], wanted: Iterable[ServerSpec]) -> Difference:
-    """Compare the running servers with the wanted ones, entry by entry.
-
-    Args:
-        running: The running servers, by name.
-        wanted: The entries of the files. Disabled entries are not wanted.
-    """
+    """Compare the running servers, by name, with the wanted ones, entry by entry; disabled ones are not wanted."""
     new = {spec.name: spec for spec in wanted if not spec.options.disabled}
     changed = {name for name, spec in running.items() if new.get(name) != spec}
     adjusted = {name for name in changed & new.keys() if _reached(running[name]) == _reached(new[name])}

@@ -42,12 +42,7 @@ _NOT_OPEN = (
 
 
 class MountedBridge:
-    """ASGI application: serves a bridge below any path, and opens it where the server runs our lifespan.
-
-    Args:
-        bridge: The bridge.
-        app: Its application.
-    """
+    """ASGI application: serves a bridge below any path, and opens it where the server runs our lifespan."""
 
     def __init__(self, bridge: ServedBridge, app: ASGIApp) -> None:
         self._bridge = bridge
@@ -206,20 +201,12 @@ class ServedBridge(ABC):
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
-        """Keep the bridge open, as the lifespan of an application that mounts `app()`.
-
-        Args:
-            app: The application, which is not looked at.
-        """
+        """Keep the bridge open, as the lifespan of an application that mounts `app()`."""
         async with self:
             yield
 
     def asgi(self, policy: AccessPolicy) -> ASGIApp:
-        """Return the HTTP application, to be served while the bridge is open.
-
-        Args:
-            policy: The conditions of access.
-        """
+        """Return the HTTP application, to be served while the bridge is open."""
         from gaia_bridge.server.http.app import HttpBinding, make_app
 
         def find(group: str, name: str) -> HttpBinding | None:

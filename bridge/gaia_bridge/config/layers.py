@@ -99,20 +99,11 @@ class Layer(Struct, frozen=True):
         return is_local(self) or (self.kind is LayerKind.EXPLICIT and lies_in_workspace(self.path))
 
     def placed(self, name: str, entry: Any) -> Any:
-        """Return an entry with its program's folder as `cwd`, if it names none and that is not the current one.
-
-        Args:
-            name: The server's name.
-            entry: Its entry, in this file.
-        """
+        """Return an entry with its program's folder as `cwd`, if it names none and that is not the current one."""
         return entry if self.is_in_place else in_own_folder(name, entry)
 
     def approved_as(self, entry: Any) -> Path | None:
-        """Return the file as a part of which an entry needs an approval; `None` if it needs none.
-
-        Args:
-            entry: The entry, in this file.
-        """
+        """Return the file as a part of which an entry needs an approval; `None` if it needs none."""
         if is_local(self):
             return self.path
         if not needs_current_folder(entry) or self.is_in_place:
@@ -124,11 +115,6 @@ class Layer(Struct, frozen=True):
 
     def parsed(self, name: str, entry: Any, environ: Mapping[str, str] | None = None) -> ParsedEntry:
         """Parse an entry of this file, with the folder that its program is started in; see `parse_entry`.
-
-        Args:
-            name: The server's name.
-            entry: Its entry.
-            environ: The variables for `${VAR}`; the process environment if not given.
 
         Raises:
             EntryError: The entry cannot be used.

@@ -83,11 +83,6 @@ class TrustStore:
     def approval(self, file: Path, name: str, entry: JSON) -> str | None:
         """Return an identifier of the approval, if the user approved exactly this launch line with these programs.
 
-        Args:
-            file: The configuration file.
-            name: The server's name.
-            entry: Its entry, as decoded; references are not filled in.
-
         Raises:
             ConfigError: The approvals cannot be read, have a wrong form, or other users could have written them.
         """
@@ -101,11 +96,6 @@ class TrustStore:
     def holds(self, file: Path, name: str, approval: str) -> bool:
         """Return whether an approval was neither revoked nor replaced; the programs themselves may have changed.
 
-        Args:
-            file: The configuration file.
-            name: The server's name.
-            approval: The result of `approval`.
-
         Raises:
             ConfigError: As for `approval`.
         """
@@ -114,11 +104,6 @@ class TrustStore:
 
     def approve(self, file: Path, name: str, entry: JSON) -> None:
         """Store the user's approval of a launch line. An earlier one of that server is removed.
-
-        Args:
-            file: The configuration file.
-            name: The server's name.
-            entry: Its entry, as it was shown to the user.
 
         Raises:
             ConfigError: The approval cannot be stored.

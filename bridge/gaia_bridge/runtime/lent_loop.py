@@ -42,12 +42,7 @@ R = TypeVar("R", bound=RunsTasks)
 
 
 class Lease:
-    """The right to run coroutines on an event loop of another thread. Used in any thread.
-
-    Args:
-        thread: The thread with the loop.
-        release: Called when the lease is released.
-    """
+    """The right to run coroutines on an event loop of another thread. Used in any thread."""
 
     def __init__(self, thread: R, release: Callable[[R], None]) -> None:
         self._thread: RunsTasks = thread
@@ -97,9 +92,6 @@ class Lease:
 
     def start(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run a coroutine on the loop without waiting; cancelling the future cancels it.
-
-        Args:
-            function: Returns the coroutine.
 
         Raises:
             RuntimeError: The loop has ended.

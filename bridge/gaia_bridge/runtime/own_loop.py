@@ -29,11 +29,7 @@ class FactoryTimeout(Exception):
 
 
 class OwnLoop:
-    """An event loop in a thread of its own. It ends with the last of its leases, or when it is garbage-collected.
-
-    Args:
-        name: The name of the agent, for the thread.
-    """
+    """An event loop in a thread of its own. It ends with the last of its leases, or when it is garbage-collected."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -26,9 +26,6 @@ def is_of_this_user(connection: Socket) -> bool:
     """Return whether the other end of a connection belongs to the user that we run as, or to root.
 
     It takes no descriptor of its own, so that it also works where no more files may be open.
-
-    Args:
-        connection: To a socket in the file system.
     """
     try:
         if hasattr(socket, "SO_PEERCRED"):
@@ -42,11 +39,7 @@ def is_of_this_user(connection: Socket) -> bool:
 
 
 def peer_process(connection: socket.socket) -> int | None:
-    """Return the process that listens at the other end; `None` if the system does not report it.
-
-    Args:
-        connection: To a socket in the file system.
-    """
+    """Return the process that listens at the other end; `None` if the system does not report it."""
     try:
         if hasattr(socket, "SO_PEERCRED"):
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -106,11 +106,7 @@ class Redactor:
 
 
 class LineRedactor:
-    """Removes secrets from text that comes line by line, where a private key spans many lines.
-
-    Args:
-        redactor: Removes the secrets within one line.
-    """
+    """Removes secrets from text that comes line by line, where a private key spans many lines."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redacted = redactor

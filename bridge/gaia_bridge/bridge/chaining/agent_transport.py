@@ -65,9 +65,6 @@ class DispatcherTransport:
     """Reaches an endpoint of this process, on its own event loop. Implements `client.transport.Transport`.
 
     Whoever has the dispatcher runs it. It speaks both eras.
-
-    Args:
-        dispatcher: The dispatcher of the endpoint.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -85,13 +82,7 @@ class DispatcherTransport:
 
 
 class _AgentLink:
-    """Implements `client.transport.Link`.
-
-    Args:
-        dispatcher: Publishes the source.
-        receiver: Receives the messages of the source.
-        patience: Seconds for the source to end what nobody wants any more.
-    """
+    """Implements `client.transport.Link`."""
 
     last_words = ""
 
@@ -99,6 +90,7 @@ class _AgentLink:
         self.dispatcher = dispatcher
         self._receiver = receiver
         self._patience = patience
+        """Seconds for the source to end what nobody wants any more."""
         self._handshake = Connection(_Channel(self, None, can_ask=True), is_shared=True)
         self._modern = Connection(_Channel(self, None, can_ask=False), PUBLISHED.latest, is_shared=True)
         self._running: set[asyncio.Task[None]] = set()

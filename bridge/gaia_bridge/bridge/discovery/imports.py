@@ -136,10 +136,7 @@ def put_first_on_path(folder: Path) -> None:
 
 
 def split_package(file: Path) -> tuple[Path, str]:
-    """Return the folder that a file is imported from, and its module name there.
-
-    Args:
-        file: An absolute path.
+    """Return the folder that a file, given absolutely, is imported from, and its module name there.
 
     Returns:
         The folder that holds the outermost package around it (or the file), and the dotted name below that folder.

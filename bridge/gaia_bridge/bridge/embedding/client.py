@@ -199,6 +199,8 @@ class Client:
         self._server: Reached | None = None
         self._connection: Connection | None = None
         self._process = os.getpid()
+        self._on_progress: Callable[[Progress], object] | None = None
+        """Receives the progress of calls that nothing else receives."""
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
@@ -296,7 +298,7 @@ class Client:
             ServerUnavailableError: There is no answer.
         """
         params = {"name": name, "arguments": _named(arguments, more)}
-        result = await self.request("tools/call", params, on_progress=on_progress, timeout=timeout)
+        result = await self.request("tools/call", params, on_progress=on_progress or self._on_progress, timeout=timeout)
         answer = ToolResult(
             content=_objects(result.get("content")),
             structured_content=result.get("structuredContent"),

@@ -50,11 +50,7 @@ _WITH_VALUE: Final = re.compile(r"-[XWCIr]|--[a-z-]+")
 
 
 def reason_for_whole_folder(words: Sequence[str]) -> str:
-    """Return the reason why a line can run more than its words name; empty if it cannot.
-
-    Args:
-        words: The program and its arguments; a line for a shell is one word.
-    """
+    """Return why a line can run more than its words, of which a line for a shell is one, name; empty if it cannot."""
     for number, word in enumerate(words):
         if reason := _reason(word, words[number + 1 :]) or _of_line(word):
             return reason

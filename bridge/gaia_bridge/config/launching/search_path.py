@@ -41,9 +41,6 @@ def search_path(environ: Mapping[str, str]) -> str:
 
     The `PATH` of this process comes first, unless the stored one has all of its folders and more: then that one does.
     Existing folders of installers come last.
-
-    Args:
-        environ: Our own environment.
     """
     own, remembered = list(filter(None, environ.get("PATH", "").split(os.pathsep))), _remembered()
     ordered = remembered if set(own) <= set(remembered) else own

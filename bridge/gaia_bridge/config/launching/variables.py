@@ -48,11 +48,7 @@ CHANGING: Final[dict[str, tuple[str, ...]]] = {
 
 
 def reason_of(name: str) -> str | None:
-    """Return the reason why a variable deserves a second look; `None` if it does not.
-
-    Args:
-        name: The variable's name, in any spelling.
-    """
+    """Return the reason why a variable deserves a second look; `None` if it does not."""
     for reason, patterns in CHANGING.items():
         if any(fnmatchcase(name.upper(), pattern.upper()) for pattern in patterns):
             return reason
