@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from typing import Any, Final
 
 from gaia_bridge.runtime.agent_runner import AgentLoop, Outcome, RunsCoroutines
@@ -105,16 +105,7 @@ class _Lease:
         self._loop = loop
         self._give_back = weakref.finalize(self, give_back)
         self._give_back.atexit = False
-
-    def submit(
-        self,
-        awaitable: Awaitable[Any],
-        convert: Callable[[Any], Any],
-        context: Context,
-        on_done: Callable[[Outcome], None],
-    ) -> Callable[[], object]:
-        """Run `awaitable` as a task of the loop; return a thread-safe function that cancels it."""
-        return self._loop.submit(awaitable, convert, context, on_done)
+        self.submit = loop.submit
 
     def close(self) -> None:
         """Give the lease back; a second call does nothing."""

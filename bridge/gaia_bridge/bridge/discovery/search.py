@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "gaia.agents"
 """The group of entry points by which a distribution announces its agents."""
 
-_DISTRIBUTION = "gaia-mcp-bridge"
 _FILE_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<attribute>.*))?", re.DOTALL)
 _MISSING = object()
 _LIMITS = AgentLimits()
@@ -109,11 +108,11 @@ def find_agents(
         ConfigError: The current folder is gone.
     """
     folder = root.absolute() if root else current_folder()
-    shipped = _InWindows if in_windows else _Shipped
+    shipped = WINDOW_AGENTS if in_windows else SHIPPED_AGENTS
     searches = [
-        shipped(reference, folder) if in_windows and reference in WINDOW_AGENTS else _Search(reference, folder, limits)
-        for reference in references
-    ] or [shipped(name, folder) for name in SHIPPED_AGENTS]
+        _Shipped(name, folder, shipped[name]) if in_windows and name in shipped else _Search(name, folder, limits)
+        for name in references
+    ] or [_Shipped(name, folder, place) for name, place in shipped.items()]
     taken: set[str] = set()
     return [_with_unique_names(search.find(), taken) for search in searches]
 
@@ -402,22 +401,13 @@ class _Search:
 class _Shipped(_Search):
     """The search for an agent that ships with the bridge, also where its entry point is not installed."""
 
-    def follow(self) -> None:
-        for entry in _entry_points(group=ENTRY_POINT_GROUP, name=self.reference):
-            if entry.dist is not None and entry.dist.name == _DISTRIBUTION:
-                return self.load_entry_point(entry)
-        from importlib.metadata import EntryPoint
-
-        return self.load_entry_point(EntryPoint(self.reference, SHIPPED_AGENTS[self.reference], ENTRY_POINT_GROUP))
-
-
-class _InWindows(_Search):
-    """The search for an agent that ships with the bridge, and works in the folder of the asking window."""
+    def __init__(self, reference: str, root: Path, place: str) -> None:
+        super().__init__(reference, root)
+        self.place = place
 
     def follow(self) -> None:
-        from importlib.metadata import EntryPoint
-
-        self.load_entry_point(EntryPoint(self.reference, WINDOW_AGENTS[self.reference], ENTRY_POINT_GROUP))
+        module, _, attribute = self.place.partition(":")
+        self.add(self.attribute(self.import_module(module), attribute), self.reference, self.reference)
 
 
 class _FileInFolder(_Search):
