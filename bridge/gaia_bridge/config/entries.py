@@ -432,7 +432,8 @@ def _value_warnings(spec: ServerSpec) -> Iterator[str]:
     if isinstance(spec, HttpServerSpec):
         yield from _url_warnings("url", spec.url)
         yield from _oauth_warnings(spec)
-        yield from _proxy_warnings(spec)
+        if spec.proxy and is_loopback_host(_split_url(spec.url).hostname or ""):
+            yield "'proxy' is not heeded: this machine is reached directly"
     elif isinstance(spec, OpenApiServerSpec):
         for key, place in (("openapi", spec.document), ("url", spec.url)):
             if isinstance(place, str) and "://" in place:
@@ -445,11 +446,6 @@ def _url_warnings(key: str, url: str) -> Iterator[str]:
         yield f"'{key}' is plain http: what is sent, credentials too, can be read and changed on the way"
     if "@" in parts.netloc:
         yield f"'{key}' has a user or password in it; a header with ${{env:...}} keeps it out of the file"
-
-
-def _proxy_warnings(spec: HttpServerSpec) -> Iterator[str]:
-    if spec.proxy and is_loopback_host(_split_url(spec.url).hostname or ""):
-        yield "'proxy' is not heeded: this machine is reached directly"
 
 
 def _oauth_warnings(spec: HttpServerSpec) -> Iterator[str]:

@@ -294,19 +294,21 @@ class ServersConfig:
         Raises:
             ConfigError: The file is not in use.
         """
-        return self._layer_for(to) if to else self.owner(name) or self.save_target
+        if to is None:
+            return self.owner(name) or self.save_target
+        for layer in self._layers:
+            if layer.kind is to:
+                return layer
+        raise ConfigError(f"the {to.value} file", "is not in use here", f"in use: {self._layers[0].path}")
 
     def add(self, name: str, entry: Mapping[str, Any], *, to: LayerKind | None = None, replace: bool = False) -> Path:
-        """Write an entry into one file.
+        """Write an entry into one file, which is returned.
 
         Args:
             name: The server's name.
             entry: The entry, as JSON.
             to: The file; as `target` chooses it if not given.
             replace: Whether an entry of that name in that file may be replaced.
-
-        Returns:
-            The file.
 
         Raises:
             ConfigError: The name or the entry is not possible, the name is taken, or the file cannot be changed.
@@ -325,14 +327,11 @@ class ServersConfig:
         return layer.path
 
     def remove(self, name: str, *, of: LayerKind | None = None) -> tuple[Path, ...]:
-        """Remove an entry from every file that has it, so that it is gone.
+        """Remove an entry from every file that has it, so that it is gone; return these files.
 
         Args:
             name: The server's name.
             of: The only file to remove it from; a global entry may count then.
-
-        Returns:
-            The files that had the entry.
 
         Raises:
             ConfigError: A file cannot be changed.
@@ -341,10 +340,7 @@ class ServersConfig:
         return tuple(layer.path for layer in layers if self._edit(layer, lambda entries: entries.pop(name, None)))
 
     def set_disabled(self, name: str, disabled: bool) -> Path:
-        """Disable or enable a server in the file whose entry counts.
-
-        Returns:
-            The file.
+        """Disable or enable a server in the file whose entry counts, which is returned.
 
         Raises:
             ConfigError: There is no such server, or the file cannot be changed.
@@ -393,18 +389,8 @@ class ServersConfig:
             warnings.append(f'{path} names no servers; expected {{"mcpServers": {{NAME: {{"command": ...}}}}}}')
         return Layer(place.kind, path, LayerState.LOADED, entries, warnings=tuple(warnings))
 
-    def _layer_for(self, kind: LayerKind) -> Layer:
-        for layer in self._layers:
-            if layer.kind is kind:
-                return layer
-        raise ConfigError(f"the {kind.value} file", "is not in use here", f"in use: {self._layers[0].path}")
-
     def _edit(self, layer: Layer, change: Callable[[JSON], object]) -> bool:
-        """Change the current entries of a file, and read all files again.
-
-        Returns:
-            Whether the entries differ from before.
-        """
+        """Change the current entries of a file, and read all files again; return whether the entries differ."""
 
         def edited(file: JsonFile | None) -> str | None:
             document = with_servers_key({} if file is None else file.document)

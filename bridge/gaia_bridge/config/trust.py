@@ -120,10 +120,7 @@ class TrustStore:
         self._edit(lambda approved: {**_without(approved, place, name), key: approval})
 
     def revoke(self, file: Path, name: str) -> bool:
-        """Remove an approval.
-
-        Returns:
-            Whether there was one.
+        """Remove an approval; return whether there was one.
 
         Raises:
             ConfigError: The approval cannot be removed.

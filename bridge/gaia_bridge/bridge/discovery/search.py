@@ -114,19 +114,16 @@ def find_agents(
         for name in references
     ] or [_Shipped(name, folder, place) for name, place in shipped.items()]
     taken: set[str] = set()
-    return [_with_unique_names(search.find(), taken) for search in searches]
+    return [
+        replace(result, agents=tuple(_with_unique_name(agent, taken) for agent in result.agents))
+        for result in (search.find() for search in searches)
+    ]
 
 
 def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits = _LIMITS) -> list[LoadedAgent]:
-    """Load the agents that one reference leads to.
+    """Load the agents that one reference leads to, at least one; the log lists those that could not be loaded.
 
-    Args:
-        reference: See the package's description.
-        root: The folder of a relative reference; the current folder if not given.
-        limits: How long an `async` factory may take.
-
-    Returns:
-        At least one agent. The log lists others beside it that could not be loaded.
+    The arguments are as for `find_agents`.
 
     Raises:
         AgentLoadError: It leads to no agent at all. Its cause is the exception of the agent's own code.
@@ -141,10 +138,6 @@ def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits 
 
 def place_of(reference: str, *, root: Path | None = None) -> Path | None:
     """Return the file or folder that a reference names, which may be missing; `None` for modules and installed agents.
-
-    Args:
-        reference: See the package's description.
-        root: The folder of a relative reference; the current folder if not given.
 
     Raises:
         AgentLoadError: It names the folder of a user that does not exist.
@@ -459,10 +452,6 @@ def _hint_for_attribute(owner: object, name: str) -> str:
         return hint
     classes = [cls.__name__ for cls in agent_classes(owner)] if isinstance(owner, ModuleType) else []
     return f"it defines {', '.join(classes)}" if classes else ""
-
-
-def _with_unique_names(result: SearchResult, taken: set[str]) -> SearchResult:
-    return replace(result, agents=tuple(_with_unique_name(agent, taken) for agent in result.agents))
 
 
 def _with_unique_name(agent: LoadedAgent, taken: set[str]) -> LoadedAgent:

@@ -139,7 +139,7 @@ class Programs(Struct, frozen=True):
     """The reason for `whole`."""
 
 
-def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = None) -> Programs:
+def programs_of(entry: JSON, folder: Path) -> Programs:
     """Return the files of a folder that an entry's launch line runs: those in it or below, and links there.
 
     The document of an API counts: it decides which requests are sent where.
@@ -147,7 +147,6 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     Args:
         entry: An entry of a configuration file; its references are not filled in.
         folder: The folder, in which relative paths of the line begin.
-        environ: The variables that the line refers to; the process environment if not given.
     """
     if isinstance(document := entry.get("openapi"), str) and "://" not in document:
         path = Path(os.path.normpath(folder / os.path.expanduser(document)))
@@ -156,7 +155,7 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     if not isinstance(command, str):
         return Programs()
     texts = {name: text for name, text in env.items() if isinstance(text, str)} if is_object(env) else {}
-    variables = {**(os.environ if environ is None else environ), **texts}
+    variables = {**os.environ, **texts}
     base = folder / os.path.expanduser(_filled(cwd, variables)) if isinstance(cwd, str) else folder
     words = [_filled(word, variables) for word in launch_words(entry)]
     deciding = [_filled(text, variables) for name, text in texts.items() if changes_programs(name)]
