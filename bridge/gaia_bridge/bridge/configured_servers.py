@@ -170,7 +170,7 @@ class ConfiguredServers:
             if spec.options.approval
         }
         self._in_use = approved | held
-        self._tell(report, held)
+        self._log(report, held)
         return tuple(servers.values())
 
     def _trust_command(self, name: str) -> str:
@@ -180,7 +180,7 @@ class ConfiguredServers:
     def _report(self, approvals: TrustStore) -> LoadReport:
         return self._config.resolve(trust=approvals, asks=lambda layer: is_local(layer) or layer.path in self._exposed)
 
-    def _tell(self, report: LoadReport, held: Mapping[str, _InUse]) -> None:
+    def _log(self, report: LoadReport, held: Mapping[str, _InUse]) -> None:
         """Log what is left out and what is odd; no line that the previous reading logged."""
         lines = list(report.warnings)
         left_out = [LeftOut("file", error.place, error.problem) for error in report.errors]
