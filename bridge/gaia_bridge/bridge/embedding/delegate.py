@@ -60,8 +60,8 @@ class Delegate(ClientDelegate):
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Answer a question of the server."""
         if method == "elicitation/create" and self._on_elicitation is not None:
-            message, schema = str(params.get("message", "")), params.get("requestedSchema") or {}
-            return _elicited(await _value(self._on_elicitation(message, schema)))
+            schema: JSON = params.get("requestedSchema") or {}
+            return _elicited(await _value(self._on_elicitation(str(params.get("message", "")), schema)))
         if method == "sampling/createMessage" and self._on_sampling is not None:
             return self._sampled(await _value(self._on_sampling(params)))
         if method == "roots/list":
