@@ -1,4 +1,4 @@
-"""The document that lists servers: `{"mcpServers": {NAME: ENTRY}}`; other keys are kept. Pure."""
+"""The document that lists servers: `{"mcpServers": {NAME: ENTRY}}`; other keys are kept. Reads no file."""
 
 from __future__ import annotations
 
