@@ -93,7 +93,7 @@ def file_name(server: str) -> str:
     """Return the name of a server's file or folder: its own, or a safe one, unique since no plain name has an `@`."""
     if is_source_name(server):
         return server
-    return f"{source_prefix(server)}@{hashlib.sha256(server.encode()).hexdigest()[:16]}"
+    return f"{source_prefix(server)}@{hashlib.sha256(server.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def words_of(name: str) -> list[str]:

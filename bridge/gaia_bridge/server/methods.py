@@ -208,8 +208,8 @@ class Methods:
                 error = ResourceNotFoundError(uri)
             else:
                 raise
-            if error.said is not None and self._catalog.server is not None and not lost:
-                raise error.said from None
+            if error.original is not None and self._catalog.server is not None and not lost:
+                raise error.original from None
             words = lost or error.own_words or ResourceNotFoundError(uri).message
             code = INVALID_PARAMS if call.modern else LEGACY_RESOURCE_NOT_FOUND
             raise ProtocolError(code, words, {**error.data, "uri": uri}) from None

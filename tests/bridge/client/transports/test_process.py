@@ -20,9 +20,9 @@ import pytest
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.process import exit_text
 from gaia_bridge.config.launching.child_environment import HARMLESS_ENVIRONMENT, PROXY_ENVIRONMENT, child_environment
-from gaia_bridge.config.launching.search_path import remember_search_path
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge_cli.remembered_path import remember_search_path
 from tests.support.obedient_children import child, do, launched, liveness
 from tests.support.upstreams import no_more_files
 from tests.support.waiting import PATIENCE

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
+from gaia_bridge.config.expansion import referenced_files, without_references
 from gaia_bridge.config.launching.command_lines import launch_words
 from gaia_bridge.config.launching.launchers import program_name
 from gaia_bridge.config.launching.variables import changes_programs, reason_of
@@ -197,9 +197,7 @@ def _exact(value: object) -> str:
 
 def _masked(name: str, value: object) -> str:
     """Return a value as it is, or the mask if it is a secret by name or shape; a reference is only a place."""
-    if not isinstance(value, str) or is_plain_reference(value):
-        return _exact(value)
-    rest = without_references(value).strip()
+    rest = without_references(value).strip() if isinstance(value, str) else ""
     if rest.lower() in _SCHEMES:
         return _exact(value)
     secret = _SECRET_NAME.search(name) or _SECRET_SHAPE.fullmatch(rest) or redacted(line := f"{name}: {rest}") != line

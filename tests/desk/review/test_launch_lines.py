@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.config import launch_line_text, launch_warnings
 from gaia_bridge.text.json_types import JSON
+from gaia_bridge_desk.review.launch_lines import launch_line_text, launch_warnings
 
 
 @pytest.mark.requirement("S-25")
@@ -176,6 +176,9 @@ def test_a_variable_that_decides_what_runs_is_shown_whatever_it_looks_like_and_p
         ("REGION", "eu-central-1", True),
         ("URL", "https://example.com/?a=b", True),
         ("AUTH", "Bearer ${env:A}", True),
+        ("TOKEN", "${env:TOKEN}", True),
+        ("TOKEN", "${file:~/token}", True),
+        ("TOKEN", "${keyring:service/me}", True),
         ("KEYBOARD", "us", True),
         ("GITHUB_PAT", "abc", False),
         ("OPENAI_KEY", "abc", False),
