@@ -195,6 +195,21 @@ def test_only_what_looks_like_a_secret_is_masked(name: str, value: str, shown: b
         assert (lines[1] == f"{label}: {name}=***") != shown
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("TOKEN", "${TOKEN:-s3cr3t}", "${TOKEN:-***}"),
+        ("X", "${env:API_KEY:-s3cr3t}", "${env:API_KEY:-***}"),
+        ("X", "a ${B:-sk-abcdefghijklmnop} c", "a ${B:-***} c"),
+        ("REGION", "${REGION:-eu-central-1}", "${REGION:-eu-central-1}"),
+    ],
+)
+def test_a_secret_that_is_the_default_of_a_reference_is_masked(name: str, value: str, shown: str) -> None:
+    for key, label in (("env", "variable"), ("headers", "header")):
+        _, line = launch_line_text({"command": "a", key: {name: value}}).splitlines()
+        assert shlex.split(line) == [f"{label}:", f"{name}={shown}"]
+
+
 @pytest.mark.requirement("C-28")
 @pytest.mark.parametrize(
     ("command", "args", "package"),
