@@ -33,7 +33,7 @@ def understood(error: ProtocolError, method: str, params: JSON, *, same_era: boo
         return error
     uri, data = str(params.get("uri")), error.data if is_object(error.data) else {}
     if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
-        return ResourceNotFoundError(uri, error.message, data, said=error if same_era else None)
+        return ResourceNotFoundError(uri, error.message, data, original=error if same_era else None)
     return error
 
 

@@ -152,7 +152,7 @@ class FeatureTracker:
         self._cache = cache
         self._own = own
         self._fingerprint = fingerprint(spec)
-        self._everything = replace(no_features(spec.name), settled=False)  # whatever the configuration permits
+        self._everything = replace(no_features(spec.name), is_known=False)  # whatever the configuration permits
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
         """The output schemas of its tools."""
         self.published = transformed(self._everything, spec.options)
