@@ -187,6 +187,7 @@ OWNERS = {
     "asyncio": (
         "gaia_bridge_cli.servers.server_connection",  # sees that a start is being cancelled, which anyio does not tell
         "gaia.mcp.aio.*",
+        "gaia.mcp.client.transports.detached_connection",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
         "gaia_bridge.calls.*",
