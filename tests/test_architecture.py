@@ -219,7 +219,7 @@ OWNERS = {
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.sources.upstream.relayed_request", "gaia_bridge.server.call_log"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.crossing", "gaia_bridge.server.call_log"),
     "pydantic": (
         "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",

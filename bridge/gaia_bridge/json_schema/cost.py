@@ -117,9 +117,6 @@ class _Applied(Struct, frozen=True):
 def reach(part: Any, leads: References, known: dict[int, int]) -> int:
     """Count the schemas in a part with its references replaced. A reference back to an outer part counts as one.
 
-    Args:
-        known: The counts of parts so far, by their identity.
-
     Raises:
         SchemaError: A reference has no known target.
         RecursionError: References lead to references, and so on.
@@ -191,9 +188,6 @@ class SchemaCost:
         """Calculate the highest cost of the schemas that apply to one value together, of all combinations there are.
 
         Each schema counts as often as it is applied, so that the result does not depend on the engine's cache.
-
-        Raises:
-            _TooMuchError: There are too many combinations, as where a schema refers to itself more than once.
         """
         seen: set[frozenset[tuple[int, int]]] = set()
         waiting: list[list[Any]] = [[self._schema]]

@@ -44,11 +44,7 @@ _RANGE: Final = re.compile(rf"({_IN_CLASS})-({_IN_CLASS})")
 
 
 def is_common_pattern(pattern: object) -> bool:
-    """Whether a value is a pattern that both languages surely compile; others may compile in one of them, or in both.
-
-    Args:
-        pattern: The value of `pattern`, or a key of `patternProperties`.
-    """
+    """Whether a value is a pattern that both languages surely compile; others may compile in one of them or both."""
     if not isinstance(pattern, str) or len(pattern) > _MAX_LENGTH:
         return False
     place, is_repeatable = 0, False

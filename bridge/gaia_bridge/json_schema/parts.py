@@ -97,7 +97,6 @@ class References:
     """Resolves the references of one schema, all inside the same schema.
 
     Args:
-        schema: A JSON Schema that has no `shape_problem`.
         brought: Beginnings of addresses of schemas that the validator has built in; these count as empty schemas.
     """
 

@@ -56,11 +56,7 @@ class PlainSchema:
 
     @classmethod
     def of(cls, schema: Any, levels: int = _MAX_LEVELS) -> PlainSchema | None:
-        """Read a schema that is plain, and so surely compiles; return `None` for any other.
-
-        Args:
-            levels: The deepest nesting allowed.
-        """
+        """Read a schema that is plain, and so surely compiles; return `None` for any other."""
         if not is_object(schema) or levels == 0:
             return None
         plain = cls(levels)

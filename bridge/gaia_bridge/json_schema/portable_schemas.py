@@ -149,7 +149,6 @@ def _each_schema(part: Any, change: Callable[[JSON], JSON], keyword: str = "") -
     """Apply a change to a schema and each schema in it, the inner ones first.
 
     Args:
-        part: A schema, a list of schemas, or schemas by name.
         change: Takes a copy of a schema, which it may change, and returns the schema in its place.
     """
     if is_array(part):

@@ -83,9 +83,6 @@ class SchemaValidator:
 
         The rest of the schema is checked; the resulting `schema` allows every value that the original was to allow.
 
-        Args:
-            schema: A JSON Schema of any draft; not changed.
-
         Raises:
             SchemaError: The schema does not compile for another reason, or has more than a hundred invalid keywords.
         """
@@ -257,11 +254,7 @@ class _Judges(Protocol):
 
 
 class _Narrowed:
-    """A part of a value that does not fit, and the part of the schema that it does not fit.
-
-    Args:
-        value: A value that does not fit the schema.
-    """
+    """A part of a value that does not fit, and the part of the schema that it does not fit."""
 
     def __init__(self, schema: Mapping[str, Any], value: Any) -> None:
         self._schema = schema
@@ -307,11 +300,7 @@ def _escaped(name: str) -> str:
 
 
 class OutputSchemas:
-    """The output schemas of one server's tools. Each is compiled once, when its tool first answers; any thread may ask.
-
-    Args:
-        server: The name of the server, for the log.
-    """
+    """The output schemas of one server's tools, each compiled when its tool first answers. Any thread may ask."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -330,16 +319,10 @@ class OutputSchemas:
         self._promises = new
 
     def problem(self, tool: str, result: Mapping[str, Any]) -> str | None:
-        """List how a result violates its tool's output schema; return `None` if it does not.
+        """List how a result violates its tool's output schema, as `errors` does; return `None` if it does not.
 
         The schema does not apply to a failure, nor to a round that asks for input (2026-07-28). Absent structured
         content is accepted, too: a client that needs it will complain, and others use the text.
-
-        Args:
-            result: The result of the tool, as on the wire.
-
-        Returns:
-            Lines in the form of `SchemaValidator.errors`.
         """
         promise, content = self._promises.get(tool), result.get("structuredContent")
         if promise is None or content is None or result.get("isError") is True:
@@ -350,11 +333,7 @@ class OutputSchemas:
 
 
 class _Promise:
-    """One tool's output schema.
-
-    Args:
-        whose: The server and the tool, for the log.
-    """
+    """One tool's output schema."""
 
     def __init__(self, whose: str, schema: JSON) -> None:
         self.schema = schema

@@ -74,7 +74,6 @@ class ToolCall(Struct, frozen=True):
 
         Args:
             name: The client's name of the tool, for the error.
-            given: The arguments of the client.
 
         Raises:
             ToolError: The tool is published without one of the arguments.
@@ -173,11 +172,7 @@ def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
 
 
 def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
-    """Return the input schema for clients. It accepts exactly what the server's own schema accepts after mapping back.
-
-    Raises:
-        _Misfit: There is no such schema, or it cannot be derived.
-    """
+    """Return the input schema for clients, which accepts exactly what the server's own accepts after mapping back."""
     found = schema.get("properties")
     properties: JSON = found if is_object(found) else {}
     for own in arguments:

@@ -83,10 +83,6 @@ class Conversations:
         Questions of one conversation are answered one after the other. One that waits for its client gives way to the
         next: a client that could not answer, or did not want to, never comes back, and asks something else.
 
-        Args:
-            conversation: The conversation of the question.
-            request: The request that asks.
-
         Raises:
             ToolError: The question gave way to a later one.
         """
@@ -131,7 +127,6 @@ class AskTool:
 
     Args:
         agent: The agent that answers: one with `answer_chat`, or with `process_query(text)`.
-        name: The tool's name.
         description: The agent's strengths, for the model that decides whom to ask.
         timeout: Seconds for one answer; by default the limit of all tools.
     """

@@ -81,9 +81,6 @@ async def read_definitions(
     """Read all definitions of an agent. Bounded; invalid ones are left out, with a reason.
 
     Args:
-        agent: The agent.
-        runner: Its threads.
-        limits: Deadlines and bounds.
         known: Its earlier definitions, kept where the agent fails or does not answer in time.
         parts: More objects whose definitions are published with its own; of equal names, the first wins.
         is_chosen: Whether a tool is published, given its name and the object that it belongs to.
@@ -128,12 +125,6 @@ async def read_definitions(
 
 async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
     """Call a method of an agent and return its result as JSON; `None` if there is no such method.
-
-    Args:
-        agent: The agent.
-        runner: Its threads.
-        limits: Deadlines and bounds.
-        method: The method, which takes no arguments.
 
     Raises:
         ToolError: It failed, or did not return in time.

@@ -50,7 +50,6 @@ class Invocation:
 
     Args:
         limits: The size of its messages, and how many may wait for a slow client before the oldest is dropped.
-        loop: The event loop.
     """
 
     def __init__(self, limits: AgentLimits, loop: LoopHandle) -> None:
@@ -155,10 +154,7 @@ class Invocation:
         return [question for question in list(self._questions.values()) if not question.reply.done()]
 
     async def advance(self, request: ClientRequest) -> bool:
-        """Pass messages of the agent on to `request`'s client until the agent is done or asks something.
-
-        Returns:
-            Whether the agent is done.
+        """Pass messages of the agent to the client until the agent is done or asks; return whether it is done.
 
         Raises:
             RequestCancelledError: The call was cancelled meanwhile.
@@ -257,12 +253,7 @@ _AGENT_STATE = "agent:"
 
 
 class AgentInvoker:
-    """Runs one agent's code for requests.
-
-    Args:
-        runner: The agent's threads and loop.
-        limits: Deadlines and bounds.
-    """
+    """Runs one agent's code for requests."""
 
     def __init__(self, runner: AgentRunner, limits: AgentLimits) -> None:
         self._runner = runner
@@ -282,10 +273,7 @@ class AgentInvoker:
         """Run agent code and return its wire result.
 
         Args:
-            call: The agent's method with its arguments.
-            request: The request that the code runs for.
             what: The peer's name of the call, for error messages: `tool 'x'`.
-            convert: Turns the agent's return value into a wire result.
             seconds: The limit of the call; by default `call_timeout`.
 
         Raises:

@@ -23,12 +23,7 @@ _GAIA_TOOLS: Final = "gaia.agents.base.tools"
 
 
 class ToolChoice:
-    """The choice of the tools of an agent that are published.
-
-    Args:
-        agent: The agent.
-        offer: The publisher's wishes about it.
-    """
+    """The choice of the tools of an agent that are published."""
 
     def __init__(self, agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> None:
         self._wanted = offer.tools
@@ -37,12 +32,7 @@ class ToolChoice:
         self._decorated = frozenset(name for kind, name in (decorated.places if decorated else ()) if kind == "tool")
 
     def has(self, name: str, owner: object) -> bool:
-        """Whether a tool is published.
-
-        Args:
-            name: Its name.
-            owner: The agent or the part that it belongs to.
-        """
+        """Whether a tool is published."""
         if isinstance(owner, AskTool):
             return True
         if self._wanted is not None:
@@ -54,7 +44,6 @@ def parts_of(agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> tuple[Any, ...]:
     """Return the objects that are published beside an agent, under its name; each has the methods of an agent.
 
     Args:
-        agent: The agent.
         offer: The publisher's wishes about it. If it names tools, all tools are there to choose from.
 
     Raises:
@@ -107,12 +96,7 @@ class _Published(Protocol):
 
 
 def unmet(offer: AgentOffer, agents: Sequence[_Published]) -> str:
-    """Return the problem if something that is wanted of published agents is not there; empty if all is.
-
-    Args:
-        offer: The wishes.
-        agents: The agents, which fulfil them together.
-    """
+    """Return the problem if something that is wanted of published agents is not there; empty if all is."""
     there = [name for agent in agents for name in agent.tool_names]
     unknown = sorted(offer.names.difference(there))
     if unknown:

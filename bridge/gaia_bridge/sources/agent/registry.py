@@ -13,7 +13,6 @@ class UsedInCircleError(ValueError):
     """An agent was to use itself, perhaps by way of others.
 
     Args:
-        name: The name of the agent to be used.
         itself: Whether that agent is the very one that was to use it.
     """
 
@@ -84,11 +83,6 @@ class LocalAgents:
 
     def use(self, user: object, name: str, used: object) -> Callable[[], None]:
         """Record that one agent uses another; return an idempotent function that ends the use.
-
-        Args:
-            user: The agent that uses the other.
-            name: The name of the other.
-            used: The other agent.
 
         Raises:
             UsedInCircleError: The other is the same, or uses the first, perhaps by way of others.

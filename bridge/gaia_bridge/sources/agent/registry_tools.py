@@ -22,7 +22,6 @@ class RegistryTools:
 
     Args:
         tools: Returns the entries of the moment by their keys. May block.
-        chosen: The choice of the published ones.
         confirm: Asks a person, given a tool's key and arguments, before a tool runs that declares itself destructive.
             `None` if nobody is to be asked.
     """

@@ -69,12 +69,7 @@ _SHOWN: Final = 10
 
 
 class SkillPart:
-    """Skills in folders, with the methods of an agent. May be used in any thread.
-
-    Args:
-        folders: The folders.
-        limits: The numbers and sizes of skills and files that are allowed.
-    """
+    """Skills in folders, with the methods of an agent. May be used in any thread."""
 
     def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
         from gaia_bridge.sources.skills.folders import SkillFolders

@@ -77,9 +77,6 @@ class AgentSource:
     """Publishes one agent. Implements `gaia_bridge.contract.Source`.
 
     Args:
-        agent: The agent.
-        name: The name it is published under.
-        limits: The limits of its use of the process.
         own_files: Returns the files that the process itself loads; the agent is asked not to change them.
         offer: The choice of the published tools, where that is not left to the agent.
         checks: Whether everything that `offer` wants has to be there.
@@ -181,7 +178,6 @@ class AgentSource:
         Calls in flight end with the old agent; afterwards its hook `on_mcp_unpublished` is called.
 
         Args:
-            agent: The other agent.
             for_good: Whether nobody else uses the old one; then its hook `on_mcp_replaced` is called, too.
 
         Raises:

@@ -42,12 +42,7 @@ class _RunningServer(RunningSource, FollowsRoots, Introducible, Starts, Protocol
 
 
 class ComposedSource:
-    """Offers the definitions of a source, rewritten. Implements `gaia_bridge.contract.Source`.
-
-    Args:
-        wrapped: The source.
-        steps: The steps that rewrite its offer, in this order.
-    """
+    """Offers the definitions of a source, rewritten. Implements `gaia_bridge.contract.Source`."""
 
     def __init__(self, wrapped: RunningSource, steps: Sequence[Step]) -> None:
         self.wrapped = wrapped
@@ -210,11 +205,7 @@ class ComposedSource:
         self._reported = frozenset((item.kind, item.name, item.reason) for item in left_out)
 
     async def _found(self, find: Callable[[], _T]) -> _T:
-        """Return the result of `find`; if it raises, let the source read its definitions again, and call `find` again.
-
-        Raises:
-            ProtocolError: The second `find` raised it.
-        """
+        """Return the result of `find`; if it raises, let the source read its definitions again, and repeat `find`."""
         try:
             return find()
         except ProtocolError:
@@ -225,12 +216,7 @@ class ComposedSource:
 
 
 class ComposedServer(ComposedSource):
-    """Offers the definitions of a server, rewritten, with all further methods of a server.
-
-    Args:
-        wrapped: The server.
-        steps: The steps that rewrite its offer, in this order.
-    """
+    """Offers the definitions of a server, rewritten, with all further methods of a server."""
 
     def __init__(self, wrapped: _RunningServer, steps: Sequence[Step]) -> None:
         super().__init__(wrapped, steps)
@@ -255,12 +241,7 @@ class ComposedServer(ComposedSource):
 
 
 def composed(source: RunningSource, steps: Sequence[Step]) -> RunningSource:
-    """Return the source with the steps of a composition; the source itself if there are no steps.
-
-    Args:
-        source: The source.
-        steps: The steps that rewrite its offer, in this order.
-    """
+    """Return the source with the steps of a composition; the source itself if there are no steps."""
     if not steps:
         return source
     if isinstance(source, FollowsRoots) and isinstance(source, Introducible) and isinstance(source, Starts):

@@ -162,11 +162,7 @@ def _as_json(value: object) -> Any:
 
 
 def _texts(argument: str, given: Iterable[object]) -> tuple[str, ...]:
-    """Return several texts as a tuple.
-
-    Raises:
-        TypeError: It is one text, which is also an iterable of texts, or one of its items is no text.
-    """
+    """Return several texts as a tuple."""
     texts = () if isinstance(given, str) else tuple(given)
     found = tuple(text for text in texts if isinstance(text, str))
     if isinstance(given, str) or len(found) < len(texts):

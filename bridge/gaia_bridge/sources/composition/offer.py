@@ -19,13 +19,7 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 
 class Offers:
-    """The composed offer of a source at one moment, for clients of both eras.
-
-    Args:
-        features: The source's own definitions.
-        steps: The steps of the composition, in their order.
-        kind: The kind of the source.
-    """
+    """The composed offer of a source at one moment, for clients of both eras."""
 
     def __init__(self, features: ServerFeatures, steps: Sequence[Step], kind: SourceKind) -> None:
         own = [features] if features.other is None else [replace(features, other=None), features.other]
@@ -47,11 +41,7 @@ class Offers:
         """The definitions for clients of both eras."""
 
     def of_era(self, *, modern: bool) -> Offer:
-        """Return the offer for clients of one era; see `ServerFeatures.for_era`.
-
-        Args:
-            modern: Whether the clients speak 2026-07-28 or later.
-        """
+        """Return the offer for clients of one era; see `ServerFeatures.for_era`."""
         return self._offers[-1] if self._modern[-1] is modern else self._offers[0]
 
     def reads(self, uri: str) -> bool:
@@ -63,10 +53,6 @@ class Offer:
     """The composed offer of a source for clients of one era.
 
     Args:
-        own: The source's own definitions.
-        features: The definitions after all steps.
-        steps: The steps.
-        layers: The result of each step.
         in_envelopes: Whether the arguments of calls may come in envelopes, as those of agents' tools.
     """
 
@@ -92,10 +78,6 @@ class Offer:
 
     def tool(self, name: str, arguments: JSON) -> tuple[str, JSON]:
         """Return the source's name of a tool, and the arguments for it.
-
-        Args:
-            name: The clients' name of the tool.
-            arguments: The arguments of the client.
 
         Raises:
             ProtocolError: No such tool is offered.
@@ -169,12 +151,7 @@ class Offer:
         raise ResourceNotFoundError(uri)
 
     def page(self, kind: Kind, page: JSON) -> JSON:
-        """Return a page of the source's list, limited to the definitions that are offered, and rewritten.
-
-        Args:
-            kind: The kind of the list.
-            page: The page, as it came.
-        """
+        """Return a page of the source's list, limited to the definitions that are offered, and rewritten."""
         listed, (_, field) = KINDS[kind], LIST_FIELDS[kind]
         if not is_array(items := page.get(field)):
             return page

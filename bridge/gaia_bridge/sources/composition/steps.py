@@ -105,12 +105,7 @@ class WithDefaults(Struct, frozen=True):
 
     @classmethod
     def of(cls, defaults: Mapping[str, Mapping[str, Any]], *, hidden: bool) -> WithDefaults:
-        """Return the step that presets these values.
-
-        Args:
-            defaults: The values by tool and argument.
-            hidden: Whether clients neither see nor give these arguments.
-        """
+        """Return the step that presets these values."""
         return cls(
             {
                 tool: ToolTransform(
@@ -148,7 +143,6 @@ class Filtered(Struct, frozen=True):
         """Return whether the patterns allow a name or a URI.
 
         Args:
-            kind: The kind of the definition.
             name: The name of a tool or prompt; the URI of a resource.
         """
         if kind not in self.kinds:
@@ -208,13 +202,7 @@ def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mapping[str, str]) -> Layer:
-    """Give tools and prompts new names.
-
-    Args:
-        features: The offer.
-        tools: The new names of tools, by the old ones.
-        prompts: The new names of prompts, by the old ones.
-    """
+    """Give tools and prompts new names."""
     transforms = {
         old: ToolTransform(name=new)
         for old, new in tools.items()

@@ -256,9 +256,6 @@ class DecoratedFunctions:
 class ModuleFunctions(DecoratedFunctions):
     """The decorated functions of a module, or a single function, as an agent of that name.
 
-    Args:
-        owner: The module or the function.
-
     Raises:
         TypeError: As for `DecoratedFunctions`.
     """

@@ -47,10 +47,6 @@ class _Function:
 class FunctionTool(_Function):
     """A function as a tool.
 
-    Args:
-        function: The function or bound method.
-        mark: The options of its decorator.
-
     Raises:
         TypeError: It cannot be called with named arguments, or its types have no JSON Schema.
     """
@@ -89,7 +85,7 @@ class FunctionTool(_Function):
 
 
 class FunctionPrompt(_Function):
-    """A function as a prompt. Arguments as for `FunctionTool`."""
+    """A function as a prompt."""
 
     def __init__(self, function: Callable[..., Any], mark: PromptMark) -> None:
         self.name = mark.name or name_of(function)
@@ -119,7 +115,7 @@ class FunctionPrompt(_Function):
 
 
 class FunctionResource(_Function):
-    """A function as a resource, or as a template of resources. Arguments as for `FunctionTool`.
+    """A function as a resource, or as a template of resources.
 
     Raises:
         TypeError: Its parameters are not the variables of its URI.
@@ -169,13 +165,7 @@ class FunctionResource(_Function):
 
 
 def suggested_values(properties: Mapping[str, Any], argument: str, value: str) -> list[str]:
-    """Return the values of a `Literal`, an `Enum` or a `bool` argument that begin with the typed text.
-
-    Args:
-        properties: The schemas of the arguments.
-        argument: The name of the argument.
-        value: The text typed so far.
-    """
+    """Return the values of a `Literal`, an `Enum` or a `bool` argument that begin with the typed text."""
     schema = properties.get(argument)
     options = _options(schema) if is_object(schema) else []
     texts = [item if isinstance(item, str) else json.dumps(item) for item in options]

@@ -76,12 +76,7 @@ class _Pieces:
         self._reports = gathering.type is not Any  # a list has a kind of its own
 
     def take(self, piece: Any) -> None:
-        """Report a piece if it is `Progress`, and keep it otherwise.
-
-        Raises:
-            RequestCancelledError: The request was cancelled.
-            ToolError: The pieces are too many or too large.
-        """
+        """Report a piece if it is `Progress`, and keep it otherwise."""
         if isinstance(piece, Progress):
             self._reports = True
             if self._request is not None:
@@ -97,11 +92,7 @@ class _Pieces:
             self._request.raise_if_cancelled()
 
     def result(self, returned: Any = None) -> Any:
-        """Return the result made of the pieces.
-
-        Args:
-            returned: The generator's return value.
-        """
+        """Return the result made of the pieces."""
         pieces, kind = self._pieces, self._gathering.kind
         if returned is not None:
             return returned
@@ -119,10 +110,6 @@ class _Pieces:
 
 def drained(generator: Generator[Any, None, Any], gathering: Gathering) -> Any:
     """Run a generator to its end.
-
-    Args:
-        generator: The generator.
-        gathering: The way to make the result.
 
     Raises:
         RequestCancelledError: The request was cancelled meanwhile; the generator is closed.

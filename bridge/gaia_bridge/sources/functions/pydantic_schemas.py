@@ -34,7 +34,6 @@ class ArgumentReader:
     """Converts JSON arguments to the types of a function's parameters.
 
     Args:
-        name: The function's name, for messages.
         parameters: Its parameters that come from the client, with resolved annotations.
 
     Raises:
@@ -114,12 +113,7 @@ class ResultWriter:
 
 
 def problems_of(error: ValidationError, arguments: Any) -> str:
-    """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type.
-
-    Args:
-        error: The error of pydantic.
-        arguments: The arguments that pydantic checked.
-    """
+    """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type."""
     found = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
     if len(found) > _SHOWN_ERRORS:
         found[_SHOWN_ERRORS:] = ["- and more"]

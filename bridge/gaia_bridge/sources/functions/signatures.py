@@ -58,7 +58,6 @@ def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.
     """Return the parameters of a callable.
 
     Args:
-        function: The callable.
         what: The callable's published name, for messages.
 
     Raises:

@@ -238,9 +238,6 @@ class TypedFunction:
     def call(self, given: Mapping[str, Any]) -> Any:
         """Call the function with JSON arguments.
 
-        Args:
-            given: The arguments.
-
         Returns:
             The function's return value, an awaitable of it, or the result of its generator.
 

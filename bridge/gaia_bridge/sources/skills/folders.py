@@ -69,7 +69,6 @@ def walk(folder: Path, most: int) -> Found:
 
     Args:
         folder: The folder; the result is empty if it does not exist.
-        most: The most files and folders to look at.
     """
     files: dict[tuple[str, ...], FoundFile] = {}
     left_out: list[tuple[str, str]] = []
@@ -122,7 +121,6 @@ def read_file(file: FoundFile, folder: Path) -> bytes:
     """Return the bytes of a file that was found below a folder.
 
     Args:
-        file: The file.
         folder: The folder, resolved.
 
     Raises:
@@ -191,7 +189,6 @@ class SkillFolders:
 
     Args:
         folders: The folders; they need not exist yet.
-        limits: The numbers and sizes of skills and files that are allowed.
     """
 
     def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
@@ -287,13 +284,7 @@ class SkillFolders:
     def _skill(
         self, folder: Path, below: Found, skill: tuple[str, ...], used: dict[FoundFile, str]
     ) -> tuple[JSON, dict[str, _File]]:
-        """Return the entry of a skill, and its files by their URIs.
-
-        Raises:
-            _Problem: The skill is too large, or its name differs from its folder's.
-            FrontmatterError: Its frontmatter is not valid.
-            FileChangedError: The skill is being written.
-        """
+        """Return the entry of a skill, and its files by their URIs."""
         own = {parts: file for parts, file in below.files.items() if parts[: len(skill)] == skill}
         self._check_size(own.values())
         path = skill or (folder.name,)

@@ -25,7 +25,6 @@ def read_frontmatter(content: bytes, most: int) -> JSON:
     `1.0`, is taken literally. So is a date, anywhere.
 
     Args:
-        content: The file.
         most: The most bytes of the frontmatter.
 
     Raises:
@@ -51,11 +50,6 @@ def is_same_frontmatter(said: Mapping[str, Any], content: bytes, most: int) -> b
 
     YAML has two versions: in one `yes` is true, in the other a text; and some programs read all values as texts.
 
-    Args:
-        said: The frontmatter in the entry.
-        content: The file.
-        most: The most bytes of the frontmatter.
-
     Raises:
         FrontmatterError: There is no frontmatter, or it is not valid.
     """
@@ -77,11 +71,7 @@ def _is_same(said: object, read: object, written: object) -> bool:
 
 
 def _yaml_of(content: bytes, most: int) -> str:
-    """Return the YAML of a `SKILL.md`.
-
-    Raises:
-        FrontmatterError: There is no frontmatter, or it is too long.
-    """
+    """Return the YAML of a `SKILL.md`."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -98,11 +88,7 @@ def _parsed(text: str, *, as_text: bool = False) -> Any:
     """Return the value of a YAML document; features that are not JSON, or have no single meaning, are refused.
 
     Args:
-        text: The document.
         as_text: Whether values without quotes are texts, too.
-
-    Raises:
-        FrontmatterError: The document cannot be read.
     """
     import yaml  # it costs a start more than all that is ours, and few agents have skills
 

@@ -46,8 +46,6 @@ def contents_of(uri: str, name: str, content: bytes) -> dict[str, str]:
     """Return the contents of a file for `resources/read`: as text, if it is one.
 
     Args:
-        uri: The URI of the file.
-        name: The name of the file.
         content: Its bytes, which a reader gets back exactly.
     """
     kind = media_type(name)

@@ -20,10 +20,6 @@ from gaia_bridge.text.json_types import JSON
 def uri_of(skill: Mapping[str, Any], path: str) -> str:
     """Return the URI of a file of a skill; if the entry lists files, the one that it lists.
 
-    Args:
-        skill: The entry.
-        path: The path of the file in the skill.
-
     Raises:
         SkillChangedError: The entry has no such file, or is not valid.
     """
@@ -45,8 +41,6 @@ def verified(skill: Mapping[str, Any], uri: str, contents: Iterable[Mapping[str,
     """Return the bytes of a file, if they fit the entry.
 
     Args:
-        skill: The entry.
-        uri: The file.
         contents: The contents in the result of `resources/read`.
 
     Raises:

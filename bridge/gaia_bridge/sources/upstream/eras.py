@@ -48,7 +48,6 @@ class KnownEras:
     """The known facts about the eras of one server.
 
     Args:
-        options: The options in its entry.
         first: The era that a connection is tried in first, if that is known.
     """
 
@@ -99,7 +98,6 @@ class KnownEras:
         """Record the eras that an opened connection shows.
 
         Args:
-            handshake: The result of the handshake.
             tried: The era that was tried first.
         """
         if self.only is not None:
@@ -159,8 +157,6 @@ class OtherEras(Generic[S]):
     """The connections beside the shared one, for clients of the other era. Use only on the event loop.
 
     Args:
-        upstream: The server's name, for the log.
-        known: The known facts about its eras.
         patience: Seconds that a client waits for another connection before the existing one serves it.
         make: Makes the connection for one era; `None` if there shall be none.
         heard: Called with changes that the server announces on such a connection.
@@ -221,9 +217,7 @@ class OtherEras(Generic[S]):
         """Return the connection that serves the client of a request; `None` for the shared connection.
 
         Args:
-            request: The request.
             shared: Waits for the shared connection.
-            tasks: The task group that a new connection runs in.
 
         Raises:
             UpstreamError: There is no shared connection.

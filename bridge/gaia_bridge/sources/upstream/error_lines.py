@@ -42,8 +42,6 @@ class ErrorLines:
         """Explain why the server failed, by its error output; by its last line, if that shows none of the usual causes.
 
         Args:
-            spec: Its entry.
-            error: The failure.
             last: The last line of its connection, if it had one.
         """
         from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail

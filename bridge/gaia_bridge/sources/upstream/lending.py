@@ -67,15 +67,7 @@ class Lendable(Source, Protocol):
 
 
 class Lending:
-    """Lends one upstream. Implements `shared_servers.Lender`. Everything runs on its event loop, except the properties.
-
-    Args:
-        upstream: The upstream.
-        transport: The transport that reaches its server.
-        spec: Its entry.
-        limits: The limits, such as how long borrowers may take to return it.
-        lends: Whether it may be lent at all.
-    """
+    """Lends one upstream. Implements `shared_servers.Lender`. All but the properties runs on its event loop."""
 
     def __init__(
         self, upstream: Lendable, transport: Watched, spec: ServerSpec, limits: UpstreamLimits, *, lends: bool
@@ -150,7 +142,6 @@ class Lending:
         """Return whether the server runs as a borrower wants it, or can be started so, since nobody uses it yet.
 
         Args:
-            wanted: The borrower's entry.
             patience: Seconds that requests may take there; the bridge must not be the first to give up.
         """
         if not self._lends or patience > self._limits.call_timeout:
@@ -204,11 +195,7 @@ def _alike(wanted: ServerSpec, running: ServerSpec) -> bool:
 
 
 class _Plain(AsksServer):
-    """The unchanged offer of a server, over the connection that all share. Implements `Source`.
-
-    Args:
-        upstream: The server.
-    """
+    """The unchanged offer of a server, over the connection that all share. Implements `Source`."""
 
     def __init__(self, upstream: Lendable) -> None:
         self._upstream = upstream

@@ -28,7 +28,6 @@ class NotificationQueue:
 
     Args:
         tasks: The task group that sends messages: a slow client must not hold up the server's messages.
-        limits: How often progress is sent to a client, and how many messages may wait for it.
     """
 
     def __init__(self, tasks: TaskGroup, limits: UpstreamLimits) -> None:
@@ -147,11 +146,7 @@ class NotificationQueue:
 
 
 class _Waiting:
-    """Notifications in order of arrival. When there are too many, the oldest are dropped.
-
-    Args:
-        most: The most that may wait.
-    """
+    """Notifications in order of arrival. When there are too many, the oldest are dropped."""
 
     def __init__(self, most: int) -> None:
         self._notes: deque[Note] = deque()

@@ -29,11 +29,7 @@ _LINK_ID: Final = "elicitationId"
 
 
 class PastCalls:
-    """The calls, tasks and links that a server may still refer to, though no call is in flight for them.
-
-    Args:
-        limits: The limits, such as how long a server may refer to a call that is over.
-    """
+    """The calls, tasks and links that a server may still refer to, though no call is in flight for them."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self._limits = limits

@@ -14,32 +14,24 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 
 from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.parked_calls import Waiting
-from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
     INVALID_PARAMS,
-    MISSING_CLIENT_CAPABILITY,
     AnswerError,
-    ClientCapabilityError,
     ProtocolError,
 )
 from gaia_bridge.model import LOG_LEVELS, LogMessage
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import (
-    CLIENT_CAPABILITIES_KEY,
-    CLIENT_INFO_KEY,
-    LOG_LEVEL_KEY,
     PROGRESS_TOKEN_KEY,
-    PROTOCOL_VERSION_KEY,
-    SERVER_INFO_KEY,
     TASK_STATUS,
     forwarded_meta,
 )
@@ -52,32 +44,25 @@ from gaia_bridge.protocol.vocabulary import (
     question_problem,
 )
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.crossing import (
+    asking_for,
+    check_links,
+    links_of,
+    params_for_server,
+    request_span,
+    result_for_client,
+    server_error,
+)
 from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task
-from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay, asking_for, check_links, links_of, request_span
+from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
+from gaia_bridge.text.json_types import JSON, is_too_deep
 from gaia_bridge.text.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
 FOR_CLIENTS: Final = frozenset({ELICITATION_COMPLETE, LOG_MESSAGE, TASK_STATUS})
 """The notifications of a server that are for its clients."""
-
-_OUR_HOP: Final = frozenset(
-    {
-        PROGRESS_TOKEN_KEY,
-        CLIENT_CAPABILITIES_KEY,
-        CLIENT_INFO_KEY,
-        LOG_LEVEL_KEY,
-        PROTOCOL_VERSION_KEY,
-    }
-)
-"""Keys of a request's `_meta` about the connection between the client and us, which end here. Except, where the
-server's era has them too, the log level and the capabilities: they limit the server's messages and questions for
-this request."""
-
-_KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
-"""Parameters that are translated or handled separately."""
 
 _ROOTS: Final = "roots/list"
 
@@ -87,9 +72,6 @@ _WHOSE: Final = (
     '"isolation": "session" in the entry of the server, each client has a connection of its own'
 )
 """The error for a question that belongs to no identifiable client. Most servers pass it on to their clients."""
-
-_STATE: Final = "upstream:"
-"""The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
 
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """The levels of our own log for an upstream's messages; everything more severe is a warning."""
@@ -134,12 +116,8 @@ class Relays:
     """The requests of clients that one upstream works on.
 
     Args:
-        upstream: Its name, for the log.
         limits: How long a call waits for calls of other clients, if questions cannot be told apart, and how long a call
             that was given up may still be the one that the server asks for.
-        for_log: Makes text of the server fit for our log.
-        waiting: The questions that wait for answers, bounded; a new one with the default bound if `None`.
-        redactor: Removes the secrets that the server was given from errors that are sent to clients.
     """
 
     def __init__(
@@ -177,11 +155,6 @@ class Relays:
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and its messages on the way back. Cancelling it cancels the server's work.
 
-        Args:
-            connection: The connection to the server.
-            relay: The request.
-            deadline: The limit of its time.
-
         Returns:
             The result as it came, with the `resultType` that the modern revision demands.
 
@@ -211,7 +184,7 @@ class Relays:
                 rounds=False,
                 number=number,
             )
-            params = _params(relay, modern=modern)
+            params = params_for_server(relay, modern=modern)
             if is_traced():
                 with request_span(self._upstream, relay.method, params) as traced:
                     result = await ask(traced)
@@ -232,14 +205,10 @@ class Relays:
             await relay.queue.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
-        return _crossing_back(result, relay.request, modern=modern)
+        return result_for_client(result, relay.request, modern=modern)
 
     def _refused(self, relay: Relay, error: ProtocolError) -> JSON:
-        """Return the result of a call that the server refused: the questions that its client has to answer first.
-
-        Raises:
-            ProtocolError: There is nothing for the client to do.
-        """
+        """Return the result of a call that the server refused: the questions that its client has to answer first."""
         self._past.note_answer(relay, {})
         if links := links_of(error):
             self._past.note_links(relay, *links)
@@ -247,7 +216,7 @@ class Relays:
                 return asking_for(links, relay.request.client_capabilities)
         # Data that is nested too deep could be sent to no client.
         data = None if is_too_deep(error.data) else self._redactor.without_known_in(error.data)
-        raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
+        raise server_error(error.code, self._redactor.without_known(error.message), data) from None
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
         """Answer a question of the server: ask the client of the call that the server works on.
@@ -301,12 +270,7 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
 
     async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
-        """Notify a server that has asked for roots that the roots of a client changed.
-
-        Args:
-            connection: The connection to the server.
-            request: The client's notification.
-        """
+        """Notify a server that has asked for roots that the roots of a client changed."""
         if not self._wants_roots or connection.handshake.modern or request.client_capabilities.get("roots") is None:
             return
         if self._rooted is None or self._rooted.client != request.client:
@@ -392,11 +356,7 @@ class Relays:
             self._is_shared = self._user[0] != relay.owner
 
     async def _turn(self, relay: Relay) -> None:
-        """Wait while a call would make the client of a question unclear; first come, first served.
-
-        Raises:
-            UpstreamError: The wait took too long.
-        """
+        """Wait while a call would make the client of a question unclear; first come, first served."""
         self._queue.append(relay)
         try:
             with anyio.move_on_after(self._patience):
@@ -427,7 +387,6 @@ class Relays:
         """Set the log level of a server of the handshake era to the lowest level that any client wants.
 
         Args:
-            connection: The connection, unless it has that level already.
             level: The level that one more client wants, if any.
         """
         if level not in (None, self._level) and (self._level is None or is_loud_enough(self._level, level)):
@@ -478,13 +437,8 @@ class Relays:
             logger.log(ours, "upstream %r: %s", self._upstream, self._for_log(str(data)))
         return True
 
-    def told_alone(self, method: str, params: JSON) -> Hashable:
-        """Return the only client for a notification that belongs to no call in flight; `None` for all clients.
-
-        Args:
-            method: The method of the notification.
-            params: Its parameters.
-        """
+    def only_client(self, method: str, params: JSON) -> Hashable:
+        """Return the only client for a notification that belongs to no call in flight; `None` for all clients."""
         if method == ELICITATION_COMPLETE:
             return self._past.asked_to_open(params)
         if method != LOG_MESSAGE:
@@ -502,75 +456,3 @@ def _failed_of_others(relays: Sequence[Relay], ended: Sequence[Relay]) -> int:
 
 def _are_of_one_client(relays: Sequence[Relay]) -> bool:
     return len({relay.owner for relay in relays}) < 2
-
-
-def _params(relay: Relay, *, modern: bool) -> JSON:
-    """Return the parameters for the server."""
-    request = relay.request
-    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP} if request.meta else {}
-    more: JSON = {}
-    if modern:
-        if request.log_level is not None:
-            meta[LOG_LEVEL_KEY] = request.log_level
-        meta[CLIENT_CAPABILITIES_KEY] = {
-            name: declared for name, declared in request.client_capabilities.items() if name in (*ASKABLE, "extensions")
-        }
-        if request.input_responses:
-            more["inputResponses"] = dict(request.input_responses)
-        if request.request_state is not None:
-            more["requestState"] = _own_state(request.request_state)
-    unknown = {key: value for key, value in request.params.items() if key not in _KNOWN and key not in relay.params}
-    return {**unknown, **relay.params, **more, **({"_meta": meta} if meta else {})}
-
-
-def _understood(error: ProtocolError) -> ProtocolError:
-    """Return an error of the server in a form for clients of both eras."""
-    needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
-    if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
-        return ClientCapabilityError(needed)
-    return error
-
-
-def _own_state(state: str) -> str:
-    if not state.startswith(_STATE):
-        raise ProtocolError(INVALID_PARAMS, "The server that asked has changed since; call again from the start")
-    return state.removeprefix(_STATE)
-
-
-def _crossing_back(result: JSON, request: ClientRequest, *, modern: bool) -> JSON:
-    """Return a result for the client: with a `resultType`, and without `serverInfo`, which is for our connection."""
-    meta = result.get("_meta")
-    if is_object(meta) and SERVER_INFO_KEY in meta:
-        others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
-        result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
-    if not modern or "resultType" not in result:
-        return result | {"resultType": "complete"}
-    return _marked(result, request.client_capabilities) if is_input_required(result) else result
-
-
-def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
-    """Return an input-required result, with its `requestState` marked as created by the server.
-
-    Raises:
-        UpstreamError: The result has a question that the client did not declare.
-    """
-    questions = result.get("inputRequests")
-    if is_object(questions):
-        for question in questions.values():
-            _check_declared(question, declared)
-    state = result.get("requestState")
-    return result | {"requestState": _STATE + state} if isinstance(state, str) else result
-
-
-def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
-    """Refuse a question in a result that the client did not declare."""
-    asked: JSON = question if is_object(question) else {}
-    method = asked.get("method")
-    params: JSON = asked.get("params") or {}
-    if (
-        not isinstance(method, str)
-        or method not in CAPABILITY_OF
-        or not is_object(params)
-        or missing_capability(method, params, declared)
-    ):
-        raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")

@@ -53,10 +53,6 @@ class ResultChecker:
     async def checked(self, method: str, result: JSON) -> JSON:
         """Return the result in a form that can be passed on.
 
-        Args:
-            method: The method of the request.
-            result: The result, of any size and shape.
-
         Raises:
             UpstreamError: The result cannot be passed on; the message says why.
         """

@@ -96,10 +96,6 @@ class Supervisor(Generic[C]):
     """Keeps one server connected, in a task of its own. Any task may ask it for the connection.
 
     Args:
-        name: The name of the server, for the log.
-        life: Connects to the server and prepares its connections.
-        limits: Deadlines of this server.
-        restarts: Decides when to try again.
         lazy: Whether the server runs only when it is needed.
     """
 
@@ -133,11 +129,7 @@ class Supervisor(Generic[C]):
         self._closed = False
 
     async def run(self, *, at_once: bool) -> None:
-        """Keep the server connected until cancelled. Failures show in `status`, and as one line each in the log.
-
-        Args:
-            at_once: Whether to connect now, or when it is first needed.
-        """
+        """Keep the server connected until cancelled. Failures show in `status`, and as one line each in the log."""
         try:
             if not at_once:
                 self._enter(SourceState.STOPPED, "it starts when it is first used")
@@ -220,7 +212,6 @@ class Supervisor(Generic[C]):
         """Count a request that the server did not answer. After several of them, the server has to answer a ping.
 
         Args:
-            connection: The connection that the request used.
             unreachable: Whether the request did not even reach the server; then one failure is enough.
         """
         if self._connection is not connection:

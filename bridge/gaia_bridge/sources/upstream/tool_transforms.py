@@ -30,10 +30,6 @@ class TransformedTools(Struct, frozen=True):
     def call(self, name: str, arguments: JSON) -> tuple[str, JSON]:
         """Map a call to the server's names of the tool and its arguments.
 
-        Args:
-            name: The published name of the tool.
-            arguments: The arguments of the client.
-
         Raises:
             ProtocolError: The configuration does not permit such a tool.
             ToolError: The tool is published without one of the arguments.
@@ -67,12 +63,7 @@ class TransformedTools(Struct, frozen=True):
 
 
 def transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
-    """Apply the configuration to the features of a server: its allowed tools, transformed.
-
-    Args:
-        features: All features of the server.
-        options: The server's own options.
-    """
+    """Apply the configuration to the features of a server: its allowed tools, transformed."""
     ours = _transformed(features, options)
     return ours if features.other is None else ours.beside(_transformed(features.other, options))
 

@@ -60,7 +60,6 @@ class FeatureCache:
 
     Args:
         folder: The folder of the cache; created when the first offer is stored. With `None`, nothing is kept.
-        limits: The size of one offer, and how many are kept.
     """
 
     def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
@@ -73,7 +72,6 @@ class FeatureCache:
 
         Args:
             fingerprint: The fingerprint of the launch line; letters and digits.
-            name: The bridge's name of the server.
         """
         if self.folder is None:
             return None
@@ -84,8 +82,6 @@ class FeatureCache:
         """Store the facts of a launch line; they replace the earlier ones. Never raises.
 
         Args:
-            fingerprint: The fingerprint of the launch line.
-            remembered: The facts to store.
             secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept, and neither is
                 that of another bridge: only this run knows which definitions came through which bridge.
         """

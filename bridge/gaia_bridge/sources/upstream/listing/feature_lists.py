@@ -68,21 +68,12 @@ EXTRAS: Final = ("tasks", "extensions", "experimental")
 
 
 def has_list(features: ServerFeatures, listed: ListedKind) -> bool:
-    """Return whether a server declares a list.
-
-    Args:
-        features: The server's features.
-        listed: The list.
-    """
+    """Return whether a server declares a list."""
     return listed.capability in features.capabilities or listed.capability in features.extras.get("extensions", {})
 
 
 def no_features(name: str) -> ServerFeatures:
-    """Return the features of an unknown server.
-
-    Args:
-        name: The bridge's name of the server.
-    """
+    """Return the features of an unknown server."""
     return ServerFeatures(info=ServerInfo(name=name, version=""), declared={})
 
 
@@ -91,7 +82,6 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
 
     Args:
         name: The configured name, used if the server does not send its own.
-        handshake: The server's handshake, unchecked.
     """
     told, declared = handshake.info, _declared(handshake)
 
@@ -135,12 +125,7 @@ def _declared(handshake: ServerHandshake) -> JSON:
 
 
 def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatures:
-    """Return features with the lists of older features, as far as the server still declares them.
-
-    Args:
-        features: The new features.
-        old: The features that the lists are taken from.
-    """
+    """Return features with the lists of older features, as far as the server still declares them."""
     kept: dict[str, Any] = {listed.field: getattr(old, listed.field) for listed in LISTS if has_list(features, listed)}
     pages = {
         listed.kind: old.pages[listed.kind]
@@ -151,12 +136,7 @@ def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatur
 
 
 def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
-    """Return the features with only the tools that the configuration allows (`allowed_tools`, `disabled_tools`).
-
-    Args:
-        features: All features of the server.
-        options: The server's own options.
-    """
+    """Return the features with only the tools that the configuration allows (`allowed_tools`, `disabled_tools`)."""
     if options.allowed_tools is None and not options.disabled_tools:
         return features
     return replace(features, tools=tuple(tool for tool in features.tools if is_permitted(tool["name"], options)))
@@ -172,8 +152,6 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
     """Return the features with one list replaced.
 
     Args:
-        features: The features so far.
-        listed: The list.
         items: The items from the server, unchecked.
         own: Our id: definitions that came through this bridge are left out.
     """
@@ -207,14 +185,7 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
 def with_pages(
     features: ServerFeatures, listed: ListedKind, pages: Sequence[ReadPage], own: str = ""
 ) -> ServerFeatures:
-    """Return the features with one list replaced, and its division into pages.
-
-    Args:
-        features: The features so far.
-        listed: The list.
-        pages: The pages from the server, unchecked.
-        own: Our id: definitions that came through this bridge are left out.
-    """
+    """Return the features with one list replaced, as by `with_list`, and its division into pages."""
     features = with_list(features, listed, [item for page in pages for item in page.items], own)
     told: set[str] = set()
     cut: list[ListPage] = []

@@ -49,11 +49,7 @@ from gaia_bridge.text.json_types import JSON
 
 
 class FirstLook:
-    """Counts how long clients waited for one server, and may still wait. Use it only on the event loop.
-
-    Args:
-        limits: The limits of the server.
-    """
+    """Counts how long clients waited for one server, and may still wait. Use it only on the event loop."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self._limits = limits
@@ -65,7 +61,6 @@ class FirstLook:
         """Wait for a condition. All waits together last at most `first_look` seconds, or `first_list`.
 
         Args:
-            wait: Waits for the condition.
             listed_once: Whether the client lists once, so that `first_list` counts.
         """
         self._first = self._first or anyio.current_time()
@@ -98,9 +93,6 @@ def outdated(
     """Return the lists that are to be read again.
 
     Args:
-        features: The server's features.
-        read: When each list was read.
-        now: The present time, by the same clock.
         usual: Seconds for which a list is trusted without a `ttlMs` of the server.
         at_least: The least seconds for which a list is trusted; older ones are read again if `usual` is not greater.
     """
@@ -140,9 +132,6 @@ class FeatureTracker:
     Each list is read again as soon as it has to be, and not more often than every `refresh_interval`.
 
     Args:
-        spec: Its entry in the configuration.
-        limits: How often lists are read and changes announced.
-        cache: Remembers the lists for the next run; `None` for no cache.
         own: The id of this bridge; definitions that came through the bridge itself are not offered.
     """
 
@@ -343,11 +332,7 @@ class FeatureTracker:
     async def _read_lists(
         self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
     ) -> ServerFeatures:
-        """Return the offer with the stale lists read again; a list that cannot be read stays as it was.
-
-        Raises:
-            ConnectionLostError: The connection ended.
-        """
+        """Return the offer with the stale lists read again; a list that cannot be read stays as it was."""
         for listed in LISTS:
             if listed.change not in stale or not has_list(features, listed):
                 continue
@@ -384,10 +369,6 @@ class FeatureTracker:
 
         A list that changed there has mostly changed here as well, and the server announces it on both connections: the
         list is read here too, and both are announced together.
-
-        Args:
-            change: The change.
-            features: The server's features on that connection.
         """
         if change.kind.is_list and self._follows:
             self._in_era[features.modern] = replace(features, other=None)

@@ -49,11 +49,7 @@ class _Work(msgspec.Struct, frozen=True):
 
 
 def list_later(unseen: Iterable[Unseen]) -> None:
-    """Start a process for each server that lists it later. Never raises.
-
-    Args:
-        unseen: The servers that start for the first time, of a bridge that is about to end.
-    """
+    """Start a process for each server that lists it later. Never raises."""
     for spec, pid, folder in unseen:
         if folder is not None and pid is not None and isinstance(spec, StdioServerSpec):
             try:
