@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cache, cached_property
 from itertools import islice
@@ -29,7 +30,11 @@ MAX_PARTS: Final = 5_000
 """The most objects and arrays of one definition."""
 
 _MAX_DROPPED: Final = 100
-"""The most invalid keywords dropped from one schema, each at the price of compiling the schema again."""
+"""The most invalid keywords dropped from one schema."""
+
+_MAX_COMPILED: Final = 20
+"""The most compilations of one schema: after each, all keywords are dropped that its metaschema refuses. The keywords
+that only the compiler refuses go one by one: patterns with lone surrogates, and some of the oldest drafts."""
 
 _STRICTER_WITHOUT: Final = frozenset({"if", "not", "oneOf"})
 """Keywords that may refuse more when a part of them is dropped; they are dropped whole."""
@@ -86,7 +91,8 @@ class SchemaValidator:
         Raises:
             SchemaError: The schema does not compile for another reason, or has more than a hundred invalid keywords.
         """
-        for _ in range(_MAX_DROPPED):
+        dropped = 0
+        for _ in range(_MAX_COMPILED):
             try:
                 return cls(schema)
             except SchemaError as error:
@@ -96,7 +102,14 @@ class SchemaValidator:
                     schema = _without(schema, error.path)
                 except (LookupError, TypeError):  # two names that are the same number
                     raise error from None
-        raise SchemaError(f"more than {_MAX_DROPPED} of its keywords are invalid")
+            others = _invalid_keywords(schema)
+            dropped += 1 + len(others)
+            if dropped > _MAX_DROPPED:
+                raise SchemaError(f"more than {_MAX_DROPPED} of its keywords are invalid")
+            for path in others:
+                with suppress(LookupError, TypeError):  # a part of another, which is gone
+                    schema = _without(schema, path)
+        raise SchemaError("too many of its keywords are invalid")
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
@@ -166,6 +179,33 @@ class SchemaValidator:
 def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = ()) -> str:
     problem = f"at {json_pointer([*above, *error.instance_path])}: got {preview(error.instance)}; {error.message}"
     return " ".join(problem.splitlines())  # names of properties can hold line ends
+
+
+def _invalid_keywords(schema: Mapping[str, Any]) -> Collection[tuple[str | int, ...]]:
+    """Return the places of keywords that the metaschema refuses, and of patterns that do not compile."""
+    import jsonschema_rs
+
+    dialect = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
+    metaschema = jsonschema_rs.validator_for({"$schema": dialect, "$ref": dialect}, validate_formats=True, **_options())
+    paths: dict[tuple[str | int, ...], None] = {}
+    for error in metaschema.iter_errors(schema):
+        path, value = tuple(error.instance_path), str(error.instance)
+        if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format):
+            paths[path] = None
+        elif path[-1] in ("pattern", "patternProperties") and not _is_pattern(value, dialect):
+            paths[path if path[-1] == "pattern" else (*path, value)] = None
+    return paths
+
+
+def _is_pattern(text: str, dialect: str) -> bool:
+    """Whether the engine compiles a pattern: in new dialects, it accepts more than the format `regex`."""
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.validator_for({"$schema": dialect, "pattern": text}, **_options())
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
 
 
 def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:

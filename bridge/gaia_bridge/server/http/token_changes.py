@@ -5,19 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import anyio.to_thread
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.runtime.file_watch import FileWatch
+from gaia_bridge.runtime.file_watch import FILE_INTERVAL, FileWatch
 from gaia_bridge.server.http.access_policy import LiveToken
 from gaia_bridge.server.http.token import load_or_create_token
 
 logger = logging.getLogger(__name__)
-
-_LOOK: Final = 0.5
-"""Seconds between two looks at the file; as long as between two at the configuration."""
 
 
 async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], object]) -> None:
@@ -26,7 +22,7 @@ async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], 
     Args:
         exchanged: Called with another token before clients need it.
     """
-    watch = FileWatch(lambda: (path,), _LOOK)  # at the start, where the file was read just now
+    watch = FileWatch(lambda: (path,), FILE_INTERVAL)  # at the start, where the file was read just now
     while True:
         await watch.until_saved()
         await anyio.to_thread.run_sync(watch.read)

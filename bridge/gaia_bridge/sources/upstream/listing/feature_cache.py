@@ -35,6 +35,9 @@ Unseen = tuple[ServerSpec, int | None, Path | None]
 
 _SUFFIX: Final = ".json"
 
+LOCK_SUFFIX: Final = ".lock"
+"""The end of the names of locks in the folder, each beside the entry of the server that a process lists."""
+
 
 def default_cache_folder() -> Path | None:
     """Return the folder of the cache, `~/.gaia/cache`; `None` if this user has no home folder."""
@@ -88,9 +91,7 @@ class FeatureCache:
         if self.folder is None:
             return
         features = remembered.features
-        if _of_bridge(features) or (
-            features.other is not None and _of_bridge(features.other)
-        ):  # the ids of bridges are those of this run
+        if any(map(_of_bridge, filter(None, (features, features.other)))):  # the ids of bridges are those of this run
             await self.forget(fingerprint)
             return
         content = json.dumps(_document(remembered), ensure_ascii=False)
@@ -139,12 +140,14 @@ class FeatureCache:
 
     def _make_room(self, folder: Path) -> None:
         """Keep the files used last. Also removes temporary files of a process that was killed while it wrote."""
-        found: list[tuple[float, Path]] = []
+        entries: list[tuple[float, Path]] = []
         for entry in os.scandir(folder):
             with suppress(OSError):  # another process may be faster
-                found.append((entry.stat().st_mtime, Path(entry.path)))
-        for _, path in sorted(found)[: -self._limits.cache_entries]:
+                if not entry.name.endswith(LOCK_SUFFIX):
+                    entries.append((entry.stat().st_mtime, Path(entry.path)))
+        for _, path in sorted(entries, reverse=True)[self._limits.cache_entries :]:
             _remove(path)
+            _remove(path.with_suffix(LOCK_SUFFIX))
 
 
 def _remove(path: Path) -> None:
@@ -190,8 +193,8 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
         era = Era(document.get("era"))
     except ValueError:
         return None
-    told = document.get("modern")
-    modern = told if isinstance(told, bool) else era is Era.MODERN
+    modern = document.get("modern")
+    modern = modern if isinstance(modern, bool) else era is Era.MODERN
     if (features := _features(name, document, modern=modern)) is None:
         return None
     other = document.get("other")
@@ -222,8 +225,8 @@ def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | No
 
 def _pages(document: object) -> dict[str, tuple[ListPage, ...]]:
     """Return the pages of the lists; for a list that cannot be read, the server is asked."""
-    found: dict[str, tuple[ListPage, ...]] = {}
+    lists: dict[str, tuple[ListPage, ...]] = {}
     for kind, pages in document.items() if is_object(document) else ():
         with suppress(TypeError, ValueError):
-            found[kind] = tuple(ListPage(cursor, tuple(keys), dict(more)) for cursor, keys, more in pages)
-    return found
+            lists[kind] = tuple(ListPage(cursor, tuple(keys), dict(more)) for cursor, keys, more in pages)
+    return lists
