@@ -1,21 +1,16 @@
-"""A function with a JSON Schema of its arguments and of its result.
-
-Also the parts of a docstring: the function's description, and its parameters'. Google style, NumPy style or reST.
-"""
+"""A function with a JSON Schema of its arguments and of its result."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
-from msgspec import Struct
-
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
+from gaia_bridge.sources.functions.docstrings import Docstring
 from gaia_bridge.sources.functions.generators import Gathering, as_drained, drained, is_generator_function
 from gaia_bridge.sources.functions.signatures import (
     called_function,
@@ -32,92 +27,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:
     from gaia_bridge.sources.functions.pydantic_schemas import ArgumentReader, ResultWriter
-
-_ARGS_SECTION: Final = re.compile(
-    r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*)", re.MULTILINE
-)
-_BEGINS_WITH_SECTION: Final = re.compile(r"(?:Args|Arguments|Parameters|Params):[ \t]*\n")
-_ARGUMENT: Final = re.compile(r"^\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)$")
-_NUMPY: Final = re.compile(r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*$", re.MULTILINE)
-_NUMPY_SECTION: Final = re.compile(
-    r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*\n(?s:.*?)(?=^\S.*\n-{3,}[ \t]*$|\Z)", re.MULTILINE
-)
-_REST_FIELDS: Final = re.compile(
-    r"^:(?:param|parameter|arg|argument|key|keyword|type)\s[^:\n]+:.*(?:\n|\Z)(?:[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE
-)
-_REST: Final = re.compile(r"^:(?:param|parameter|arg|argument|key|keyword)\s[^:\n]+:", re.MULTILINE)
-
-
-class Docstring(Struct, frozen=True):
-    """A docstring in parts."""
-
-    description: str
-    """The docstring without the section of parameters."""
-    parameters: Mapping[str, str]
-    """The description of each parameter."""
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Docstring:
-        """Read a function's docstring."""
-        text = inspect.getdoc(function) or ""
-        if text == object.__call__.__doc__:  # Python's own, where a class has a `__call__` without one
-            text = ""
-        if _BEGINS_WITH_SECTION.match(text):  # whose lines are indented no more then
-            text = inspect.cleandoc("\n" + (function.__doc__ or text))
-        return cls(*split_docstring(text))
-
-
-def split_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Take the section of parameters out of a docstring.
-
-    Args:
-        text: The docstring, dedented as `inspect.getdoc` returns it.
-
-    Returns:
-        The text without that section, and the section's descriptions by parameter name.
-    """
-    if section := _ARGS_SECTION.search(text):
-        rest = text[: section.start()].rstrip() + "\n\n" + text[section.end() :].lstrip("\n")
-        return rest.strip(), _argument_descriptions(inspect.cleandoc("\n" + section[1]))
-    if _NUMPY.search(text) or _REST.search(text):
-        return _parsed(text)
-    return text.strip(), {}
-
-
-def _parsed(text: str) -> tuple[str, dict[str, str]]:
-    import docstring_parser  # few docstrings need it
-
-    style = docstring_parser.DocstringStyle.NUMPYDOC if _NUMPY.search(text) else docstring_parser.DocstringStyle.REST
-    try:
-        parsed = docstring_parser.parse(text, style)
-    except docstring_parser.ParseError:
-        return text.strip(), {}
-    described = {
-        name.strip().lstrip("*"): " ".join((parameter.description or "").split())
-        for parameter in parsed.params
-        for name in parameter.arg_name.split(",")  # NumPy: `x, y : int`
-    }
-    return _without_parameters(text), described
-
-
-def _without_parameters(text: str) -> str:
-    """Remove the descriptions of parameters from a NumPy or reST docstring: a client reads all the rest."""
-    return re.sub(r"\n{3,}", "\n\n", _REST_FIELDS.sub("", _NUMPY_SECTION.sub("", text))).strip()
-
-
-def _argument_descriptions(section: str) -> dict[str, str]:
-    descriptions: dict[str, str] = {}
-    current = ""
-    for line in section.splitlines():
-        if found := _ARGUMENT.match(line):
-            current = found[1]
-            descriptions[current] = found[2].strip()
-        elif current and line[:1].isspace():
-            descriptions[current] = f"{descriptions[current]} {line.strip()}".strip()
-        elif line:
-            current = ""
-    return descriptions
-
 
 RESULT: Final = "result"
 """The one property of structured content made of a value that is no object, since MCP requires one; as in FastMCP."""
