@@ -24,69 +24,49 @@ from gaia_bridge.text.json_types import is_array, is_object
 MAX_REACH: Final = 100_000
 """The most schemas in one schema when each reference is replaced by its target. In a few hundred bytes, every line can
 double that number, and some clients do replace references."""
-
 MAX_VISITS: Final = 500_000
 """The most schemas times values in one verdict: each takes the engine 40 to 80 ns, with the reading of the values, so
 that it is done within 40 ms."""
-
 MAX_EXPLAINED: Final = 2_000
 """The most schemas times values whose errors are listed: the engine finds all errors before it yields the first, each
 in some ten microseconds."""
-
 _MAX_WEIGHED: Final = 40_000
 """The most values that are counted one by one, in half a microsecond each, if the size of their JSON is no proof that
 they are few."""
-
 _FEW: Final = 1_000
 """The most values that are counted one by one before the value is written as JSON, which long texts make costly."""
-
 _MAX_STATES: Final = 500
 """The most combinations of schemas that apply to one value together; beyond, all schemas are assumed to."""
-
 _MAX_MEETING: Final = 1_000
 """The most schemas that apply to one value together, likewise."""
-
 _MAX_WALKED: Final = 10_000
 """The most pairs of schema and value that are visited to calculate their cost, each in two microseconds."""
-
 _MAX_WEIGHT: Final = 20_000
 """The most values, and units of 20 characters, of a value whose errors are listed as a whole."""
-
 _TEXT: Final = 20
 """Characters that cost as much as a visit: a pattern reads one in 2 ns."""
-
 _COPIED: Final = 200
 """Characters whose copy costs as much as an error."""
-
 _MEMORY: Final = 16
 """The fewest visits of a verdict that the engine caches, where a schema refers to others."""
-
 _READING: Final = (
     *("pattern", "patternProperties", "format", "contentEncoding", "contentMediaType"),
     *("minLength", "maxLength", "uniqueItems"),
 )
 """Keywords that read a text character by character. For all others, the cost of a text is independent of its length."""
-
 _UNEVALUATED: Final = 3
 """The number of the engine's visits to the same schemas for `unevaluated...`, where it has no cache."""
-
 _UNIQUE: Final = 15
 """Visits that cost as much as comparing one item with all others."""
-
 _WORDS_A_VISIT: Final = 2
 """Entries of `enum`, `required` and the like that cost as much as a visit."""
-
 _LOOKING: Final = 1_000
 """Visits that cost as much as a pattern with assertions or references on one text, under its limit of steps."""
-
 _META: Final = ("http://json-schema.org/", "https://json-schema.org/")
 """Beginnings of the addresses of metaschemas, which the engine has built in."""
-
 _AROUND: Final = re.compile(r"\(\?[=!<>]|\\[1-9k]")
 """Parts of patterns that only a backtracking engine can match."""
-
 _SCALARS: Final = (int, float, type(None))
-
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
 _BY_NAMES: Final = ("dependentSchemas", "dependencies")
 _OF_MEMBERS: Final = ("additionalProperties", "unevaluatedProperties")
@@ -169,7 +149,6 @@ class SchemaCost:
 
     @cached_property
     def _reads_texts(self) -> bool:
-        """Whether the cost of a text depends on its length."""
         return any(_applied(part, ()).reads for part in self._parts)
 
     def can_be_judged(self, value: Any) -> bool:
@@ -361,7 +340,6 @@ def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:
 
 
 def _size(value: Any, known: dict[int, int]) -> int:
-    """Estimate the characters of a JSON value."""
     if isinstance(value, str):
         return len(value)
     if not (is_object(value) or is_array(value)):

@@ -15,18 +15,13 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import is_array, is_object
 
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-
 _MAX_LENGTH: Final = 1_000
 """The most characters of a pattern; a longer one is not worth its risk."""
-
 _MAX_REPEATS: Final = 1_000
 """The largest number of repetitions accepted; some engines unroll them."""
-
 _ESCAPE: Final = r"\\(?:[dDsSwWfnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
 """Escape sequences that are valid in both languages and have the same meaning."""
-
 _IN_CLASS: Final = rf"(?:{_ESCAPE}|\\-|&(?!&)|~(?!~)|\|(?!\|)|[^\\\[\]&|~-])"
-
 _TOKEN: Final = re.compile(
     rf"""
     (?P<open>\((?:\?:|\?=|\?!)?(?!\?))
@@ -39,7 +34,6 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-
 _RANGE: Final = re.compile(rf"({_IN_CLASS})-({_IN_CLASS})")
 
 
@@ -145,7 +139,6 @@ NOTES: Final = frozenset(
     }
 )
 """Keywords that validate nothing."""
-
 VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("$comment", "contentEncoding", "contentMediaType", "description", "format", "title"), _is_text),
     **dict.fromkeys(("deprecated", "readOnly", "uniqueItems", "writeOnly"), _is_flag),

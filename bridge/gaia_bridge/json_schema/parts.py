@@ -9,10 +9,8 @@ from urllib.parse import urljoin
 from gaia_bridge.text.json_types import at_pointer, is_array, is_object
 
 _SHOWN_VALUE: Final = 80
-
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
 """Keywords that hold data, in which `$ref` is a name like any other."""
-
 SINGLE: Final = frozenset(
     {
         "additionalItems",
@@ -30,15 +28,11 @@ SINGLE: Final = frozenset(
     }
 )
 """Keywords that hold one schema."""
-
 LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords that hold a list of schemas."""
-
 NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 """Keywords that hold schemas by arbitrary names."""
-
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-
 _RECURSIVE: Final = "$recursiveAnchor"
 """The key, among names of parts, of the targets of `$recursiveRef`."""
 

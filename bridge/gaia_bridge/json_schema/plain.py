@@ -17,7 +17,6 @@ _DIALECTS: Final = (
     "http://json-schema.org/draft-07/schema#",
 )
 """Dialects of JSON Schema that give the keywords below the same meaning."""
-
 _PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "string": frozenset({str}),
     "integer": frozenset({int}),  # a whole number with a fraction of nothing is one as well, but not in every draft
@@ -27,16 +26,12 @@ _PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "array": frozenset({list}),
     "null": frozenset({type(None)}),
 }
-
 _MAX_LEVELS: Final = 16
 """The deepest nesting of a plain schema; the engine handles deeper ones."""
-
 _MAX_VALUES: Final = 1_000
 """The most values checked here, each in a microsecond; with more of them, the engine is quicker."""
-
 _MAX_NUMBER: Final = 2**53
 """The largest whole number that every reader of JSON distinguishes from its neighbours."""
-
 _NUMBERS: Final = frozenset({int, float, bool})
 
 

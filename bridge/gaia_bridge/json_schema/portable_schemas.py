@@ -20,34 +20,20 @@ from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, j
 
 _DIALECTS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2020-12|/2019-09|-07|-06)/schema#?")
 """The dialects of JSON Schema that clients know."""
-
 _WITH_LISTS_AS_ITEMS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2019-09|-07|-06)/schema#?")
-
 _NAMES: Final = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 """Keywords that name a schema. Names are not needed when all references are pointers, and ajv refuses `id`, two schemas
 of one name, and compares the results of two tools whose schemas have the same `$id` with the first of them."""
-
 _FOUND_ANYWHERE: Final = frozenset({"$id", "$anchor", "$dynamicAnchor"})
 """Names that ajv also reads within keywords that it does not know."""
-
 _OF_AJV: Final = frozenset(
-    {
-        "$async",
-        "$vocabulary",
-        "formatExclusiveMaximum",
-        "formatExclusiveMinimum",
-        "formatMaximum",
-        "formatMinimum",
-    }
+    {"$async", "$vocabulary", "formatExclusiveMaximum", "formatExclusiveMinimum", "formatMaximum", "formatMinimum"}
 )
 """Keywords with a meaning in ajv only, or whose value validators look up."""
-
 _BY_NAME: Final = NAMED | {"dependencies"}
 _APPLICATORS: Final = SINGLE | LISTS | _BY_NAME
-
 _MAYBE_NULL: Final = frozenset({"const", "default", "example"})
 """Keywords that hold any value, and so null as well."""
-
 _DEPENDENT: Final[Mapping[str, tuple[str, ...]]] = {
     "contains": ("minContains", "maxContains"),
     "if": ("then", "else"),
@@ -57,7 +43,6 @@ _DEPENDENT: Final[Mapping[str, tuple[str, ...]]] = {
     "properties": ("additionalProperties",),
 }
 """Keywords, by the one without which they demand more."""
-
 _NOT_MONOTONE: Final = frozenset(
     {
         "contains",
@@ -73,7 +58,6 @@ _NOT_MONOTONE: Final = frozenset(
     }
 )
 """Keywords that can demand more when a schema inside of them demands less."""
-
 _PLAIN_REFERENCE: Final = re.compile(r"#(?:/[\w.$-]+)*", re.ASCII)
 """References that every client resolves alike."""
 

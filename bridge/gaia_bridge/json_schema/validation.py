@@ -21,37 +21,27 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 _SHOWN_ERRORS = 5
-
 MAX_DEPTH: Final = 64
 """The most levels of a definition: 32 nested schemas, each two levels of JSON. More breaks code that reads JSON
 recursively, in us and in clients."""
-
 MAX_PARTS: Final = 5_000
 """The most objects and arrays of one definition."""
-
 _MAX_DROPPED: Final = 100
 """The most invalid keywords dropped from one schema."""
-
 _MAX_COMPILED: Final = 20
 """The most compilations of one schema: after each, all keywords are dropped that its metaschema refuses. The keywords
 that only the compiler refuses go one by one: patterns with lone surrogates, and some of the oldest drafts."""
-
 _STRICTER_WITHOUT: Final = frozenset({"if", "not", "oneOf"})
 """Keywords that may refuse more when a part of them is dropped; they are dropped whole."""
-
 _MAX_STEPS: Final = 10_000
 """The most steps of a pattern with assertions or references on one text; honest ones need a few per character."""
-
 _MAX_NARROWED: Final = 6
 """The most steps into a value whose errors are too many to list, each with verdicts on its inner values; two or three
 lead to an argument, or to an item of a list."""
-
 _UNJUDGED: Final = "- at (root): it is too large or too nested to be held against the schema"
 _UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or too nested to say where"
-
 _MAX_ITEMS: Final = 10_000
 """The most items of a list that are checked one by one, each in some microseconds."""
-
 logger = logging.getLogger(__name__)
 
 

@@ -41,10 +41,8 @@ _SPEAKS_OF_NAMES: Final = (
     "unevaluatedProperties",
 )
 """Keywords of an input schema that may depend on which arguments there are, in ways that are not followed."""
-
 _EXAMPLES: Final = ("default", "example", "examples")
 """Keywords that hold examples of all arguments."""
-
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 """The prefixes of references that do not depend on argument names."""
 

@@ -15,7 +15,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 _REPORT_INTERVAL: Final = 0.2
 """Seconds between two pieces of an answer that is reported as it comes: a person reads no faster."""
-
 _SESSION: Final = (
     "A name of your choice begins a conversation. The result says its id in `session`, which continues it; on one "
     "connection, so does the name. Without any, nothing is kept."
@@ -24,7 +23,6 @@ _CONTINUED_BY: Final = "(The session of this conversation is {}, for the next qu
 _UNKNOWN: Final = (
     "There is no conversation {0}: it has ended, or never was. Begin one by a name of your own, or ask without."
 )
-
 _USAGE: Final[JSON] = {
     "type": "object",
     "properties": {"promptTokens": {"type": "integer"}, "completionTokens": {"type": "integer"}},
@@ -142,7 +140,6 @@ async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext
 
 
 def _result(reply: Reply, conversation: Conversation | None = None) -> JSON:
-    """Return the answer as a tool result."""
     usage = {"promptTokens": reply.usage.prompt_tokens, "completionTokens": reply.usage.completion_tokens}
     structured: JSON = {"answer": reply.text, "tools": list(reply.tools_run), "usage": usage}
     content = [{"type": "text", "text": reply.text}]

@@ -25,7 +25,6 @@ from gaia_bridge.errors import ToolError
 _SECRET_BYTES: Final = 16
 _ID: Final = re.compile(rf"{ASK_SESSION}[A-Za-z0-9_-]{{22}}")
 """The bytes of a secret, in base64."""
-
 _GAVE_WAY: Final = (
     "This question was given up: it waited for an answer of its client when another came in the same conversation."
 )

@@ -295,7 +295,6 @@ class _Reader:
 
 
 def _called(agent: Any, method: str) -> Any:
-    """Return the result of the agent's method; `None` if there is no such method."""
     function: Callable[[], Any] | None = getattr(agent, method, None)
     return function() if callable(function) else None
 

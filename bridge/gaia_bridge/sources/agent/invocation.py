@@ -183,7 +183,6 @@ class Invocation:
         self._wake()
 
     async def _news(self) -> None:
-        """Wait until there is news."""
         if self._has_news:
             return
         self._waiter = asyncio.get_running_loop().create_future()

@@ -18,7 +18,6 @@ from gaia_bridge.sources.functions.signatures import place_of
 
 GAIA_METHODS: Final = ("process_query", "_register_tools")
 """Methods that agents of amd-gaia have, and that neither MCP servers nor chat models have."""
-
 _GAIA_TOOLS: Final = "gaia.agents.base.tools"
 
 

@@ -109,4 +109,3 @@ class LocalAgents:
 
 
 LOCAL_AGENTS = LocalAgents()
-"""The agents of this process."""

@@ -14,11 +14,8 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
 _FOLDER: Final = "skills"
-"""The folder beside an agent's file."""
-
 _ATTRIBUTE: Final = "mcp_skills"
 """The attribute by which a class states its skills; beside `mcp_tools` and `mcp_ask`."""
-
 _EXPECTED: Final = "expected True, False, the path of a folder, or several of them"
 
 

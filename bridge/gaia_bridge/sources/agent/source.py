@@ -69,7 +69,6 @@ logger = logging.getLogger(__name__)
 
 _IDLE = 100
 """The least wait between two looks at the folders of skills, as a multiple of a look's duration: they may be large."""
-
 _Runners = tuple[AgentRunner, AgentRunner, AgentRunner]
 
 
@@ -235,7 +234,6 @@ class AgentSource:
         self._emit_differences(before)
 
     async def _skills_changed(self) -> bool:
-        """Return whether a folder of skills differs from the published skills."""
         skills = self._skills
         return skills is not None and await anyio.to_thread.run_sync(skills.is_changed)
 
@@ -252,11 +250,9 @@ class AgentSource:
 
     @property
     def _skills(self) -> SkillPart | None:
-        """The skills that lie in folders."""
         return next((part for part in self._parts if isinstance(part, SkillPart)), None)
 
     def _parts_of(self, agent: Publishable) -> tuple[Any, ...]:
-        """Return the objects that are published beside the agent."""
         folders = skill_folders(agent)
         parts = parts_of(agent, self._offer)
         return (*parts, SkillPart(folders, self._limits)) if folders else parts
@@ -421,7 +417,6 @@ class AgentSource:
             raise AgentLoadError(self.name, problem)
 
     def _agent_of(self, kind: str, key: str) -> Any:
-        """Return the object that a definition belongs to: the agent, or one of its parts."""
         return self._definitions.owners.get((kind, key), self.agent)
 
     def _lists(self, uri: str) -> bool:
@@ -514,7 +509,6 @@ async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
 
 
 def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
-    """Return the wire result."""
     result = tool_result(value, limit, structured=tool.output is not None)
     if tool.output is None or result.get("isError") or is_input_required(result):
         return result

@@ -24,9 +24,7 @@ from gaia_bridge.text.json_types import JSON
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
 _LISTED_BY: Final[Mapping[str, Kind]] = {LIST_FIELDS[kind][0]: kind for kind in KINDS}
-"""The kind of definition that each list method lists."""
 
 
 class RunningSource(Source, Protocol):
@@ -184,7 +182,6 @@ class ComposedSource:
         await self.wrapped.unsubscribe(uri)
 
     def _offer(self, request: ClientRequest) -> Offer:
-        """Return the offer to the client of a request."""
         return self._current().of_era(modern=request.modern)
 
     def _current(self) -> Offers:

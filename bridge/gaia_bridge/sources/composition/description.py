@@ -38,7 +38,6 @@ class Composition(Struct, frozen=True, eq=False):
     name: str | None = None
     """The name under which the source is published; the target's own name if `None`."""
     steps: tuple[Step, ...] = ()
-    """The steps that rewrite its offer, in this order."""
 
     def prefixed(self, prefix: str) -> Composition:
         """Put a prefix before the names of tools and prompts. Resources keep their URIs, which are addresses.
@@ -162,7 +161,6 @@ def _as_json(value: object) -> Any:
 
 
 def _texts(argument: str, given: Iterable[object]) -> tuple[str, ...]:
-    """Return several texts as a tuple."""
     texts = () if isinstance(given, str) else tuple(given)
     found = tuple(text for text in texts if isinstance(text, str))
     if isinstance(given, str) or len(found) < len(texts):

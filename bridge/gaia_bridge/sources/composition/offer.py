@@ -38,7 +38,6 @@ class Offers:
         ]
         self._modern = [before.modern for before in own]
         self.features = offered[0] if len(offered) == 1 else replace(offered[0], other=offered[1])
-        """The definitions for clients of both eras."""
 
     def of_era(self, *, modern: bool) -> Offer:
         """Return the offer for clients of one era; see `ServerFeatures.for_era`."""
@@ -190,7 +189,6 @@ class _Reading:
     def __init__(self, own: ServerFeatures, features: ServerFeatures) -> None:
         self.resources = frozenset(item["uri"] for item in features.resources)
         self.of_skills = _files(features)
-        """The files of the skills that are offered."""
         listed = frozenset(item["uri"] for item in own.resources)
         self.gone = (listed - self.resources) | (_files(own) - self.of_skills - self.resources)
         self.templates = frozenset(item["uriTemplate"] for item in features.templates)
@@ -219,7 +217,6 @@ def _parsed(text: str) -> UriTemplate | None:
 
 
 def _literal(text: str) -> int:
-    """Count the characters of a template that are outside of expressions."""
     return sum(len(part.partition("}")[2] if number else part) for number, part in enumerate(text.split("{")))
 
 

@@ -21,13 +21,10 @@ from gaia_bridge.text.json_types import is_array, is_object
 
 Kind = Literal["tool", "prompt", "resource", "resource template", "skill"]
 """The kind of a definition: a key of `protocol.vocabulary.LIST_FIELDS`."""
-
 Predicate = Callable[[Kind, Mapping[str, Any]], bool]
 """Called with the kind and the definition; returns whether to keep it."""
-
 MAX_TOOL_NAME: Final = 128
 """The limit of MCP 2025-11-25, server/tools, "Tool Names"."""
-
 _WANTS: Final = "as the composition wants it"
 
 
@@ -35,9 +32,7 @@ class Listed(Struct, frozen=True):
     """The place of one kind of definition."""
 
     field: str
-    """The field of `ServerFeatures` that holds the list."""
     key: str
-    """The field that identifies a definition."""
 
 
 KINDS: Final[Mapping[Kind, Listed]] = {
@@ -47,7 +42,6 @@ KINDS: Final[Mapping[Kind, Listed]] = {
     "resource template": Listed("templates", "uriTemplate"),
     "skill": Listed("skills", "uri"),
 }
-"""Every list that a source may have."""
 
 
 class Layer(Struct, frozen=True):
@@ -187,7 +181,6 @@ class Filtered(Struct, frozen=True):
 
 
 Step = Prefixed | Renamed | WithDefaults | Filtered
-"""One step of a composition."""
 
 
 def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
@@ -202,7 +195,6 @@ def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mapping[str, str]) -> Layer:
-    """Give tools and prompts new names."""
     transforms = {
         old: ToolTransform(name=new)
         for old, new in tools.items()

@@ -13,19 +13,12 @@ from typing import Any, Final
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
 from gaia_bridge.sources.functions.definition_table import DefinitionTable, Marked, UnboundCompletion
 from gaia_bridge.sources.functions.definitions import FunctionResource, FunctionTool, suggested_values
-from gaia_bridge.sources.functions.marks import (
-    Mark,
-    ToolMark,
-    is_marked,
-    marks_of,
-)
+from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, marks_of
 from gaia_bridge.sources.functions.signatures import name_of
 from gaia_bridge.text.json_types import JSON
 
 _CONTEXT_PARAMETERS: Final = 2
-
 _MADE: Final = "_mcp_decorated_functions"
-
 NOT_CONFIRMED: Final = (
     "{} was not run: it may destroy something, and nobody confirmed it. It asks the user of a client that has the "
     "capability 'elicitation'; an agent made with confirm_destructive=False does not ask."

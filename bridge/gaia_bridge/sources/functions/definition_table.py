@@ -14,7 +14,6 @@ from gaia_bridge.sources.functions.signatures import place_of
 
 Marked = tuple[Callable[..., Any], Mark]
 """A function, or a bound method, and one of its marks."""
-
 _T = TypeVar("_T", FunctionTool, FunctionPrompt, FunctionResource)
 
 

@@ -30,7 +30,6 @@ class Docstring(Struct, frozen=True):
     description: str
     """The docstring without the section of parameters."""
     parameters: Mapping[str, str]
-    """The description of each parameter."""
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Docstring:

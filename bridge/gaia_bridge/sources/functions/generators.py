@@ -23,7 +23,6 @@ from gaia_bridge.model import Progress
 
 _MOST_PIECES: Final = 100_000
 """Pieces of one result: a generator may have no end, and its pieces are kept until then."""
-
 _MOST_BYTES: Final = 256 * MIB
 """Bytes of one result as JSON: sixteen times the largest result that is passed on (`AgentLimits.result_bytes`)."""
 
@@ -40,7 +39,6 @@ class Gathering(Struct, frozen=True):
     """
 
     type: Any
-    """The type of the result."""
     kind: Literal["any", "text", "last", "list", "returned"] = "any"
     """`any`: by the pieces. `text`: joined. `last`: the last piece. `list`: all. `returned`: the return value."""
 

@@ -21,10 +21,8 @@ from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.text.json_types import JSON
 
 _MARKS: Final = "__mcp_marks__"
-
 TAGS_META_KEY: Final = "io.gaia-mcp-bridge/tags"
 """The key of a definition's tags in its `_meta`."""
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

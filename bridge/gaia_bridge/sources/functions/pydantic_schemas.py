@@ -23,10 +23,8 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object, json_pointer
 SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, NameError, TypeError, ValueError)
 """Errors of a type without a JSON Schema. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
 function's module level. `TypeError`, `ValueError`: pydantic's report of a field that contradicts itself."""
-
 _MISSING: Final = ("missing", "missing_argument", "missing_keyword_only_argument")
 _PROTOCOL_PACKAGES: Final = ("mcp", "mcp_types")
-
 _SHOWN_ERRORS: Final = 5
 
 
@@ -56,7 +54,6 @@ class ArgumentReader:
         # A function is as good as a type to pydantic, which its annotations do not say.
         self._adapter = TypeAdapter[dict[str, Any]](cast(Any, capture))
         self.schema: JSON = _without_names(self._adapter.json_schema(schema_generator=_PlainSchema))
-        """The object schema of the arguments."""
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Convert arguments.

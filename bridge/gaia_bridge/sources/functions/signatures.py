@@ -16,7 +16,6 @@ from gaia_bridge.calls.request_context import RequestContext
 
 _ADVICE_OF_PYDANTIC: Final = ". Set `arbitrary_types_allowed=True`"
 """Advice for fields of models, which is no help where a function's parameter has the type."""
-
 _BY_NAME_OR_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 

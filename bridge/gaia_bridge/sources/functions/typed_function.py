@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 RESULT: Final = "result"
 """The one property of structured content made of a value that is no object, since MCP requires one; as in FastMCP."""
-
 _TAKEN_FOR_CONTENT: Final = frozenset({"content", "resultType", "type"})
 """Fields of MCP's results and blocks of content that an author's own type may have, too."""
 _WRAPPERS: Final = (Awaitable, Coroutine)

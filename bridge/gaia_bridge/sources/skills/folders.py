@@ -21,13 +21,9 @@ from gaia_bridge.sources.skills.frontmatter import FrontmatterError, read_frontm
 from gaia_bridge.text.json_types import JSON
 
 _DEPTH: Final = 16
-"""The deepest nesting of folders."""
-
 _IGNORED: Final = frozenset({"__pycache__", "Thumbs.db", "desktop.ini", "node_modules"})
 """Names that programs leave behind, beside all hidden ones."""
-
 _ENDINGS: Final = ("~", ".pyc", ".swp", ".tmp")
-
 _FLAGS: Final = (
     os.O_RDONLY
     | getattr(os, "O_BINARY", 0)
@@ -97,7 +93,6 @@ def walk(folder: Path, most: int) -> Found:
 def _looked_at(
     path: Path, parts: tuple[str, ...], files: dict[tuple[str, ...], FoundFile], waiting: list[tuple[str, ...]]
 ) -> str:
-    """Note a file or folder; return the reason if it is left out."""
     try:
         about = os.lstat(path)
     except OSError as error:
@@ -153,7 +148,6 @@ def _signature(about: os.stat_result) -> tuple[int, ...]:
 _SCHEME: Final = "skill://"
 _SAFE: Final = "!$&'()*+,;=~"
 """Characters that may stand unencoded in every part of a URI, beside letters, digits, and `_.-` (RFC 3986)."""
-
 _ATTEMPTS: Final = 3
 """Attempts to find and read files that change meanwhile."""
 
@@ -176,7 +170,6 @@ class Skills(Struct, frozen=True):
     entries: tuple[JSON, ...]
     """The entries for `skills/list`, in the order of their URIs."""
     files: Mapping[str, _File]
-    """The files by their URIs."""
     left_out: tuple[tuple[str, str], ...]
     """The skills and files that are not published, each with the reason."""
 

@@ -10,7 +10,6 @@ from gaia_bridge.protocol.skills import SKILL_FILE, frontmatter_problem
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _FRONTMATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-
 _EXPECTED: Final = f"expected {SKILL_FILE} to begin with '---', name, description, and '---' again"
 
 
@@ -71,7 +70,6 @@ def _is_same(said: object, read: object, written: object) -> bool:
 
 
 def _yaml_of(content: bytes, most: int) -> str:
-    """Return the YAML of a `SKILL.md`."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:

@@ -42,32 +42,20 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.version import __version__
 
 _OUR_HOP: Final = frozenset(
-    {
-        PROGRESS_TOKEN_KEY,
-        CLIENT_CAPABILITIES_KEY,
-        CLIENT_INFO_KEY,
-        LOG_LEVEL_KEY,
-        PROTOCOL_VERSION_KEY,
-    }
+    {PROGRESS_TOKEN_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY}
 )
 """Keys of a request's `_meta` about the connection between the client and us, which end here. Except, where the
 server's era has them too, the log level and the capabilities: they limit the server's messages and questions for
 this request."""
-
 _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
 """Parameters that are translated or handled separately."""
-
 _STATE: Final = "upstream:"
 """The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
-
 _LINK: Final = "gaia-link-"
 """The prefix of our keys of questions to open a link."""
-
 _ASK: Final = "elicitation/create"
-
 _RESOURCE_NOT_FOUND: Final = -32002
 """The code of MCP up to 2025-11-25, server/resources; later revisions report invalid parameters, with the URI."""
-
 _OF_SDK_1: Final = "Invalid request parameters"
 """The message of version 1 of the Python SDK for an unknown method, with the code of invalid parameters."""
 
@@ -141,7 +129,6 @@ def result_for_client(result: JSON, request: ClientRequest, *, modern: bool) -> 
 
 
 def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
-    """Refuse a question in a result that the client did not declare."""
     asked: JSON = question if is_object(question) else {}
     method = asked.get("method")
     params: JSON = asked.get("params") or {}

@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 _CARRIED: Final = (*ASKABLE, "extensions", "experimental")
 """Capabilities of a client that also work through the bridge."""
-
 _APP: Final = "text/html;profile=mcp-app"
 """MCP Apps (SEP-1865): the content that hosts display. Declared to servers of the handshake era in advance."""
 

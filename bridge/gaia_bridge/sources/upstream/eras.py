@@ -24,12 +24,8 @@ from gaia_bridge.text.json_types import JSON
 
 logger = logging.getLogger(__name__)
 
-OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {
-    Era.LEGACY: "handshake",
-    Era.MODERN: "2026-07-28",
-}
+OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {Era.LEGACY: "handshake", Era.MODERN: "2026-07-28"}
 """The names of the eras in the configuration (`ServerOptions.era`)."""
-
 _THERE: Final = (SourceState.READY, SourceState.DEGRADED)
 _DOWN: Final = (SourceState.BACKOFF, SourceState.FAILED)
 
@@ -187,7 +183,6 @@ class OtherEras(Generic[S]):
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
         self._failed: set[Era] = set()
-        """The eras whose last connection attempt failed."""
         self._told: set[Era] = set()
 
     @property

@@ -25,7 +25,6 @@ class ErrorLines:
     def __init__(self, heard: Callable[[str], None] | None) -> None:
         self._heard = heard
         self.count = 0
-        """The number of lines."""
         self.last = deque[str](maxlen=_LAST_LINES)
         """The last lines of the latest start."""
         self.cause: str | None = None

@@ -15,7 +15,6 @@ from gaia_bridge.settings import UpstreamLimits
 logger = logging.getLogger(__name__)
 
 _SECOND = 1.0
-
 Note = Callable[[ClientRequest], Awaitable[None]]
 """Passes one message on to a client."""
 
@@ -119,7 +118,6 @@ class NotificationQueue:
             self._tell()
 
     async def _step(self, request: ClientRequest) -> None:
-        """Send the messages that are due, or wait."""
         wake = self._wake = anyio.Event()
         for _ in range(len(self._others)):  # no more: a server can write faster than a client reads
             if self._request is not request:

@@ -21,10 +21,8 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 _REMEMBERED: Final = 256
 """Calls that were given up, tasks, and links; of more of a kind, the oldest is dropped."""
-
 _NOBODY: Final = object()
 """The client of tasks without a known owner."""
-
 _LINK_ID: Final = "elicitationId"
 
 

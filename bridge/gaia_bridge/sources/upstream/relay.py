@@ -23,18 +23,10 @@ from gaia_bridge.calls.parked_calls import Waiting
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import (
-    INVALID_PARAMS,
-    AnswerError,
-    ProtocolError,
-)
+from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ProtocolError
 from gaia_bridge.model import LOG_LEVELS, LogMessage
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
-from gaia_bridge.protocol.meta import (
-    PROGRESS_TOKEN_KEY,
-    TASK_STATUS,
-    forwarded_meta,
-)
+from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, TASK_STATUS, forwarded_meta
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
     ELICITATION_COMPLETE,
@@ -63,16 +55,13 @@ logger = logging.getLogger(__name__)
 
 FOR_CLIENTS: Final = frozenset({ELICITATION_COMPLETE, LOG_MESSAGE, TASK_STATUS})
 """The notifications of a server that are for its clients."""
-
 _ROOTS: Final = "roots/list"
-
 _WHOSE: Final = (
     "Calls of several clients are in flight, and the question does not say which of them is meant. Call again: from "
     "now on, calls of tools that may have asked take turns with the others. With "
     '"isolation": "session" in the entry of the server, each client has a connection of its own'
 )
 """The error for a question that belongs to no identifiable client. Most servers pass it on to their clients."""
-
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """The levels of our own log for an upstream's messages; everything more severe is a warning."""
 
@@ -140,12 +129,10 @@ class Relays:
         self._user: tuple[Hashable, Hashable] | None = None
         """The owner and the client of the first call."""
         self._is_shared = False
-        """Whether there were calls of another client."""
         self._news: anyio.Event | None = None  # set while a call or a question waits for other calls
         self._queue: deque[Relay] = deque()
         self._unclear: list[object] = []  # one for each question whose client is not clear, oldest first
         self._refusals = 0
-        """The number of questions that were refused because their client was not clear."""
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # the last notification that a client's folders changed
         self._says_when_it_logs = False
@@ -373,7 +360,6 @@ class Relays:
         return _are_of_one_client(calls) or self.askers.isdisjoint(call.target for call in calls)
 
     def _changed(self) -> None:
-        """Wake everyone who waits for a change of the calls in flight."""
         if self._news is not None:
             self._news.set()
             self._news = None

@@ -19,16 +19,11 @@ from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object, 
 
 _LARGE: Final = 256 * KIB
 """Bytes from which on a result is checked in a thread: below, that takes a few milliseconds at most."""
-
 _THREADS: Final = 1
 """Results of one server that are checked in threads at once: more would only take time from the event loop."""
-
 _BLOCKS: Final = 250
 """Blocks of content that are checked in one go: nothing else runs meanwhile, even from another thread."""
-
-
 _LISTS: Final[Mapping[str, str]] = {"tools/call": "content", "prompts/get": "messages", "resources/read": "contents"}
-"""The list that a result must have, by method."""
 
 
 def with_list(method: str, result: JSON) -> JSON:

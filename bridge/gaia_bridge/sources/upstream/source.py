@@ -19,10 +19,7 @@ from gaia_bridge.calls.cancellation import note_failure
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client import Connection, Era, EraRefusedError, ServerHandshake, connect
-from gaia_bridge.client.transport import (
-    Transport,
-    UpstreamError,
-)
+from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.client.transport_factory import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.client.transports.json_rpc import ForeignTransport
 from gaia_bridge.contract import ChangeListener, ClientRequest
@@ -523,7 +520,6 @@ class Upstream(AsksServer):
         return True
 
     def _note_eras(self) -> None:
-        """Store whether the server speaks both eras."""
         self._tracker.both = self._eras.both
         if self._tasks is not None and self._connection is not None:
             self._tasks.start_soon(self._tracker.remember, self._connection)

@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 _LEAST_IDLE: Final = 1.0
 """Seconds that an idle server is kept at least, even if its entry says less: a next request often follows soon."""
-
 _STARTING: Final = "it is still starting"
 
 
@@ -108,11 +107,9 @@ class Supervisor(Generic[C]):
         self._restarts = restarts
         self._lazy = lazy
         self.status = SourceStatus(SourceState.STARTING, _STARTING)
-        """The state of the server, and the reason for it."""
         self.settled = anyio.Event()
         """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
-        """The number of attempts to connect."""
         self.using = _Use()
         """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
         self._connection: C | None = None
@@ -370,7 +367,6 @@ class Supervisor(Generic[C]):
         self._enter(SourceState.STOPPED, f"{reason}; it starts when it is used")
 
     def _fail(self, error: UpstreamError) -> None:
-        """End the connection, or the attempt, because of a failure."""
         if self._over.is_set():
             return
         self._over.set()
@@ -447,7 +443,6 @@ class _Use:
 
     def __init__(self) -> None:
         self.count = 0
-        """The number of requests."""
         self.last = -math.inf
         """The time at which the last one ended, by the event loop's clock."""
         self._drained: anyio.Event | None = None

@@ -69,7 +69,6 @@ def transformed(features: ServerFeatures, options: ServerOptions) -> Transformed
 
 
 def _transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
-    """Apply the configuration to the features of one era."""
     allowed = permitted(features, options)
     if not options.tools:
         return TransformedTools(allowed, options, {})

@@ -32,9 +32,7 @@ logger = logging.getLogger(__name__)
 
 Unseen = tuple[ServerSpec, int | None, Path | None]
 """A server that starts for the first time: its entry, its process, and the folder for its lists."""
-
 _SUFFIX: Final = ".json"
-
 LOCK_SUFFIX: Final = ".lock"
 """The end of the names of locks in the folder, each beside the entry of the server that a process lists."""
 
@@ -67,7 +65,6 @@ class FeatureCache:
 
     def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
         self.folder = folder
-        """The folder of the cache."""
         self._limits = limits or UpstreamLimits()
 
     async def load(self, fingerprint: str, name: str) -> Remembered | None:
@@ -156,7 +153,6 @@ def _remove(path: Path) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as it looks inside of a file."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
@@ -205,7 +201,6 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
 
 
 def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | None:
-    """Return the offer in one era; `None` if it cannot be read."""
     info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
     lists: list[Any] = [document.get(listed.field) for listed in LISTS]
     if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):

@@ -33,7 +33,6 @@ class ListedKind(Struct, frozen=True):
     capability: str
     """The capability, or the extension, that a server with this list declares."""
     field: str
-    """The field of `ServerFeatures` that holds the list."""
     key: str
     """The field that identifies a definition."""
     change: ChangeKind
@@ -46,25 +45,16 @@ LISTS: Final = (
     ListedKind("resource template", "resources", "templates", "uriTemplate", ChangeKind.RESOURCES),
     ListedKind("skill", SKILLS_EXTENSION, "skills", "uri", ChangeKind.RESOURCES),
 )
-"""Every list that a server may have."""
-
 _TEXTS: Final = ("title", "description")
 """Fields of definitions and schemas that models and people read."""
-
 _DEFINITION_BYTES: Final = 256 * 1024
 """The largest definition that is published."""
-
 _SKILL_BYTES: Final = 1024 * 1024
 """The largest entry of a skill, which lists up to 512 files."""
-
 _REASON: Final = 500
 """Characters of a reason that a server gives."""
-
 CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
-"""The capabilities that `ServerFeatures.capabilities` may contain."""
-
 EXTRAS: Final = ("tasks", "extensions", "experimental")
-"""The capabilities that `ServerFeatures.extras` may contain."""
 
 
 def has_list(features: ServerFeatures, listed: ListedKind) -> bool:
@@ -112,7 +102,6 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
 
 
 def _declared(handshake: ServerHandshake) -> JSON:
-    """Return the valid capabilities that a server declares."""
     declared: JSON = {}
     for name, told in handshake.capabilities.items():
         if told is not None and capability_problem(name, told) is None:
@@ -210,14 +199,12 @@ def _sound(more: JSON) -> JSON:
 
 _MAX_INTEGER: Final = 2**53 - 1
 """The largest integer that every JSON parser reads exactly (RFC 8259, section 6)."""
-
 _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
     "nextCursor": lambda value: isinstance(value, str),
     "ttlMs": lambda value: type(value) is int and 0 <= value <= _MAX_INTEGER,
     "cacheScope": lambda value: value in ("public", "private"),
     "_meta": is_object,
 }
-"""Checks of the fields of a list result."""
 
 
 def _described_openly(value: Any) -> Any:
@@ -249,7 +236,6 @@ def _problem(kind: str, definition: JSON) -> str | None:
 
 
 def _schema_problem(tool: JSON) -> str | None:
-    """Return why the schemas of a tool cannot be published, or `None`."""
     schemas = ((field, tool.get(field)) for field in ("inputSchema", "outputSchema"))
     found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
     return next((f"{field}: {text}" for field, text in found if text is not None), None)
@@ -272,7 +258,6 @@ def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
 
 
 def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]:
-    """Return the changes for clients of one era."""
     kinds = {
         listed.change: None
         for listed in LISTS

@@ -143,9 +143,7 @@ class FeatureTracker:
         self._fingerprint = fingerprint(spec)
         self._everything = replace(no_features(spec.name), settled=False)  # whatever the configuration permits
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
-        """The output schemas of its tools."""
         self.published = transformed(self._everything, spec.options)
-        """The current offer, and its names."""
         self._learnt = self._everything  # read last
         self._in_era: dict[bool | None, ServerFeatures] = {}  # the last lists of each era; the modern one is `True`
         self._fetched: ServerFeatures | None = None  # read, but not published yet
@@ -280,7 +278,6 @@ class FeatureTracker:
         return self._looked_at.get(kind, -math.inf) + self._limits.refresh_interval
 
     def _due(self) -> set[ChangeKind]:
-        """Return the stale lists that were not read just now."""
         now = anyio.current_time()
         return {kind for kind in self._stale if self._due_at(kind) <= now}
 

@@ -45,7 +45,6 @@ class _Work(msgspec.Struct, frozen=True):
     group: int
     """The process group of the server that is being ended: two that download at once may get in each other's way."""
     folder: str
-    """The folder for its lists."""
 
 
 def list_later(unseen: Iterable[Unseen]) -> None:
