@@ -94,7 +94,7 @@ class _Applied(Struct, frozen=True):
     reads: bool
 
 
-def reach(part: Any, leads: References, known: dict[int, int]) -> int:
+def reach(part: Any, leads: References, counts: dict[int, int]) -> int:
     """Count the schemas in a part with its references replaced. A reference back to an outer part counts as one.
 
     Raises:
@@ -103,11 +103,11 @@ def reach(part: Any, leads: References, known: dict[int, int]) -> int:
     """
     if not (is_object(part) or is_array(part)):
         return 0
-    if (schemas := known.get(id(part))) is not None:
+    if (schemas := counts.get(id(part))) is not None:
         return schemas
-    known[id(part)] = 1  # until the count is known: a visit meanwhile is a reference back to this part
-    schemas = 1 + sum(reach(item, leads, known) for item in (*inner_parts(part), *leads.of(part)))
-    known[id(part)] = schemas
+    counts[id(part)] = 1  # until the count is known: a visit meanwhile is a reference back to this part
+    schemas = 1 + sum(reach(item, leads, counts) for item in (*inner_parts(part), *leads.of(part)))
+    counts[id(part)] = schemas
     return schemas
 
 
@@ -186,16 +186,16 @@ class SchemaCost:
 
     def _in_place_of(self, schemas: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Return schemas together with all schemas that they apply to the same value."""
-        found: list[Mapping[str, Any]] = []
+        schemas_in_place: list[Mapping[str, Any]] = []
         waiting = list(schemas)
         while waiting:
             part = waiting.pop()
             if is_object(part):
-                found.append(part)
+                schemas_in_place.append(part)
                 waiting += self._applied_by(part).in_place
-            if len(found) > _MAX_MEETING:
+            if len(schemas_in_place) > _MAX_MEETING:
                 raise _TooMuchError
-        return found
+        return schemas_in_place
 
     def can_be_explained(self, value: Any, part: Any = None) -> bool:
         """Whether the search for every error of a value is quick enough for a process whose other work waits.
@@ -214,7 +214,7 @@ class SchemaCost:
 
     def _costs(self, value: Any, own: Callable[[_Applied, Any], int], limit: int, part: Any = None) -> bool:
         """Whether the cost of a schema on a value is within a limit, where every path to each part counts."""
-        known: dict[tuple[int, int], int] = {}
+        costs: dict[tuple[int, int], int] = {}
         walked = count()
 
         def cost(part: Any, item: Any) -> int:
@@ -223,13 +223,13 @@ class SchemaCost:
             if not is_object(part):
                 return 1
             key = (id(part), id(item))
-            if (visits := known.get(key)) is not None:
+            if (visits := costs.get(key)) is not None:
                 return visits
-            known[key] = limit + 1  # until the cost is known: a loop of schemas on the same value has no bound
+            costs[key] = limit + 1  # until the cost is known: a loop of schemas on the same value has no bound
             applied = self._applied_by(part)
             inner = sum(cost(schema, item) for schema in applied.in_place)
             inner += sum(cost(schema, below) for schema, below in _below(applied, item))
-            visits = known[key] = own(applied, item) + applied.times * inner
+            visits = costs[key] = own(applied, item) + applied.times * inner
             if visits > limit:
                 raise _TooMuchError
             return visits
@@ -240,10 +240,10 @@ class SchemaCost:
             return False
 
     def _applied_by(self, part: Mapping[str, Any]) -> _Applied:
-        known = self._applied.get(id(part))
-        if known is None:
-            known = self._applied[id(part)] = _applied(part, self._leads.of(part))
-        return known
+        applied = self._applied.get(id(part))
+        if applied is None:
+            applied = self._applied[id(part)] = _applied(part, self._leads.of(part))
+        return applied
 
 
 def _meeting_below(applied: Sequence[_Applied]) -> Iterator[list[Any]]:
@@ -276,14 +276,14 @@ def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _Applied:
 
 def _held(part: Mapping[str, Any], keywords: Sequence[str]) -> list[Any]:
     """Return the schemas in some keywords, each with one schema, a list of them, or schemas by name."""
-    found: list[Any] = []
+    schemas: list[Any] = []
     for keyword in keywords:
         held = part.get(keyword)
         if is_array(held):
-            found += held
+            schemas += held
         elif is_object(held):
-            found += held.values() if keyword in _BY_NAMES else [held]
-    return found
+            schemas += held.values() if keyword in _BY_NAMES else [held]
+    return schemas
 
 
 def _below(part: _Applied, value: Any) -> Iterator[tuple[Any, Any]]:
@@ -339,12 +339,12 @@ def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:
     return weight <= limit
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
+def _size(value: Any, sizes: dict[int, int]) -> int:
     if isinstance(value, str):
         return len(value)
     if not (is_object(value) or is_array(value)):
         return 1
-    if (size := known.get(id(value))) is None:
+    if (size := sizes.get(id(value))) is None:
         items = value.values() if is_object(value) else value
-        size = known[id(value)] = len(value) + sum(_size(item, known) for item in items)
+        size = sizes[id(value)] = len(value) + sum(_size(item, sizes) for item in items)
     return size

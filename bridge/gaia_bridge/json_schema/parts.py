@@ -59,14 +59,14 @@ def inner_parts(part: Any) -> list[Any]:
     """Return the values directly inside of a schema, or of a list of schemas, that may be schemas themselves."""
     if is_array(part):
         return part
-    found: list[Any] = []
+    parts: list[Any] = []
     if is_object(part):
         for key, value in part.items():
             if key in NAMED and is_object(value):
-                found.extend(value.values())
+                parts.extend(value.values())
             elif key not in _DATA:
-                found.append(value)
-    return found
+                parts.append(value)
+    return parts
 
 
 def schemas_in(part: Any) -> Iterator[Mapping[str, Any]]:
@@ -99,7 +99,7 @@ class References:
         self._base_of: dict[int, str] = {}
         self._resources: dict[str, Any] = {"": schema}
         self._named: dict[str, list[Any]] = {}
-        self._known: dict[int, Sequence[Any]] = {}
+        self._targets_of: dict[int, Sequence[Any]] = {}
         is_old = is_object(schema) and "draft-04" in str(schema.get("$schema"))
         self._identifier = "id" if is_old else "$id"
         self._take(schema, "")
@@ -110,15 +110,15 @@ class References:
         Raises:
             SchemaError: A reference has no known target.
         """
-        known = self._known.get(id(part))
-        if known is None:
-            known = self._known[id(part)] = [
+        targets = self._targets_of.get(id(part))
+        if targets is None:
+            targets = self._targets_of[id(part)] = [
                 target
                 for keyword in REFERENCES
                 if is_object(part) and _is_text(part, keyword)
                 for target in self._targets(part, keyword)
             ]
-        return known
+        return targets
 
     def _take(self, part: Any, base: str) -> None:
         """Record the names of a part and of its inner parts, and the base address of its references."""
@@ -144,12 +144,12 @@ class References:
         if base not in self._resources:
             raise SchemaError(f"{keyword} leads outside of the schema: {preview(reference)}")
         if fragment and not fragment.startswith("/"):
-            found = self._named.get(fragment, [])
+            targets = self._named.get(fragment, [])
         else:
-            found = [at_pointer(self._resources[base], fragment)]
-        if not found or any(target is None for target in found):
+            targets = [at_pointer(self._resources[base], fragment)]
+        if not targets or any(target is None for target in targets):
             raise SchemaError(f"{keyword} leads nowhere: {preview(reference)}")
-        return [*found, *self._named.get(_RECURSIVE, ())] if keyword == "$recursiveRef" else found
+        return [*targets, *self._named.get(_RECURSIVE, ())] if keyword == "$recursiveRef" else targets
 
 
 def _is_text(part: Mapping[str, Any], key: str) -> bool:

@@ -129,8 +129,8 @@ class PlainSchema:
 
     def _take_type(self, held: Any) -> bool:
         names = held if is_array(held) else [held]
-        known = all(isinstance(name, str) and name in _PYTHON_TYPES for name in names)
-        if not names or not known or len(set(names)) != len(names):
+        are_types = all(isinstance(name, str) and name in _PYTHON_TYPES for name in names)
+        if not names or not are_types or len(set(names)) != len(names):
             return False
         self._types = frozenset().union(*(_PYTHON_TYPES[name] for name in names))
         return True

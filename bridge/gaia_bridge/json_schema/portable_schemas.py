@@ -285,16 +285,16 @@ class _Rewriter:
         return written
 
     def _reference(self, part: JSON, written: JSON, place: tuple[str | int, ...]) -> None:
-        found = [keyword for keyword in REFERENCES if part.get(keyword) is not None]
-        if not found:
+        keywords = [keyword for keyword in REFERENCES if part.get(keyword) is not None]
+        if not keywords:
             return
-        reference = part[found[0]]
+        reference = part[keywords[0]]
         try:
             targets = {id(target): target for target in self._leads.of(part)}
         except SchemaError:
             targets = {}
-        if len(found) > 1 or len(targets) != 1:
-            self._drop(written, found[0], reference, place)
+        if len(keywords) > 1 or len(targets) != 1:
+            self._drop(written, keywords[0], reference, place)
             return
         [target] = targets.values()
         written["$ref"] = reference
@@ -320,12 +320,12 @@ def _is_kept(part: JSON, keyword: str, value: Any, *, is_root: bool) -> bool:
 
 def _in_place(part: JSON) -> list[Any]:
     """Return the inner schemas that apply to the same value as the schema itself."""
-    found = [part.get(keyword) for keyword in ("else", "if", "not", "then")]
+    schemas = [part.get(keyword) for keyword in ("else", "if", "not", "then")]
     for keyword in ("allOf", "anyOf", "oneOf"):
-        found += part.get(keyword, ())
+        schemas += part.get(keyword, ())
     for keyword in ("dependencies", "dependentSchemas"):
-        found += part.get(keyword, {}).values()
-    return found
+        schemas += part.get(keyword, {}).values()
+    return schemas
 
 
 def _has_names(value: Any) -> bool:

@@ -201,13 +201,13 @@ def _is_pattern(text: str, dialect: str) -> bool:
 def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
     """Remove the keyword at a path of the engine's from a copy of a schema."""
     keys: list[Any] = []
-    found: Any = schema
+    part: Any = schema
     for step in path:
         key: Any = step
-        if is_object(found) and isinstance(step, int):  # it turns `+07` into a number, which is the name of a property
-            key = next((name for name in found if name.lstrip("+0") == str(step).lstrip("0")), step)
+        if is_object(part) and isinstance(step, int):  # it turns `+07` into a number, which is the name of a property
+            key = next((name for name in part if name.lstrip("+0") == str(step).lstrip("0")), step)
         keys.append(key)
-        found = found[key]
+        part = part[key]
         if key in _STRICTER_WITHOUT and keys[-2:-1] != ["properties"]:
             break
     while isinstance(keys[-1], int):  # of an `anyOf`, or of `required`, no single item
@@ -342,10 +342,10 @@ class OutputSchemas:
         for tool in tools:
             name, schema = tool.get("name"), tool.get("outputSchema")
             if isinstance(name, str) and is_object(schema):
-                known = old.get(name)
-                if known is None or known.schema != schema:
-                    known = _Promise(f"{self._server}: tool {name!r}", schema)
-                new[name] = known
+                promise = old.get(name)
+                if promise is None or promise.schema != schema:
+                    promise = _Promise(f"{self._server}: tool {name!r}", schema)
+                new[name] = promise
         self._promises = new
 
     def problem(self, tool: str, result: Mapping[str, Any]) -> str | None:

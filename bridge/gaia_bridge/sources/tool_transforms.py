@@ -145,8 +145,8 @@ def _fitting(
 
 
 def _tool(tool: Mapping[str, Any], transform: ToolTransform) -> tuple[JSON, ToolCall]:
-    told = {"name": transform.name, "title": transform.title, "description": transform.description}
-    definition = {**tool, **{key: text for key, text in told.items() if text is not None}}
+    texts = {"name": transform.name, "title": transform.title, "description": transform.description}
+    definition = {**tool, **{key: text for key, text in texts.items() if text is not None}}
     if not transform.arguments:
         return definition, ToolCall(tool["name"])
     schema: JSON = tool["inputSchema"]
@@ -171,8 +171,8 @@ def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
 
 def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
     """Return the input schema for clients, which accepts exactly what the server's own accepts after mapping back."""
-    found = schema.get("properties")
-    properties: JSON = found if is_object(found) else {}
+    listed_properties = schema.get("properties")
+    properties: JSON = listed_properties if is_object(listed_properties) else {}
     for own in arguments:
         if own not in properties:
             raise _Misfit(f"it has no argument {own!r}")

@@ -35,7 +35,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ),
         ("self._past.others_given_up(relays) or unexplained > 0", "unexplained > 0"),
         ("self._past.others_given_up(relays) or unexplained > 0", "self._past.others_given_up(relays)"),
-        ("relay = known if known is not None and known.can_be_asked(method, params) else None", "relay = known"),
+        ("relay = call if call is not None and call.can_be_asked(method, params) else None", "relay = call"),
         ("if problem := question_problem(method, params):", "if problem := None:"),
         ("relay.may_log = not modern or relay.request.log_level is not None", "relay.may_log = True"),
         ("            del self._in_flight[number]\n            if not is_answered:", "            if not is_answered:"),

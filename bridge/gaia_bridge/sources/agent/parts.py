@@ -26,8 +26,8 @@ class ToolChoice:
 
     def __init__(self, agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> None:
         self._wanted = offer.tools
-        self._said = _of_class(agent, "mcp_tools")
-        decorated = None if self._said is None else decorated_functions(agent)
+        self._chosen_by_class = _of_class(agent, "mcp_tools")
+        decorated = None if self._chosen_by_class is None else decorated_functions(agent)
         self._decorated = frozenset(name for kind, name in (decorated.places if decorated else ()) if kind == "tool")
 
     def has(self, name: str, owner: object) -> bool:
@@ -36,7 +36,7 @@ class ToolChoice:
             return True
         if self._wanted is not None:
             return _is_in(self._wanted, name)
-        return name not in self._decorated or self._said is None or _is_in(self._said, name)
+        return name not in self._decorated or self._chosen_by_class is None or _is_in(self._chosen_by_class, name)
 
 
 def parts_of(agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> tuple[Any, ...]:
@@ -67,8 +67,8 @@ def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
     tools = not by_hand if tools is None else tools
     if tools is not False:
         yield RegistryTools(lambda: _gaia_tools(agent), tools)
-    said = getattr(agent, "mcp_ask", None)
-    ask = said if offer.ask is None else offer.ask and (said or True)
+    own_ask = getattr(agent, "mcp_ask", None)
+    ask = own_ask if offer.ask is None else offer.ask and (own_ask or True)
     if ask is True or isinstance(ask, str) or (ask is None and not by_hand):
         description = getattr(agent, "mcp_ask_description", "") or _documentation(agent)
         yield AskTool(agent, ask if isinstance(ask, str) else "ask", description)
@@ -76,10 +76,12 @@ def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
 
 def _of_class(agent: object, name: str) -> Chosen | None:
     """Return an agent's own choice of published tools; `None` if it states none, or is none of GAIA's."""
-    said = getattr(agent, name, None) if isinstance(agent, HasParts) or is_of_gaia(agent) else None
-    if isinstance(said, str):
-        raise TypeError(f"{name} of {type(agent).__name__} is {said!r}; expected True, False, or names: ({said!r},)")
-    return cast("Chosen", said) if isinstance(said, bool | Collection) else None
+    chosen = getattr(agent, name, None) if isinstance(agent, HasParts) or is_of_gaia(agent) else None
+    if isinstance(chosen, str):
+        raise TypeError(
+            f"{name} of {type(agent).__name__} is {chosen!r}; expected True, False, or names: ({chosen!r},)"
+        )
+    return cast("Chosen", chosen) if isinstance(chosen, bool | Collection) else None
 
 
 def _is_in(chosen: Chosen, name: str) -> bool:
@@ -99,8 +101,8 @@ def unmet(offer: AgentOffer, agents: Sequence[_Published]) -> str:
     there = [name for agent in agents for name in agent.tool_names]
     unknown = sorted(offer.names.difference(there))
     if unknown:
-        known = ", ".join(sorted(set(there))) or "none"
-        return f"no agent has a tool {' or '.join(map(repr, unknown))}; the tools that there are: {known}"
+        existing = ", ".join(sorted(set(there))) or "none"
+        return f"no agent has a tool {' or '.join(map(repr, unknown))}; the tools that there are: {existing}"
     if offer.ask and not any(agent.can_be_asked for agent in agents):
         return "a tool that asks is wanted, and no agent can be asked"
     return ""

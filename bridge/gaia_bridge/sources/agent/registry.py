@@ -78,8 +78,8 @@ class LocalAgents:
     def missing(self, name: str) -> str:
         """Return why there is no agent of that name; the text continues a sentence."""
         with self._lock:
-            known = ", ".join(sorted(self._agents)) or "none"
-        return f"there is no agent {name!r} in this process; published are: {known}"
+            published = ", ".join(sorted(self._agents)) or "none"
+        return f"there is no agent {name!r} in this process; published are: {published}"
 
     def use(self, user: object, name: str, used: object) -> Callable[[], None]:
         """Record that one agent uses another; return an idempotent function that ends the use.

@@ -444,7 +444,7 @@ class AgentSource:
         with anyio.CancelScope(shield=True):
             await self._tell(agent, runners[1], "on_mcp_unpublished", publisher)
             if for_good and isinstance(agent, KnowsItsEnd):
-                await self._told(runners[1], agent.on_mcp_replaced, "on_mcp_replaced")
+                await self._run_hook(runners[1], agent.on_mcp_replaced, "on_mcp_replaced")
             for runner in runners:
                 runner.close()
             await runners[0].wait_closed(self._limits.farewell)
@@ -454,9 +454,9 @@ class AgentSource:
 
     async def _tell(self, agent: Any, reader: AgentRunner, hook: str, publisher: _Publisher) -> None:
         if isinstance(agent, KnowsPublisher):
-            await self._told(reader, partial(getattr(agent, hook), publisher), hook)
+            await self._run_hook(reader, partial(getattr(agent, hook), publisher), hook)
 
-    async def _told(self, reader: AgentRunner, tell: Callable[[], object], hook: str) -> None:
+    async def _run_hook(self, reader: AgentRunner, tell: Callable[[], object], hook: str) -> None:
         with anyio.move_on_after(self._limits.definitions_timeout), suppress(BusyError):
             outcome = await reader.run(tell, copy_context())
             if outcome.error is not None:

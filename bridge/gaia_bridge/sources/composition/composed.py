@@ -110,7 +110,7 @@ class ComposedSource:
             ProtocolError: No such tool is offered, or as the source raises it.
         """
         try:
-            own, arguments = await self._found(lambda: self._offer(request).tool(name, arguments))
+            own, arguments = await self._look_up(lambda: self._offer(request).tool(name, arguments))
         except ToolError as error:
             return error_result(str(error))
         return await self.wrapped.call_tool(own, arguments, request)
@@ -121,7 +121,7 @@ class ComposedSource:
         Raises:
             ProtocolError: No such prompt is offered, or as the source raises it.
         """
-        own = await self._found(lambda: self._offer(request).prompt(name))
+        own = await self._look_up(lambda: self._offer(request).prompt(name))
         return await self.wrapped.get_prompt(own, arguments, request)
 
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
@@ -131,7 +131,7 @@ class ComposedSource:
             ResourceNotFoundError: The resource is not offered, or the source has nothing at that URI.
             ProtocolError: As the source raises it.
         """
-        own = await self._found(lambda: self._offer(request).resource(uri))
+        own = await self._look_up(lambda: self._offer(request).resource(uri))
         return await self.wrapped.read_resource(own, request)
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
@@ -142,10 +142,10 @@ class ComposedSource:
         """
         if ref["type"] == "ref/prompt":
             name: str = ref["name"]
-            ref = {**ref, "name": await self._found(lambda: self._offer(request).prompt(name))}
+            ref = {**ref, "name": await self._look_up(lambda: self._offer(request).prompt(name))}
         else:
             uri: str = ref["uri"]
-            ref = {**ref, "uri": await self._found(lambda: self._offer(request).template(uri))}
+            ref = {**ref, "uri": await self._look_up(lambda: self._offer(request).template(uri))}
         return await self.wrapped.complete(ref, argument, context, request)
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
@@ -161,7 +161,7 @@ class ComposedSource:
         if method == SKILLS_GET and not self._offer(request).has_skill(str(params.get("uri"))):
             raise ProtocolError(INVALID_PARAMS, f"No skill is served at {params.get('uri')}")
         if method != DIRECTORY_READ and method.startswith("resources/") and isinstance(uri := params.get("uri"), str):
-            await self._found(lambda: self._offer(request).resource(uri))
+            await self._look_up(lambda: self._offer(request).resource(uri))
         result = await self.wrapped.forward(method, params, request)
         kind = _LISTED_BY.get(method)
         return result if kind is None else self._offer(request).page(kind, result)
@@ -201,7 +201,7 @@ class ComposedSource:
                 logger.warning("%s: %s", self.name, printable(f"{item.kind} {item.name!r} is left out: {item.reason}"))
         self._reported = frozenset((item.kind, item.name, item.reason) for item in left_out)
 
-    async def _found(self, find: Callable[[], _T]) -> _T:
+    async def _look_up(self, find: Callable[[], _T]) -> _T:
         """Return the result of `find`; if it raises, let the source read its definitions again, and repeat `find`."""
         try:
             return find()

@@ -162,10 +162,10 @@ def _as_json(value: object) -> Any:
 
 def _texts(argument: str, given: Iterable[object]) -> tuple[str, ...]:
     texts = () if isinstance(given, str) else tuple(given)
-    found = tuple(text for text in texts if isinstance(text, str))
-    if isinstance(given, str) or len(found) < len(texts):
+    valid = tuple(text for text in texts if isinstance(text, str))
+    if isinstance(given, str) or len(valid) < len(texts):
         raise TypeError(f"{argument} is {given!r}; expected several texts, such as a list of them")
-    return found
+    return valid
 
 
 def _patterns(argument: str, given: Iterable[str]) -> tuple[re.Pattern[str], ...]:

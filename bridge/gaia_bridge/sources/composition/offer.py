@@ -161,7 +161,7 @@ class Offer:
     def _by_own_names(self, kind: Kind) -> Mapping[str, Mapping[str, Any]]:
         """Return the offered definitions of a kind by the source's own names."""
         listed = KINDS[kind]
-        found: dict[str, Mapping[str, Any]] = {}
+        definitions: dict[str, Mapping[str, Any]] = {}
         for item in getattr(self._features, listed.field):
             name: str = item[listed.key]
             for layer in self._layers:
@@ -169,8 +169,8 @@ class Offer:
                     name = layer.calls[name].name if name in layer.calls else name
                 elif kind == "prompt":
                     name = layer.prompts.get(name, name)
-            found[name] = item
-        return found
+            definitions[name] = item
+        return definitions
 
 
 _READ_BY_URI: frozenset[Kind] = frozenset({"resource", "resource template", "skill"})
@@ -200,9 +200,9 @@ class _Reading:
 
     def describes(self, uri: str) -> bool:
         """Return whether the template that describes a URI is offered: the most specific one, where several do."""
-        found = [template for template in self._parsed if template.pattern.matches(uri)]
-        most = max((template.literal for template in found), default=0)
-        return bool(found) and all(template.is_offered for template in found if template.literal == most)
+        matches = [template for template in self._parsed if template.pattern.matches(uri)]
+        most = max((template.literal for template in matches), default=0)
+        return bool(matches) and all(template.is_offered for template in matches if template.literal == most)
 
 
 def _files(features: ServerFeatures) -> frozenset[str]:

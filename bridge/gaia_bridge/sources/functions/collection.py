@@ -185,9 +185,9 @@ def decorated_functions(owner: object) -> DecoratedFunctions | None:
     """
     attributes: dict[str, Any] = getattr(owner, "__dict__", {})
     confirm = getattr(owner, "confirm_mcp_tool", None)
-    known = attributes.get(_MADE)
-    if isinstance(known, DefinitionTable) and not known.is_empty:
-        return DecoratedFunctions(known, confirm, owner)
+    table = attributes.get(_MADE)
+    if isinstance(table, DefinitionTable) and not table.is_empty:
+        return DecoratedFunctions(table, confirm, owner)
     members = decorated_members(owner)
     if not members:
         return None
@@ -232,15 +232,15 @@ def _is_function_of(module: ModuleType, value: object) -> bool:
 
 def _marked_names(cls: type) -> dict[str, tuple[Mark, ...]]:
     """Return the names of decorated methods with their marks, base classes first."""
-    found: dict[str, tuple[Mark, ...]] = {}
+    marked: dict[str, tuple[Mark, ...]] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
             function: Any = getattr(value, "__func__", value)  # of a static method, or of a class
             if marks := marks_of(function):
-                found[name] = marks
-            elif name in found and not callable(function):
-                del found[name]  # a subclass has made something else of it, as `name = None`
-    return found
+                marked[name] = marks
+            elif name in marked and not callable(function):
+                del marked[name]  # a subclass has made something else of it, as `name = None`
+    return marked
 
 
 def _kind_of(item: FunctionResource) -> str:

@@ -68,8 +68,11 @@ class DefinitionTable:
 
     def _suggests(self) -> bool:
         """Return whether an argument has a known set of values, such as a `Literal`."""
-        found = [*(it.properties for it in self.prompts.values()), *(it.properties for it in self.resources.values())]
-        return any(suggested_values(properties, name, "") for properties in found for name in properties)
+        arguments = [
+            *(it.properties for it in self.prompts.values()),
+            *(it.properties for it in self.resources.values()),
+        ]
+        return any(suggested_values(properties, name, "") for properties in arguments for name in properties)
 
     def _add(self, function: Callable[..., Any], mark: Mark) -> None:
         match mark:
@@ -98,7 +101,7 @@ class UnboundCompletion(Struct, frozen=True):
         raise TypeError("a method without its object")
 
 
-def _keep(known: dict[str, _T], name: str, item: _T, kind: str) -> None:
-    if name in known:
-        raise TypeError(f"{kind} {name!r} is defined twice: by {known[name].place} and by {item.place}")
-    known[name] = item
+def _keep(existing: dict[str, _T], name: str, item: _T, kind: str) -> None:
+    if name in existing:
+        raise TypeError(f"{kind} {name!r} is defined twice: by {existing[name].place} and by {item.place}")
+    existing[name] = item

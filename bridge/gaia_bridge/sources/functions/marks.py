@@ -123,8 +123,8 @@ def is_marked(value: object) -> bool:
 
 def marks_of(value: object) -> tuple[Mark, ...]:
     """Return the marks of a function or method; none for anything else."""
-    found: Any = getattr(value, _MARKS, ())
-    marks: tuple[object, ...] = cast("tuple[object, ...]", found) if isinstance(found, tuple) else ()
+    held: Any = getattr(value, _MARKS, ())
+    marks: tuple[object, ...] = cast("tuple[object, ...]", held) if isinstance(held, tuple) else ()
     return tuple(mark for mark in marks if isinstance(mark, Mark))
 
 

@@ -111,10 +111,10 @@ class ResultWriter:
 
 def problems_of(error: ValidationError, arguments: Any) -> str:
     """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type."""
-    found = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
-    if len(found) > _SHOWN_ERRORS:
-        found[_SHOWN_ERRORS:] = ["- and more"]
-    return "\n".join(found)
+    problems = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
+    if len(problems) > _SHOWN_ERRORS:
+        problems[_SHOWN_ERRORS:] = ["- and more"]
+    return "\n".join(problems)
 
 
 def _problem(place: tuple[int | str, ...], message: str, kind: str, arguments: Any) -> str:

@@ -126,11 +126,11 @@ def type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
 
 def _enclosed(function: FunctionType) -> dict[str, Any]:
     """Return the variables of enclosing scopes that a function refers to, as far as they are set already."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
+            variables[name] = cell.cell_contents
+    return variables
 
 
 def is_context(hint: object) -> bool:

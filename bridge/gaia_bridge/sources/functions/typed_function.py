@@ -71,12 +71,12 @@ class TypedFunction:
     @property
     def _annotated_texts(self) -> Mapping[str, str]:
         """Descriptions of parameters written as `Annotated[int, "how many"]`."""
-        found: dict[str, str] = {}
+        descriptions: dict[str, str] = {}
         for name, parameter in self._parameters.items():
             texts = [item for item in getattr(parameter.annotation, "__metadata__", ()) if isinstance(item, str)]
             if texts:
-                found[name] = texts[0]
-        return found
+                descriptions[name] = texts[0]
+        return descriptions
 
     @property
     def __name__(self) -> str:
@@ -117,9 +117,9 @@ class TypedFunction:
         """
         schema = self._reader.schema
         for name, facts in schema.setdefault("properties", {}).items():
-            said = self._annotated_texts.get(name) or self.docstring.parameters.get(name)
-            if said is not None:
-                facts.setdefault("description", said)
+            description = self._annotated_texts.get(name) or self.docstring.parameters.get(name)
+            if description is not None:
+                facts.setdefault("description", description)
         return schema
 
     @cached_property
@@ -234,8 +234,8 @@ class TypedFunction:
 def _referred(schema: JSON) -> JSON:
     """Return the definition that a schema refers to; empty if it refers to none."""
     reference: str | None = schema.get("$ref")
-    found: JSON = {} if reference is None else schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
-    return found
+    definition: JSON = {} if reference is None else schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
+    return definition
 
 
 def then(value: Any, convert: Callable[[Any], Any]) -> Any:

@@ -156,7 +156,7 @@ class _File(Struct, frozen=True):
     """One file of a skill."""
 
     folder: Path
-    found: FoundFile
+    entry: FoundFile
     digest: str
 
 
@@ -198,21 +198,21 @@ class SkillFolders:
 
     def read(self) -> Skills:
         """Read the folders again, and return the skills. Only files that changed are read again."""
-        found = self._found()
-        states: list[object] = [one.state for _, one in found]
+        walked = self._walked()
+        states: list[object] = [one.state for _, one in walked]
         if states != self._states:
             for _ in range(_ATTEMPTS):
                 try:
-                    self._current, self._states = self._compiled(found), states
+                    self._current, self._states = self._compiled(walked), states
                     break
                 except (FileChangedError, FileNotFoundError):  # another process is writing the file
-                    found = self._found()
-                    states = [one.state for _, one in found]
+                    walked = self._walked()
+                    states = [one.state for _, one in walked]
         return self._current
 
     def is_changed(self) -> bool:
         """Return whether the folders differ from the last reading."""
-        return [one.state for _, one in self._found()] != self._states
+        return [one.state for _, one in self._walked()] != self._states
 
     def content(self, uri: str) -> bytes | None:
         """Return the bytes of a file of a skill, as described by `current`; `None` if no skill has such a file.
@@ -229,7 +229,7 @@ class SkillFolders:
             if file is None:
                 return None
             try:
-                content = read_file(file.found, file.folder)
+                content = read_file(file.entry, file.folder)
             except (FileChangedError, FileNotFoundError):
                 self.read()
                 continue
@@ -240,17 +240,17 @@ class SkillFolders:
             self.read()
         raise FileChangedError(f"{uri} changes while it is read; try again")
 
-    def _found(self) -> list[tuple[Path, Found]]:
+    def _walked(self) -> list[tuple[Path, Found]]:
         # Unlike `Path.resolve`, this treats a link that leads to itself as a missing folder.
         folders = [Path(os.path.realpath(folder)) for folder in self._folders]
         return [(folder, walk(folder, self._limits.skill_folder_entries)) for folder in folders]
 
-    def _compiled(self, found: Iterable[tuple[Path, Found]]) -> Skills:
+    def _compiled(self, walked: Iterable[tuple[Path, Found]]) -> Skills:
         entries: dict[str, JSON] = {}
         files: dict[str, _File] = {}
         left_out: list[tuple[str, str]] = []
         used: dict[FoundFile, str] = {}
-        for folder, below in found:
+        for folder, below in walked:
             left_out += [(f"{folder.name}/{path}", reason) for path, reason in below.left_out]
             skills = [parts[:-1] for parts in below.files if parts[-1] == SKILL_FILE]
             for skill in skills:
@@ -291,7 +291,7 @@ class SkillFolders:
             digest = used[file] = self._digests.get(file) or used.get(file) or _digest(read_file(file, folder))
             files[uri] = _File(folder, file, digest)
         uri = _SCHEME + "/".join(map(_quoted, (*path, SKILL_FILE)))
-        resources = [{"uri": name, "digest": file.digest, "size": file.found.size} for name, file in files.items()]
+        resources = [{"uri": name, "digest": file.digest, "size": file.entry.size} for name, file in files.items()]
         return {"uri": uri, "frontmatter": frontmatter, "resources": resources}, files
 
     def _check_size(self, files: Iterable[FoundFile]) -> None:

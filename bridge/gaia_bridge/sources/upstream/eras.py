@@ -61,8 +61,8 @@ class KnownEras:
     @property
     def both(self) -> bool | None:
         """Whether the server speaks both eras; `None` if that is not known yet."""
-        known = [self._has.get(era) for era in Era]
-        return False if False in known else None if None in known else True
+        facts = [self._has.get(era) for era in Era]
+        return False if False in facts else None if None in facts else True
 
     def recall(self, era: Era, both: bool | None) -> None:
         """Use the facts of the last run: the era, and whether the server has both."""
@@ -86,11 +86,11 @@ class KnownEras:
         self._first = self.only or era
 
     def begin(self) -> Era | None:
-        """Return the era to try first now; it is forgotten unless `found` confirms it."""
+        """Return the era to try first now; it is forgotten unless `record` confirms it."""
         era, self._first = self._first, self.only
         return era
 
-    def found(self, handshake: ServerHandshake, tried: Era | None) -> None:
+    def record(self, handshake: ServerHandshake, tried: Era | None) -> None:
         """Record the eras that an opened connection shows.
 
         Args:
@@ -164,7 +164,7 @@ class OtherEras(Generic[S]):
     def __init__(
         self,
         upstream: str,
-        known: KnownEras,
+        eras: KnownEras,
         patience: Callable[[], float],
         make: Callable[[Era], S] | None,
         heard: Callable[[S, Change], None],
@@ -172,9 +172,9 @@ class OtherEras(Generic[S]):
         yields: Callable[[], bool] | None,
     ) -> None:
         self._upstream = upstream
-        self._known = known
+        self._eras = eras
         self._patience = patience
-        self._make = make if known.only is None else None
+        self._make = make if eras.only is None else None
         self._heard = heard
         self._learnt = learnt
         self._yields = yields
@@ -183,7 +183,7 @@ class OtherEras(Generic[S]):
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
         self._failed: set[Era] = set()
-        self._told: set[Era] = set()
+        self._reported: set[Era] = set()
 
     @property
     def turning(self) -> bool:
@@ -218,7 +218,7 @@ class OtherEras(Generic[S]):
             UpstreamError: There is no shared connection.
         """
         wanted = era_of(request)
-        if self._make is None or not self._known.may_have(wanted) or _goes_on(request):
+        if self._make is None or not self._eras.may_have(wanted) or _goes_on(request):
             return None
         other = self._of.get(wanted)
         if other is not None and other.status.state in _THERE and wanted in self._proven:
@@ -226,12 +226,12 @@ class OtherEras(Generic[S]):
         if self._turning is not None:
             await self._turning.wait()
         if self._yields is not None:
-            self._known.prefer(wanted)
+            self._eras.prefer(wanted)
         there = (await shared()).era
-        if there is wanted or not self._known.may_have(wanted):
+        if there is wanted or not self._eras.may_have(wanted):
             return None
         if self._yields is not None:
-            self._known.prefer(there)  # the clients of its era have no other connection
+            self._eras.prefer(there)  # the clients of its era have no other connection
         if self._yields is not None and not self._yielded and not self._of and self._yields():
             await self._turned(wanted, shared)
             return None
@@ -247,15 +247,15 @@ class OtherEras(Generic[S]):
         """Reopen the shared connection in the era of the first client, so that no second one is needed."""
         self._yielded = True  # the result is known from now on, or it failed
         self._turning = anyio.Event()
-        self._known.turn_to(era)
+        self._eras.turn_to(era)
         try:
             try:
-                found = await shared()
+                handshake = await shared()
             except UpstreamError as error:
                 self._do_without(era, str(error))
-                found = await shared()  # in whatever era it can be had
-            if found.era is era:
-                self._known.note(era, had=True)
+                handshake = await shared()  # in whatever era it can be had
+            if handshake.era is era:
+                self._eras.note(era, had=True)
             self._learnt()
         finally:
             self._turning.set()
@@ -271,13 +271,13 @@ class OtherEras(Generic[S]):
         """Serve clients without a connection that did not open in time; it is retried in the background."""
         self._failed.add(era)
         logger.log(
-            logging.DEBUG if era in self._told else logging.WARNING,
+            logging.DEBUG if era in self._reported else logging.WARNING,
             "upstream %r: no connection of the %s era yet: %s; until there is, its clients are served in translation",
             self._upstream,
             era.value,
             why,
         )
-        self._told.add(era)
+        self._reported.add(era)
 
     async def _connected(self, era: Era, other: S) -> S | None:
         patience = self._patience()
@@ -288,8 +288,8 @@ class OtherEras(Generic[S]):
             self._do_without(era, f"it did not start within {patience:.1f} s")
             return None
         except UpstreamError as error:
-            if other.refused and self._known.may_have(era):
-                self._known.note(era, had=False)
+            if other.refused and self._eras.may_have(era):
+                self._eras.note(era, had=False)
                 self._learnt()
                 return None
             self._do_without(era, str(error))
@@ -299,7 +299,7 @@ class OtherEras(Generic[S]):
             self._proven.add(era)
             other.listen(partial(self._heard, other))
             self._heard(other, Change(ChangeKind.INTRODUCTION))
-            self._known.note(era, had=True)
+            self._eras.note(era, had=True)
             self._learnt()
         return other
 

@@ -109,7 +109,7 @@ class Lending:
 
     def anticipate(self) -> None:
         """Prepare the start with the variables that waiting borrowers want: then the server is started only once."""
-        for wanted in SHARED_SERVERS.sought(self.spec) if self._lends else ():
+        for wanted in SHARED_SERVERS.wanted(self.spec) if self._lends else ():
             if covers(wanted, self.spec) and not covers(self.spec, wanted):
                 self._adopt(wanted)
 

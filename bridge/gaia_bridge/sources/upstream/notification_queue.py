@@ -38,7 +38,7 @@ class NotificationQueue:
         self._request: ClientRequest | None = None
         self._wake: anyio.Event | None = None  # only from when there is something to tell
         self._sending: anyio.CancelScope | None = None  # there is a task as long as there is this
-        self._told: anyio.Event | None = None  # set when a message was sent, or none will be
+        self._progressed: anyio.Event | None = None  # set when a message was sent, or none will be
         self._urgent = False
         self._over = False
 
@@ -74,8 +74,8 @@ class NotificationQueue:
         self._rouse()
         with anyio.move_on_after(self._patience):
             while self._is_sending and (self._others.gone < last or self._reports.gone < last_report):
-                self._told = anyio.Event()
-                await self._told.wait()
+                self._progressed = anyio.Event()
+                await self._progressed.wait()
 
     def end(self) -> None:
         """Send nothing more."""
@@ -92,8 +92,8 @@ class NotificationQueue:
             self._wake.set()
 
     def _tell(self) -> None:
-        if self._told is not None:
-            self._told.set()
+        if self._progressed is not None:
+            self._progressed.set()
 
     def _send(self) -> None:
         if self._over or self._request is None:

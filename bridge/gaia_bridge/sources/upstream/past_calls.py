@@ -94,14 +94,14 @@ class PastCalls:
 
 def related_task(params: JSON) -> str | None:
     """Return the task that a question or a message belongs to (2025-11-25, basic/utilities/tasks)."""
-    told = params.get("_meta")
-    related = told.get(RELATED_TASK_KEY) if is_object(told) else None
+    meta = params.get("_meta")
+    related = meta.get(RELATED_TASK_KEY) if is_object(meta) else None
     identifier = related.get(TASK_ID) if is_object(related) else None
     return identifier if isinstance(identifier, str) else None
 
 
-def _remember(known: dict[object, Hashable], key: object, client: Hashable) -> None:
-    known.pop(key, None)
-    known[key] = client
-    if len(known) > _REMEMBERED:
-        del known[next(iter(known))]
+def _remember(clients: dict[object, Hashable], key: object, client: Hashable) -> None:
+    clients.pop(key, None)
+    clients[key] = client
+    if len(clients) > _REMEMBERED:
+        del clients[next(iter(clients))]

@@ -125,7 +125,7 @@ class Relays:
         self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
-        self._told: tuple[Asks, str] | None = None
+        self._level_set: tuple[Asks, str] | None = None
         self._user: tuple[Hashable, Hashable] | None = None
         """The owner and the client of the first call."""
         self._is_shared = False
@@ -221,10 +221,10 @@ class Relays:
         self._wants_roots = self._wants_roots or method == _ROOTS
         was_for_a_call = bool(self._in_flight)
         if during is not None:  # a question of a call that is over has no client
-            known = self._in_flight.get(during)
-            relay = known if known is not None and known.can_be_asked(method, params) else None
+            call = self._in_flight.get(during)
+            relay = call if call is not None and call.can_be_asked(method, params) else None
         else:
-            relay = await self._meant(method, params)
+            relay = await self._asking_call(method, params)
         if relay is None and method == _ROOTS and self._rooted is not None and not was_for_a_call:
             return await self._ask_again(self._rooted)
         if relay is None:
@@ -298,7 +298,7 @@ class Relays:
             return ProtocolError(INVALID_PARAMS, problem)
         return ProtocolError(METHOD_NOT_FOUND, f"The client does not support {capability}")
 
-    async def _meant(self, method: str, params: JSON) -> Relay | None:
+    async def _asking_call(self, method: str, params: JSON) -> Relay | None:
         """Return the call of a question that names none: the one that remains when the others are done, or wait for an
         answer themselves.
 
@@ -378,9 +378,9 @@ class Relays:
         if level not in (None, self._level) and (self._level is None or is_loud_enough(self._level, level)):
             self._level = level
         wanted = (connection, self._level)
-        if self._level is None or connection.handshake.modern or self._told == wanted:
+        if self._level is None or connection.handshake.modern or self._level_set == wanted:
             return
-        self._told = connection, self._level  # before it was, so that calls at the same time do not tell it again
+        self._level_set = connection, self._level  # before it was, so that calls at the same time do not tell it again
         try:
             await connection.set_log_level(self._level)
         except (ProtocolError, UpstreamError) as error:

@@ -123,7 +123,7 @@ class SharedServers:
 
         return stop
 
-    def sought(self, spec: ServerSpec) -> list[ServerSpec]:
+    def wanted(self, spec: ServerSpec) -> list[ServerSpec]:
         """Return the entries of those that wait for a server."""
         with self._lock:
             if not self._seekers:

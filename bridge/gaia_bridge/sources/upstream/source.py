@@ -206,7 +206,7 @@ class Upstream(AsksServer):
 
     async def wait_settled(self) -> SourceStatus:
         """Wait for the first attempt to connect, if one is needed yet. Bounded once `run` was started."""
-        await self._supervisor.settled.wait()
+        await self._supervisor.first_attempt_ended.wait()
         return self.status
 
     async def wait_drained(self) -> None:
@@ -269,7 +269,7 @@ class Upstream(AsksServer):
 
     async def settle(self, *, listed_once: bool = False) -> None:
         """Wait until the offer is known, or the server fails: `first_look` or `first_list` seconds in all."""
-        if not self.features.settled and not self._supervisor.settled.is_set():
+        if not self.features.settled and not self._supervisor.first_attempt_ended.is_set():
             await self._look.within(self.learn, listed_once=listed_once)
 
     async def meet(self, request: ClientRequest) -> None:
@@ -287,7 +287,7 @@ class Upstream(AsksServer):
         """Wait until the offer is known, or the server fails."""
         if not self.features.settled:
             with self._supervisor.using:
-                await self._supervisor.settled.wait()
+                await self._supervisor.first_attempt_ended.wait()
 
     async def seek(self) -> None:
         """Wait as `settle` does; then read the lists again."""
@@ -444,7 +444,7 @@ class Upstream(AsksServer):
         try:
             async with connect(self._transport, self._delegate, limits, era=era, only=self._eras.only) as connection:
                 self._connection, self._used = connection, False
-                self._eras.found(connection.handshake, era)
+                self._eras.record(connection.handshake, era)
                 try:
                     yield connection
                 finally:

@@ -87,7 +87,7 @@ class _Attempt:
     """One attempt to connect. Requests may wait for it even before it begins."""
 
     def __init__(self) -> None:
-        self.settled = anyio.Event()
+        self.ended = anyio.Event()
         self.problem: UpstreamError | None = None
 
 
@@ -107,7 +107,7 @@ class Supervisor(Generic[C]):
         self._restarts = restarts
         self._lazy = lazy
         self.status = SourceStatus(SourceState.STARTING, _STARTING)
-        self.settled = anyio.Event()
+        self.first_attempt_ended = anyio.Event()
         """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
         self.using = _Use()
@@ -142,7 +142,7 @@ class Supervisor(Generic[C]):
         self._connection = None
         self.status = SourceStatus(SourceState.STOPPED, reason)
         # Listeners are not notified: the caller knows that it stops, and the process may be ending.
-        self.settled.set()
+        self.first_attempt_ended.set()
         self._settle(self._absence())
 
     # Requests
@@ -180,7 +180,7 @@ class Supervisor(Generic[C]):
             self._wake.set()
         attempt = self._attempt
         with anyio.move_on_after(patience) as waiting:
-            await attempt.settled.wait()
+            await attempt.ended.wait()
         if (problem := attempt.problem) is not None:
             raise UpstreamError(str(problem), problem.retry_after)  # one for each: exceptions keep who raised them
         if self._connection is None:
@@ -197,7 +197,7 @@ class Supervisor(Generic[C]):
     async def attempted(self) -> None:
         """Wait until the attempt to connect is over, if requests wait for that."""
         if self.awaited:
-            await self._attempt.settled.wait()
+            await self._attempt.ended.wait()
 
     def answered(self) -> None:
         """Count the server as answering."""
@@ -371,7 +371,7 @@ class Supervisor(Generic[C]):
             return
         self._over.set()
         now = anyio.current_time()
-        said = self._life.explained(error)
+        explanation = self._life.explained(error)
         reason = self._failure = self._life.for_log(f"it {error}")
         if isinstance(error, NotApprovedError):
             logger.warning("upstream %r: %s", self._name, reason)
@@ -380,7 +380,7 @@ class Supervisor(Generic[C]):
             return
         pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
         # The last lines of a child stay local: they may hold secrets.
-        note = f"{reason}; {said}" if said else reason
+        note = f"{reason}; {explanation}" if explanation else reason
         if pause is not None:
             logger.warning("upstream %r failed: %s; it is tried again in %.1f s", self._name, note, pause)
             self._resume_at = now + pause
@@ -401,7 +401,7 @@ class Supervisor(Generic[C]):
         """End the attempt: wake the requests that wait for it; later ones wait for the next attempt."""
         attempt, self._attempt = self._attempt, _Attempt()
         attempt.problem = problem
-        attempt.settled.set()
+        attempt.ended.set()
 
     def _absence(self) -> UpstreamError:
         return _absence(self.status.state, self.status.reason, self.pause)
@@ -418,7 +418,7 @@ class Supervisor(Generic[C]):
         self.status = SourceStatus(state, reason)
         self._life.changed(self.status)
         if state is not SourceState.STARTING:
-            self.settled.set()
+            self.first_attempt_ended.set()
 
 
 def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError:

@@ -73,9 +73,9 @@ def _transformed(features: ServerFeatures, options: ServerOptions) -> Transforme
     if not options.tools:
         return TransformedTools(allowed, options, {})
     if features.tools:  # else its list is not known yet
-        known = {tool["name"] for tool in features.tools}
+        names = {tool["name"] for tool in features.tools}
         unknown = [
-            left_out_tool(name, "the server has no such tool", _WANTS) for name in options.tools if name not in known
+            left_out_tool(name, "the server has no such tool", _WANTS) for name in options.tools if name not in names
         ]
         allowed = replace(allowed, left_out=(*features.left_out, *unknown))
     offered, calls = tools_transformed(allowed, options.tools, _WANTS)

@@ -73,13 +73,13 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
     Args:
         name: The configured name, used if the server does not send its own.
     """
-    told, declared = handshake.info, _declared(handshake)
+    info_sent, declared = handshake.info, _declared(handshake)
 
     def text(key: str) -> str | None:
-        value = told.get(key)
+        value = info_sent.get(key)
         return value if isinstance(value, str) else None
 
-    icons = told.get("icons")
+    icons = info_sent.get("icons")
     info = ServerInfo(
         name=text("name") or name,
         version=text("version") or "",
@@ -97,16 +97,16 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
         extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
         declared=declared,
         modern=handshake.modern,
-        implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
+        implementation={**info_sent, **server_info(info)} if info_problem(info, info_sent) is None else None,
     )
 
 
 def _declared(handshake: ServerHandshake) -> JSON:
     declared: JSON = {}
-    for name, told in handshake.capabilities.items():
-        if told is not None and capability_problem(name, told) is None:
-            declared[name] = told
-        elif told is not None and name in CAPABILITIES:  # the server has the capability, although its value is invalid
+    for name, value in handshake.capabilities.items():
+        if value is not None and capability_problem(name, value) is None:
+            declared[name] = value
+        elif value is not None and name in CAPABILITIES:  # the server has the capability, although its value is invalid
             declared[name] = {}
     if handshake.modern:
         declared.pop("tasks", None)  # an extension since 2026-07-28
@@ -144,7 +144,7 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         items: The items from the server, unchecked.
         own: Our id: definitions that came through this bridge are left out.
     """
-    found: dict[str, JSON] = {}
+    valid: dict[str, JSON] = {}
     kinds = (listed.kind, OUTPUT_PART) if listed.kind == "tool" else (listed.kind,)
     left_out = [other for other in features.left_out if other.kind not in kinds]
     for number, item in enumerate(items, 1):
@@ -155,7 +155,7 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         key = str(item.get(listed.key, f"#{number}"))
         ours = bool(own) and own in came_through(definition)
         problem = "it came from this bridge itself" if ours else _refused(item) or _problem(listed.kind, definition)
-        if problem is None and key in found:
+        if problem is None and key in valid:
             problem = f"another {listed.kind} has the same {listed.key}"
         if problem is None and listed.kind == "tool":
             definition, fault = with_portable_output(definition)
@@ -164,10 +164,10 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
                 left_out.append(LeftOut(OUTPUT_PART, key, fault))
         if problem is None:
             # A client compares the entry of a skill with its file, to the last character.
-            found[key] = definition if listed.kind == "skill" else _described_openly(definition)
+            valid[key] = definition if listed.kind == "skill" else _described_openly(definition)
         else:
             left_out.append(LeftOut(listed.kind, key, problem))
-    lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
+    lists: Mapping[str, Any] = {listed.field: tuple(valid.values())}
     return replace(features, left_out=tuple(left_out), **lists)
 
 
@@ -176,13 +176,13 @@ def with_pages(
 ) -> ServerFeatures:
     """Return the features with one list replaced, as by `with_list`, and its division into pages."""
     features = with_list(features, listed, [item for page in pages for item in page.items], own)
-    told: set[str] = set()
+    seen: set[str] = set()
     cut: list[ListPage] = []
     for page in pages:
         keys = [key for item in page.items if is_object(item) and isinstance(key := item.get(listed.key), str)]
-        new = tuple(key for key in dict.fromkeys(keys) if key not in told)
+        new = tuple(key for key in dict.fromkeys(keys) if key not in seen)
         cut.append(ListPage(page.cursor, new, _sound(page.more)))
-        told.update(new)
+        seen.update(new)
     return replace(features, pages={**features.pages, listed.kind: tuple(cut)})
 
 
@@ -237,8 +237,8 @@ def _problem(kind: str, definition: JSON) -> str | None:
 
 def _schema_problem(tool: JSON) -> str | None:
     schemas = ((field, tool.get(field)) for field in ("inputSchema", "outputSchema"))
-    found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
-    return next((f"{field}: {text}" for field, text in found if text is not None), None)
+    problems = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
+    return next((f"{field}: {text}" for field, text in problems if text is not None), None)
 
 
 def summary(features: ServerFeatures) -> str:

@@ -96,15 +96,15 @@ def outdated(
         usual: Seconds for which a list is trusted without a `ttlMs` of the server.
         at_least: The least seconds for which a list is trusted; older ones are read again if `usual` is not greater.
     """
-    found: set[ChangeKind] = set()
+    kinds: set[ChangeKind] = set()
     for listed in LISTS:
         if not has_list(features, listed):
             continue
-        said = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
-        trusted = at_least if usual <= at_least else max(at_least, min(said, default=usual))
+        times = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
+        trusted = at_least if usual <= at_least else max(at_least, min(times, default=usual))
         if now - read.get(listed.change, -math.inf) >= trusted:
-            found.add(listed.change)
-    return found
+            kinds.add(listed.change)
+    return kinds
 
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class FeatureTracker:
         self.both: bool | None = None
         """Whether the server speaks both eras, as far as both were tried."""
         self._stale: set[ChangeKind] = set()
-        self._told: set[ChangeKind] = set()  # those of them that the server announced itself
+        self._announced_kinds: set[ChangeKind] = set()  # those of them that the server announced itself
         self._read_at: dict[ChangeKind, float] = {}
         self._looked_at: dict[ChangeKind, float] = {}  # when each was read because it was stale
         self._news_at: dict[ChangeKind, float] = {}  # when a change of each was announced
@@ -216,8 +216,8 @@ class FeatureTracker:
         if self._remembered is None:
             return None
         self._learnt = self._remembered.features
-        for told in filter(None, (self._learnt, self._learnt.other)):
-            self._in_era[told.modern] = replace(told, other=None)
+        for features in filter(None, (self._learnt, self._learnt.other)):
+            self._in_era[features.modern] = replace(features, other=None)
         self._publish(self._learnt)
         return self._remembered
 
@@ -228,10 +228,10 @@ class FeatureTracker:
             ConnectionLostError: The connection ended.
         """
         self._stale.clear()
-        self._told.clear()
-        known = with_lists_of(introduced(self._spec.name, connection.handshake), self._everything)
+        self._announced_kinds.clear()
+        features = with_lists_of(introduced(self._spec.name, connection.handshake), self._everything)
         everything = frozenset(kind for kind in ChangeKind if kind.is_list)
-        self._fetched = await self._read_lists(connection, known, everything)
+        self._fetched = await self._read_lists(connection, features, everything)
         await self.remember(connection)
 
     def connected(self) -> None:
@@ -261,14 +261,14 @@ class FeatureTracker:
             with anyio.move_on_after(pause):
                 await self._became_stale.wait()
         self._stale -= stale
-        told = self._told & stale
-        self._told -= stale
+        announced = self._announced_kinds & stale
+        self._announced_kinds -= stale
         try:
             features = await self._read_lists(connection, self._everything, stale)
         except ConnectionLostError:
             return False
         self._looked_at |= dict.fromkeys(stale, anyio.current_time())
-        self._publish(features, announced=told)
+        self._publish(features, announced=announced)
         self._caught_up.set()
         self._caught_up = anyio.Event()
         await self.remember(connection)
@@ -291,9 +291,9 @@ class FeatureTracker:
         if not self._follows:
             return
         now, at_least = anyio.current_time(), self._limits.refresh_interval
-        if found := outdated(self._learnt, self._read_at, now, usual, at_least=at_least):
+        if old := outdated(self._learnt, self._read_at, now, usual, at_least=at_least):
             caught_up = self._caught_up
-            self._stale |= found
+            self._stale |= old
             self._became_stale.set()
             with anyio.move_on_after(patience):
                 await caught_up.wait()
@@ -308,7 +308,7 @@ class FeatureTracker:
     def look_again(self, kind: ChangeKind) -> None:
         """Mark a list as stale, for a change that the server announced."""
         self._stale.add(kind)
-        self._told.add(kind)
+        self._announced_kinds.add(kind)
         self._became_stale.set()
 
     def hurry(self) -> None:
@@ -371,7 +371,7 @@ class FeatureTracker:
             self._in_era[features.modern] = replace(features, other=None)
             self._other_is_new = True
             if change.is_repeated:  # it is announced although nothing differs there, and perhaps nothing does here
-                self._told.add(change.kind)
+                self._announced_kinds.add(change.kind)
             self._stale.add(change.kind)
             self._became_stale.set()
             return
