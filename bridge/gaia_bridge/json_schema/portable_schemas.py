@@ -191,7 +191,7 @@ class _Rewriter:
             if pointer is None:
                 self._drop(part, "$ref", reference, place)
             elif not _PLAIN_REFERENCE.fullmatch(reference) or at_pointer(self._schema, reference) is not target:
-                part["$ref"] = "#" + "".join(f"/{_escaped(step)}" for step in pointer)
+                part["$ref"] = "#" + (quote(json_pointer(pointer), safe="/~$") if pointer else "")
             if "$ref" in part and not is_object(at_pointer(written, part["$ref"])):
                 self._drop(part, "$ref", reference, place)  # what it led to is left out
         if self._references:
@@ -335,10 +335,6 @@ def _has_names(value: Any) -> bool:
     if not is_object(value):
         return False
     return not _FOUND_ANYWHERE.isdisjoint(value) or any(map(_has_names, value.values()))
-
-
-def _escaped(step: str | int) -> str:
-    return quote(str(step).replace("~", "~0").replace("/", "~1"), safe="~$")
 
 
 def _is_schema(value: object) -> bool:

@@ -317,16 +317,12 @@ class _Narrowed:
         properties, items = part.get("properties"), part.get("items")
         if is_object(properties) and is_object(value):
             for name in properties.keys() & value.keys():
-                yield f"{self.pointer}/properties/{_escaped(name)}", properties[name], [name], value[name]
+                yield f"{self.pointer}/properties{json_pointer([name])}", properties[name], [name], value[name]
         if is_object(items) and is_array(value):
             before = part.get("prefixItems")
             first = len(before) if is_array(before) else 0
             for index, item in enumerate(value[first:_MAX_ITEMS], first):
                 yield f"{self.pointer}/items", items, [index], item
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 class OutputSchemas:

@@ -171,15 +171,14 @@ def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
 
 def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
     """Return the input schema for clients, which accepts exactly what the server's own accepts after mapping back."""
-    listed_properties = schema.get("properties")
-    properties: JSON = listed_properties if is_object(listed_properties) else {}
+    properties: JSON = held if is_object(held := schema.get("properties")) else {}
     for own in arguments:
         if own not in properties:
             raise _Misfit(f"it has no argument {own!r}")
     listed = schema.get("required")
     required = [own for own in listed if isinstance(own, str)] if is_array(listed) else []
     if any(_name(own, arguments) != own or about.default is not None for own, about in arguments.items()):
-        schema = _without_examples(schema)
+        schema = {key: value for key, value in schema.items() if key not in _EXAMPLES}
         _check_names(schema, required, arguments)
         _check_defaults(schema, properties, arguments)
     shown: JSON = {}
@@ -212,10 +211,6 @@ def _argument(schema: Any, transform: ArgumentTransform | None) -> Any:
         if not transform.secret:
             about["default"] = transform.default
     return about
-
-
-def _without_examples(schema: JSON) -> JSON:
-    return {key: value for key, value in schema.items() if key not in _EXAMPLES}
 
 
 def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, ArgumentTransform]) -> None:

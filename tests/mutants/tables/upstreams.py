@@ -78,7 +78,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
             "        self._unanswered = 0\n        if self.status.state is SourceState.DEGRADED:",
             "        if self.status.state is SourceState.DEGRADED:",
         ),
-        ("if self._connection is not connection:\n            return\n", "if False:\n            return\n"),
+        ("if self.ready is not connection:\n            return\n", "if False:\n            return\n"),
         (
             "if self._unanswered >= self._limits.timeouts_before_restart and",
             "if self._unanswered > self._limits.timeouts_before_restart and",
@@ -86,7 +86,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("            if stays:\n                self._wake.set()\n", ""),
         ("blameless = blameless or not (stays or self.requests)", "pass"),
         ("(calm or self.requests or not stays)", "True"),
-        ("if self._connection is connection:\n            self.lost", "if True:\n            self.lost"),
+        ("if self.ready is connection:\n            self.lost", "if True:\n            self.lost"),
         ("            self._restarts.forget()\n", ""),
         (
             "            except ProtocolError:\n                pass  # an answer, too",
@@ -100,7 +100,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("        if isinstance(error, NotApprovedError):", "        if False:"),
         ("            self._resume_at = now + pause\n", ""),
         (
-            "        self._connection = None\n        self.status = SourceStatus(SourceState.STOPPED, reason)",
+            "        self.ready = None\n        self.status = SourceStatus(SourceState.STOPPED, reason)",
             "        self.status = SourceStatus(SourceState.STOPPED, reason)",
         ),
         ('last_time = f"; last time {self._failure}" if self._failure else ""', 'last_time = ""'),

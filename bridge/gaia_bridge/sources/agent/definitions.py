@@ -197,7 +197,7 @@ class _Reader:
         return entries
 
     async def definitions(self, kind: str, before: Iterable[Mapping[str, Any]]) -> list[JSON]:
-        """Return the valid definitions of a kind: none if their method is missing, those from `before` if that fails."""
+        """Return the valid definitions of a kind: none if there is no method for them, `before` if that fails."""
         method = _METHODS[kind]
         try:
             listed = [(part, item) for part in (self._agent, *self._parts) for item in await self._listed(part, method)]

@@ -70,7 +70,8 @@ def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
     own_ask = getattr(agent, "mcp_ask", None)
     ask = own_ask if offer.ask is None else offer.ask and (own_ask or True)
     if ask is True or isinstance(ask, str) or (ask is None and not by_hand):
-        description = getattr(agent, "mcp_ask_description", "") or _documentation(agent)
+        documentation = (inspect.getdoc(type(agent)) or "").partition("\n\n")[0]
+        description = getattr(agent, "mcp_ask_description", "") or documentation
         yield AskTool(agent, ask if isinstance(ask, str) else "ask", description)
 
 
@@ -130,7 +131,3 @@ def _gaia_tools(agent: Any) -> Mapping[str, Any]:
         if isinstance(registry, Mapping):
             return dict(cast("Mapping[str, Any]", registry))
     return {}
-
-
-def _documentation(agent: object) -> str:
-    return (inspect.getdoc(type(agent)) or "").partition("\n\n")[0]

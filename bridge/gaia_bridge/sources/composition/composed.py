@@ -40,7 +40,10 @@ class _RunningServer(RunningSource, FollowsRoots, Introducible, Starts, Protocol
 
 
 class ComposedSource:
-    """Offers the definitions of a source, rewritten. Implements `gaia_bridge.contract.Source`."""
+    """Offers the definitions of a source, rewritten. Implements `gaia_bridge.contract.Source`.
+
+    Requests for a definition that is not offered raise `ProtocolError`; the others, whatever the source raises.
+    """
 
     def __init__(self, wrapped: RunningSource, steps: Sequence[Step]) -> None:
         self.wrapped = wrapped
@@ -104,11 +107,7 @@ class ComposedSource:
         await self.wrapped.seek()
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
-        """Run a tool of the source.
-
-        Raises:
-            ProtocolError: No such tool is offered, or as the source raises it.
-        """
+        """Run a tool of the source."""
         try:
             own, arguments = await self._look_up(lambda: self._offer(request).tool(name, arguments))
         except ToolError as error:
@@ -116,30 +115,17 @@ class ComposedSource:
         return await self.wrapped.call_tool(own, arguments, request)
 
     async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
-        """Fill in a prompt of the source.
-
-        Raises:
-            ProtocolError: No such prompt is offered, or as the source raises it.
-        """
+        """Fill in a prompt of the source."""
         own = await self._look_up(lambda: self._offer(request).prompt(name))
         return await self.wrapped.get_prompt(own, arguments, request)
 
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
-        """Read a resource of the source.
-
-        Raises:
-            ResourceNotFoundError: The resource is not offered, or the source has nothing at that URI.
-            ProtocolError: As the source raises it.
-        """
+        """Read a resource of the source."""
         own = await self._look_up(lambda: self._offer(request).resource(uri))
         return await self.wrapped.read_resource(own, request)
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
-        """Ask the source for suggestions.
-
-        Raises:
-            ProtocolError: The prompt or resource is not offered, or as the source raises it.
-        """
+        """Ask the source for suggestions."""
         if ref["type"] == "ref/prompt":
             name: str = ref["name"]
             ref = {**ref, "name": await self._look_up(lambda: self._offer(request).prompt(name))}
@@ -152,9 +138,6 @@ class ComposedSource:
         """Let the source serve a request whose method the bridge does not know.
 
         Lists and reads stay limited to what is offered; the bridge cannot know the further meaning of the method.
-
-        Raises:
-            ProtocolError: The request is about a resource that is not offered, or as the source raises it.
         """
         if method == DIRECTORY_READ and self._offer(request).filters_resources:
             raise ProtocolError(METHOD_NOT_FOUND, "of what is left of it, its lists tell")
@@ -167,12 +150,7 @@ class ComposedSource:
         return result if kind is None else self._offer(request).page(kind, result)
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribe to updates of a resource.
-
-        Raises:
-            ResourceNotFoundError: The resource is not offered.
-            RequestError: As the source raises it.
-        """
+        """Subscribe to updates of a resource."""
         if not self._current().reads(uri):
             raise ResourceNotFoundError(uri)
         await self.wrapped.subscribe(uri)

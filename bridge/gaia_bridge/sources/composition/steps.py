@@ -54,7 +54,15 @@ class Layer(Struct, frozen=True):
     """The old names of the prompts that the step renamed, by the new ones."""
 
 
-class Prefixed(Struct, frozen=True):
+class _NamesNothing(Struct, frozen=True):
+    """A step that refers to no single name: a prefix, or patterns that may fit nothing."""
+
+    def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
+        """Return nothing."""
+        return ()
+
+
+class Prefixed(_NamesNothing, frozen=True):
     """Gives tools and prompts a prefix. URIs stay as they are: they are addresses, and clients may hold them."""
 
     prefix: str
@@ -63,10 +71,6 @@ class Prefixed(Struct, frozen=True):
         """Apply the step to an offer."""
         tools = {tool["name"]: self.prefix + tool["name"] for tool in features.tools}
         return _renamed(features, tools, {prompt["name"]: self.prefix + prompt["name"] for prompt in features.prompts})
-
-    def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """Return nothing: a prefix refers to no single name."""
-        return ()
 
 
 class Renamed(Struct, frozen=True):
@@ -120,7 +124,7 @@ class WithDefaults(Struct, frozen=True):
                 yield left_out_tool(name, "there is no such tool", _WANTS)
 
 
-class Filtered(Struct, frozen=True):
+class Filtered(_NamesNothing, frozen=True):
     """Keeps some definitions, and removes the others."""
 
     kinds: frozenset[Kind]
@@ -159,10 +163,6 @@ class Filtered(Struct, frozen=True):
                         replace(page, keys=tuple(key for key in page.keys if key in keys)) for page in pages[kind]
                     )
         return Layer(replace(features, **lists, pages=pages, left_out=(*features.left_out, *left_out)))
-
-    def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """Return nothing: a pattern may fit nothing."""
-        return ()
 
     def _keeps(self, kind: Kind, definition: Mapping[str, Any], left_out: list[LeftOut]) -> bool:
         name: str = definition[KINDS[kind].key]

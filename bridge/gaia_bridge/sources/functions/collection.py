@@ -11,8 +11,13 @@ from types import MethodType, ModuleType
 from typing import Any, Final
 
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from gaia_bridge.sources.functions.definition_table import DefinitionTable, Marked, UnboundCompletion
-from gaia_bridge.sources.functions.definitions import FunctionResource, FunctionTool, suggested_values
+from gaia_bridge.sources.functions.definitions import (
+    DefinitionTable,
+    FunctionTool,
+    Marked,
+    UnboundCompletion,
+    suggested_values,
+)
 from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, marks_of
 from gaia_bridge.sources.functions.signatures import name_of
 from gaia_bridge.text.json_types import JSON
@@ -119,7 +124,10 @@ class DecoratedFunctions:
         return {
             **{("tool", name): tool.place for name, tool in self._table.tools.items()},
             **{("prompt", name): prompt.place for name, prompt in self._table.prompts.items()},
-            **{(_kind_of(item), uri): item.place for uri, item in self._table.resources.items()},
+            **{
+                ("resource template" if item.is_template else "resource", uri): item.place
+                for uri, item in self._table.resources.items()
+            },
         }
 
     def unbound(self, owner: object) -> DefinitionTable:
@@ -241,7 +249,3 @@ def _marked_names(cls: type) -> dict[str, tuple[Mark, ...]]:
             elif name in marked and not callable(function):
                 del marked[name]  # a subclass has made something else of it, as `name = None`
     return marked
-
-
-def _kind_of(item: FunctionResource) -> str:
-    return "resource template" if item.is_template else "resource"

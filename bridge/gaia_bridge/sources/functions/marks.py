@@ -26,45 +26,37 @@ TAGS_META_KEY: Final = "io.gaia-mcp-bridge/tags"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class ToolMark(Struct, frozen=True, kw_only=True):
-    """The options of a function decorated with `tool`."""
+class DefinitionMark(Struct, frozen=True, kw_only=True):
+    """The options that tools, prompts and resources have."""
 
     name: str | None = None
     title: str | None = None
     description: str | None = None
-    annotations: Mapping[str, Any] | None = None
     icons: Sequence[JSON] | None = None
     meta: Mapping[str, Any] | None = None
     tags: tuple[str, ...] = ()
+
+
+class ToolMark(DefinitionMark, frozen=True, kw_only=True):
+    """The options of a function decorated with `tool`."""
+
+    annotations: Mapping[str, Any] | None = None
     timeout: float | None = None
     options: Mapping[str, Any] = {}
     """Options that a library adds for itself."""
 
 
-class PromptMark(Struct, frozen=True, kw_only=True):
+class PromptMark(DefinitionMark, frozen=True, kw_only=True):
     """The options of a function decorated with `prompt`."""
 
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
-    icons: Sequence[JSON] | None = None
-    meta: Mapping[str, Any] | None = None
-    tags: tuple[str, ...] = ()
 
-
-class ResourceMark(Struct, frozen=True, kw_only=True):
+class ResourceMark(DefinitionMark, frozen=True, kw_only=True):
     """The options of a function decorated with `resource`."""
 
     uri: str
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
     mime_type: str | None = None
     annotations: Mapping[str, Any] | None = None
-    icons: Sequence[JSON] | None = None
     size: int | None = None
-    meta: Mapping[str, Any] | None = None
-    tags: tuple[str, ...] = ()
 
     @property
     def is_template(self) -> bool:

@@ -55,11 +55,12 @@ class TypedFunction:
         hints = type_hints(function, what)
         self._contexts = tuple(name for name, hint in hints.items() if name in parameters and is_context(hint))
         self._needs_request = not all(may_be_none(hints[name]) for name in self._contexts)
-        self._parameters = {
+        self.parameters = {
             name: parameter.replace(annotation=hints.get(name, parameter.empty))
             for name, parameter in parameters.items()
             if name not in self._contexts
         }
+        """The parameters that come from the client, with resolved annotations."""
         self._returns: Any = hints.get("return", Any)
 
     def calling(self, function: Callable[..., Any]) -> TypedFunction:
@@ -72,7 +73,7 @@ class TypedFunction:
     def _annotated_texts(self) -> Mapping[str, str]:
         """Descriptions of parameters written as `Annotated[int, "how many"]`."""
         descriptions: dict[str, str] = {}
-        for name, parameter in self._parameters.items():
+        for name, parameter in self.parameters.items():
             texts = [item for item in getattr(parameter.annotation, "__metadata__", ()) if isinstance(item, str)]
             if texts:
                 descriptions[name] = texts[0]
@@ -102,11 +103,6 @@ class TypedFunction:
             ToolError: The arguments do not fit.
         """
         return then(self.call(given), self.result)
-
-    @property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters that come from the client, with resolved annotations."""
-        return self._parameters
 
     @cached_property
     def input_schema(self) -> JSON:
@@ -205,7 +201,7 @@ class TypedFunction:
         from gaia_bridge.sources.functions.pydantic_schemas import SCHEMA_ERRORS, ArgumentReader
 
         try:
-            return ArgumentReader(self.__name__, self._parameters)
+            return ArgumentReader(self.__name__, self.parameters)
         except SCHEMA_ERRORS as problem:
             raise no_schema(self.function, self.what, problem) from problem
 

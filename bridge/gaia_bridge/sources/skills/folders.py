@@ -189,12 +189,8 @@ class SkillFolders:
         self._limits = limits
         self._digests: dict[FoundFile, str] = {}
         self._states: list[object] | None = None
-        self._current = Skills((), {}, ())
-
-    @property
-    def current(self) -> Skills:
+        self.current = Skills((), {}, ())
         """The result of the last reading."""
-        return self._current
 
     def read(self) -> Skills:
         """Read the folders again, and return the skills. Only files that changed are read again."""
@@ -203,12 +199,12 @@ class SkillFolders:
         if states != self._states:
             for _ in range(_ATTEMPTS):
                 try:
-                    self._current, self._states = self._compiled(walked), states
+                    self.current, self._states = self._compiled(walked), states
                     break
                 except (FileChangedError, FileNotFoundError):  # another process is writing the file
                     walked = self._walked()
                     states = [one.state for _, one in walked]
-        return self._current
+        return self.current
 
     def is_changed(self) -> bool:
         """Return whether the folders differ from the last reading."""
@@ -223,7 +219,7 @@ class SkillFolders:
             OSError: The file cannot be read.
         """
         for _ in range(_ATTEMPTS):
-            file = self._current.files.get(uri)
+            file = self.current.files.get(uri)
             if file is None and self.is_changed():
                 file = self.read().files.get(uri)
             if file is None:

@@ -77,16 +77,13 @@ def params_for_server(relay: Relay, *, modern: bool) -> JSON:
         }
         if request.input_responses:
             more["inputResponses"] = dict(request.input_responses)
-        if request.request_state is not None:
-            more["requestState"] = _own_state(request.request_state)
+        if (state := request.request_state) is not None:
+            if not state.startswith(_STATE):
+                problem = "The server that asked has changed since; call again from the start"
+                raise ProtocolError(INVALID_PARAMS, problem)
+            more["requestState"] = state.removeprefix(_STATE)
     unknown = {key: value for key, value in request.params.items() if key not in _KNOWN and key not in relay.params}
     return {**unknown, **relay.params, **more, **({"_meta": meta} if meta else {})}
-
-
-def _own_state(state: str) -> str:
-    if not state.startswith(_STATE):
-        raise ProtocolError(INVALID_PARAMS, "The server that asked has changed since; call again from the start")
-    return state.removeprefix(_STATE)
 
 
 @contextmanager

@@ -50,13 +50,9 @@ class KnownEras:
     def __init__(self, options: ServerOptions, first: Era | None = None) -> None:
         self.only = only_era(options)
         """The only era that the configuration allows, if it names one."""
-        self._first = self.only or first
-        self._has: dict[Era, bool] = {}
-
-    @property
-    def first(self) -> Era | None:
+        self.first = self.only or first
         """The era to try first; `None` where nothing is known."""
-        return self._first
+        self._has: dict[Era, bool] = {}
 
     @property
     def both(self) -> bool | None:
@@ -67,7 +63,7 @@ class KnownEras:
     def recall(self, era: Era, both: bool | None) -> None:
         """Use the facts of the last run: the era, and whether the server has both."""
         if self.only is None:
-            self._first = era
+            self.first = era
             self._has = {Era.LEGACY: True, Era.MODERN: True} if both else {era: True}
             if both is False or era is Era.LEGACY:  # the modern one is always asked for first
                 self._has[_other(era)] = bool(both)
@@ -78,16 +74,16 @@ class KnownEras:
 
     def prefer(self, era: Era) -> None:
         """Try this era first with the next connection, if the server has both."""
-        if self._first is not era and self.both and self.only is None:
-            self._first = era
+        if self.first is not era and self.both and self.only is None:
+            self.first = era
 
     def turn_to(self, era: Era) -> None:
         """Try this era first with the next connection."""
-        self._first = self.only or era
+        self.first = self.only or era
 
     def begin(self) -> Era | None:
         """Return the era to try first now; it is forgotten unless `record` confirms it."""
-        era, self._first = self._first, self.only
+        era, self.first = self.first, self.only
         return era
 
     def record(self, handshake: ServerHandshake, tried: Era | None) -> None:
@@ -98,7 +94,7 @@ class KnownEras:
         """
         if self.only is not None:
             return
-        self._first = handshake.next_era
+        self.first = handshake.next_era
         self._has[handshake.era] = True
         if handshake.also_modern:
             self._has[Era.MODERN] = True

@@ -78,19 +78,11 @@ class Relay:
 
     async def progress(self, report: Progress) -> None:
         """Pass on progress from the server."""
-
-        async def tell(request: ClientRequest) -> None:
-            await request.report_progress(report)
-
-        self.notes.progress(tell)
+        self.notes.progress(lambda request: request.report_progress(report))
 
     def log(self, message: LogMessage) -> None:
         """Pass on a log message from the server."""
-
-        async def log(request: ClientRequest) -> None:
-            await request.log(message)
-
-        self.notes.add(log)
+        self.notes.add(lambda request: request.log(message))
 
     @property
     def can_be_asked_something(self) -> bool:

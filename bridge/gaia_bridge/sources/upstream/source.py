@@ -211,7 +211,7 @@ class Upstream(AsksServer):
 
     async def wait_drained(self) -> None:
         """Wait until no request is in flight. Bounded by the deadlines of the requests."""
-        await self._supervisor.wait_drained()
+        await self._supervisor.using.wait_drained()
         for _, other in self._others:
             await other.wait_drained()
 

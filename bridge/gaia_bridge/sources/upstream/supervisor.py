@@ -112,7 +112,8 @@ class Supervisor(Generic[C]):
         self.starts = 0
         self.using = _Use()
         """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
-        self._connection: C | None = None
+        self.ready: C | None = None
+        """The connection, if there is one now."""
         self._attempt = _Attempt()
         self._over = anyio.Event()
         self._over.set()
@@ -139,7 +140,7 @@ class Supervisor(Generic[C]):
     def close(self, reason: str) -> None:
         """Stop for good: from now on there is no connection."""
         self._closed = True
-        self._connection = None
+        self.ready = None
         self.status = SourceStatus(SourceState.STOPPED, reason)
         # Listeners are not notified: the caller knows that it stops, and the process may be ending.
         self.first_attempt_ended.set()
@@ -152,15 +153,6 @@ class Supervisor(Generic[C]):
         """The number of requests that wait or are in progress."""
         return self.using.count
 
-    async def wait_drained(self) -> None:
-        """Wait until no request is in progress."""
-        await self.using.wait_drained()
-
-    @property
-    def ready(self) -> C | None:
-        """The connection, if there is one now."""
-        return self._connection
-
     async def connection(self, patience: float) -> C:
         """Return the connection. Connects first if necessary, and waits for that.
 
@@ -172,8 +164,8 @@ class Supervisor(Generic[C]):
         Raises:
             UpstreamError: There is no connection; the message says why, and what to do.
         """
-        if self._connection is not None:
-            return self._connection
+        if self.ready is not None:
+            return self.ready
         if self._closed or self.status.state is SourceState.FAILED or self.pause > self._limits.restart_patience:
             raise self._absence()
         if self.status.state is SourceState.STOPPED:
@@ -183,11 +175,11 @@ class Supervisor(Generic[C]):
             await attempt.ended.wait()
         if (problem := attempt.problem) is not None:
             raise UpstreamError(str(problem), problem.retry_after)  # one for each: exceptions keep who raised them
-        if self._connection is None:
+        if self.ready is None:
             absence = self._absence()
             absence.too_late = waiting.cancelled_caught
             raise absence
-        return self._connection
+        return self.ready
 
     @property
     def awaited(self) -> bool:
@@ -211,7 +203,7 @@ class Supervisor(Generic[C]):
         Args:
             unreachable: Whether the request did not even reach the server; then one failure is enough.
         """
-        if self._connection is not connection:
+        if self.ready is not connection:
             return
         if unreachable:
             self.doubt("it could not be reached")
@@ -223,7 +215,7 @@ class Supervisor(Generic[C]):
 
     def doubt(self, why: str) -> None:
         """Check with a ping whether the server is still there."""
-        if self._connection is not None and self.status.state is SourceState.READY:
+        if self.ready is not None and self.status.state is SourceState.READY:
             self._enter(SourceState.DEGRADED, why)
             self._suspect(why)
 
@@ -245,7 +237,7 @@ class Supervisor(Generic[C]):
         blameless = blameless or not (stays or self.requests)
         # Without a request that waits, a server that ends at once would be connected again without any pause.
         calm = anyio.current_time() >= self._ready_at + self._limits.backoff_cap
-        if self._connection is not None and blameless and (calm or self.requests or not stays):
+        if self.ready is not None and blameless and (calm or self.requests or not stays):
             logger.info("upstream %r %s", self._name, reason)
             self._rest(f"it {reason}")
             if stays:
@@ -255,12 +247,12 @@ class Supervisor(Generic[C]):
 
     def expired(self, connection: C) -> None:
         """Connect again because the server forgot the session. That is no failure."""
-        if self._connection is connection:
+        if self.ready is connection:
             self.lost(str(SessionExpiredError()), blameless=True)
 
     def retry(self) -> None:
         """Forget all failures and connect now, unless a connection is there or on its way."""
-        if not self._closed and self._connection is None and self.status.state is not SourceState.STARTING:
+        if not self._closed and self.ready is None and self.status.state is not SourceState.STARTING:
             self._restarts.forget()
             wake = self._wake
             self._enter_starting()
@@ -317,7 +309,7 @@ class Supervisor(Generic[C]):
             self._give_up(reason)
 
     def _become_ready(self, connection: C) -> None:
-        self._connection = connection
+        self.ready = connection
         self._ready_at = self.using.last = anyio.current_time()
         self._suspected = anyio.Event()
         self._restarts.ready(self._ready_at)
@@ -413,7 +405,7 @@ class Supervisor(Generic[C]):
 
     def _enter(self, state: SourceState, reason: str = "") -> None:
         if state not in (SourceState.READY, SourceState.DEGRADED):
-            self._connection = None
+            self.ready = None
             self._wake = anyio.Event()
         self.status = SourceStatus(state, reason)
         self._life.changed(self.status)

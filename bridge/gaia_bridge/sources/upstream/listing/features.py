@@ -141,10 +141,11 @@ class FeatureTracker:
         self._cache = cache
         self._own = own
         self._fingerprint = fingerprint(spec)
-        self._everything = replace(no_features(spec.name), settled=False)  # whatever the configuration permits
+        self.everything = replace(no_features(spec.name), settled=False)
+        """The whole offer, including definitions that the configuration does not permit."""
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
-        self.published = transformed(self._everything, spec.options)
-        self._learnt = self._everything  # read last
+        self.published = transformed(self.everything, spec.options)
+        self._learnt = self.everything  # read last
         self._in_era: dict[bool | None, ServerFeatures] = {}  # the last lists of each era; the modern one is `True`
         self._fetched: ServerFeatures | None = None  # read, but not published yet
         self._announced_at = -math.inf
@@ -206,7 +207,7 @@ class FeatureTracker:
     def adjust(self, spec: ServerSpec) -> None:
         """Apply a new entry that leads to the same server."""
         self._spec = spec
-        self._publish(self._everything)
+        self._publish(self.everything)
 
     async def recall(self) -> Remembered | None:
         """Offer the cached lists of the last run. Returns the cached entry, if there is one."""
@@ -229,7 +230,7 @@ class FeatureTracker:
         """
         self._stale.clear()
         self._announced_kinds.clear()
-        features = with_lists_of(introduced(self._spec.name, connection.handshake), self._everything)
+        features = with_lists_of(introduced(self._spec.name, connection.handshake), self.everything)
         everything = frozenset(kind for kind in ChangeKind if kind.is_list)
         self._fetched = await self._read_lists(connection, features, everything)
         await self.remember(connection)
@@ -255,7 +256,7 @@ class FeatureTracker:
 
     async def _caught_up_with(self, connection: HasLists) -> bool:
         """Read stale lists as soon as they may be read again; return whether the connection still stands."""
-        while not (stale := self._due()):
+        while not (stale := {kind for kind in self._stale if self._due_at(kind) <= anyio.current_time()}):
             self._became_stale = anyio.Event()
             pause = min(map(self._due_at, self._stale), default=math.inf) - anyio.current_time()
             with anyio.move_on_after(pause):
@@ -264,7 +265,7 @@ class FeatureTracker:
         announced = self._announced_kinds & stale
         self._announced_kinds -= stale
         try:
-            features = await self._read_lists(connection, self._everything, stale)
+            features = await self._read_lists(connection, self.everything, stale)
         except ConnectionLostError:
             return False
         self._looked_at |= dict.fromkeys(stale, anyio.current_time())
@@ -276,10 +277,6 @@ class FeatureTracker:
 
     def _due_at(self, kind: ChangeKind) -> float:
         return self._looked_at.get(kind, -math.inf) + self._limits.refresh_interval
-
-    def _due(self) -> set[ChangeKind]:
-        now = anyio.current_time()
-        return {kind for kind in self._stale if self._due_at(kind) <= now}
 
     async def renew(self, usual: float, patience: float) -> None:
         """Read old lists again.
@@ -323,8 +320,8 @@ class FeatureTracker:
 
     def end(self) -> None:
         """Offer nothing, and notify no listener: the caller knows, and the process may be ending."""
-        self._everything = no_features(self._spec.name)
-        self.published = transformed(self._everything, self._spec.options)
+        self.everything = no_features(self._spec.name)
+        self.published = transformed(self.everything, self._spec.options)
 
     async def _read_lists(
         self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
@@ -386,13 +383,8 @@ class FeatureTracker:
             self._learnt = replace(self._learnt, other=features)
         if self._fetched is not None:
             self._fetched = replace(self._fetched, other=features)
-        if self._everything.modern is (not features.modern):
-            self._publish(replace(self._everything, other=features))
-
-    @property
-    def everything(self) -> ServerFeatures:
-        """The whole offer, including definitions that the configuration does not permit."""
-        return self._everything
+        if self.everything.modern is (not features.modern):
+            self._publish(replace(self.everything, other=features))
 
     async def remember(self, connection: HasLists) -> None:
         """Store the lists just learnt at once: their client may have gone, and the process may end at any moment."""
@@ -409,7 +401,7 @@ class FeatureTracker:
 
     def _publish(self, everything: ServerFeatures, announced: Collection[ChangeKind] = ()) -> bool:
         """Replace the offer. Returns whether it changed. Announcements of the server are passed on, too."""
-        old, self._everything = self.features, everything
+        old, self.everything = self.features, everything
         self.published = transformed(everything, self._spec.options)
         for left_out in self.features.left_out:
             if left_out not in old.left_out:
