@@ -24,6 +24,7 @@ from gaia_bridge.server.known_clients import known_client, tool_limit
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.program import program
 from tests.support.bridges import running_bridge
+from tests.support.forking import forked
 from tests.support.gaia_clients import FakeTransport, all_tools
 from tests.support.memory_transport import in_memory
 from tests.support.on_demand import mcp_context, mcp_types
@@ -209,8 +210,8 @@ def test_the_clients_of_the_pages_about_servers_work(
 ) -> None:
     """With a server of ours in the place of the one that they name."""
     program = tmp_path / "uvx"
-    server = ROOT / "tests" / "servers" / "stdio_upstream.py"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{server}"\n', encoding="utf-8")
+    server = shlex.join([sys.executable, *forked("stdio_upstream.py")])
+    program.write_text(f"#!/bin/sh\nexec {server}\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     exec(example(IN_PYTHON, "MCPClient.from_config"), {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from gaia.mcp.toolset import ALL_SERVERS, MCPClientManager, get_enabled_mcp_servers
+from tests.support.forking import forked
 from tests.support.scripted_model import call, say, scripted_model
 
 ROOT = Path(__file__).parents[2]
@@ -25,8 +27,8 @@ BLOCKS: list[str] = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | r
 def uvx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A `uvx` that starts a server of ours in the place of the one that is named; no provider is set."""
     program = tmp_path / "uvx"
-    server = ROOT / "tests" / "servers" / "stdio_upstream.py"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{server}"\n', "utf-8")
+    server = shlex.join([sys.executable, *forked("stdio_upstream.py")])
+    program.write_text(f"#!/bin/sh\nexec {server}\n", "utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("MCP_FETCH", "True")

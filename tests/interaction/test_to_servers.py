@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,12 +18,12 @@ from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import call, text_of, wire
 from tests.servers.http_upstream import served
 from tests.support.agents import one_tool
+from tests.support.forking import forked
 from tests.support.on_demand import mcp, mcp_types, pushing_server
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
-PUSHING = Path(__file__).parents[1] / "servers" / "pushing_server.py"
 TRANSPORTS = pytest.mark.parametrize(("transport", "way"), [("mcp", "stdio"), ("sse", "http"), ("mcp", "http")])
 
 
@@ -32,7 +31,7 @@ TRANSPORTS = pytest.mark.parametrize(("transport", "way"), [("mcp", "stdio"), ("
 async def published(way: str) -> AsyncGenerator[str]:
     """The URL of a bridge with an agent, a server that asks nothing, and one that asks."""
     with served(server=pushing_server.SERVER._lowlevel_server) as address:  # pyright: ignore[reportPrivateUsage]
-        stdio = StdioServerSpec("push", sys.executable, (str(PUSHING),))
+        stdio = StdioServerSpec("push", sys.executable, forked("pushing_server.py"))
         spec = stdio if way == "stdio" else HttpServerSpec("push", f"{address}/mcp/")
         async with serving({"worker": one_tool(lambda _: "worked")}, Settings(upstream=PATIENT)) as (url, bridge):
             await bridge.add_upstream(replace(raw_server(), name="old"))

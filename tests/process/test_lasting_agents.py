@@ -40,8 +40,8 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     ("tool", "end"),
     [
         ("everything", "end of input"),
-        ("everything", "SIGTERM"),
         ("everything", "SIGKILL"),
+        pytest.param("everything", "SIGTERM", marks=pytest.mark.thorough),
         *(
             pytest.param(tool, end, marks=pytest.mark.thorough)
             for tool in (*WAYS, "in-thread")

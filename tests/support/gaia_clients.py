@@ -11,6 +11,7 @@ from typing import Any
 from gaia.agents.base import Agent
 from gaia.mcp import MCPClient, MCPClientMixin
 from gaia.mcp.client import MCPTransport
+from tests.support.forking import forked
 from tests.support.waiting import PATIENCE
 
 __all__ = [
@@ -140,4 +141,4 @@ def raw_server(mode: str = "", **env: str) -> dict[str, Any]:
 
 def sdk_server() -> dict[str, Any]:
     """The entry of the server in `tests/servers/stdio_upstream.py`."""
-    return {"command": sys.executable, "args": [str(TESTS / "servers" / "stdio_upstream.py")]}
+    return {"command": sys.executable, "args": [*forked("stdio_upstream.py")]}

@@ -15,6 +15,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from gaia_bridge_cli.collection import imported_for_good
+
 __all__ = [
     "acp",
     "acp_prompts",
@@ -68,6 +70,11 @@ class _OnDemand:
             raise AttributeError(name)
         return getattr(self.module(), name)
 
+    @property
+    def is_imported(self) -> bool:
+        """Whether the module is there already."""
+        return self._name in sys.modules
+
     def module(self) -> ModuleType:
         """The module itself."""
         return import_module(self._name)
@@ -83,7 +90,9 @@ def import_what_is_used_by(name: str) -> None:
     while waiting:
         for value in list(vars(sys.modules[waiting.pop()]).values()):
             if isinstance(value, _OnDemand):
-                value.module()
+                if not value.is_imported:
+                    with imported_for_good():
+                        value.module()
                 continue
             origin = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
             if isinstance(origin, str) and origin.startswith("tests.") and origin in sys.modules and origin not in seen:

@@ -21,6 +21,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON
+from tests.support.forking import forked
 from tests.support.waiting import PATIENCE
 
 __all__ = [
@@ -50,7 +51,7 @@ def raw_server(mode: str = "", **env: str) -> StdioServerSpec:
 
 def sdk_server() -> StdioServerSpec:
     """The server in `tests/servers/stdio_upstream.py`: written with the SDK, as most are."""
-    return StdioServerSpec("up", sys.executable, (str(TESTS / "servers" / "stdio_upstream.py"),))
+    return StdioServerSpec("up", sys.executable, forked("stdio_upstream.py"))
 
 
 @asynccontextmanager

@@ -30,9 +30,13 @@ SIZES = {
 
 QUICK = [pytest.param(name, marks=[pytest.mark.thorough] if name in ("fastmcp", "mcp2") else []) for name in SERVERS]
 """Those that are slow to install are thorough tests; what they are written with is in others, too."""
+READ_DIRECTLY = {"time", "git", *EVERYTHING}
+"""Of each language, transport and era one; the bridge reads the others in the same way."""
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.thorough] if name not in READ_DIRECTLY else []) for name in SERVERS]
+)
 async def test_our_core_reads_what_the_official_client_reads(
     name: str, servers: Fixtures, official: dict[str, Catalog]
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,11 +18,10 @@ from gaia_bridge.model import Progress, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import Role
-from tests.support.upstreams import PATIENT
+from tests.support.upstreams import PATIENT, raw_server, sdk_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
-TESTS = Path(__file__).parents[2]
 
 EXITS_ON_THE_PROBE = """
 import json, sys
@@ -35,17 +33,6 @@ for line in sys.stdin:
         result = {"protocolVersion": "2025-06-18", "capabilities": {}}
         print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 """
-
-
-def raw_server(mode: str = "") -> StdioServerSpec:
-    """Quick to start, and as odd as needed."""
-    script = TESTS / "servers" / "raw_server.py"
-    return StdioServerSpec("up", sys.executable, ("-S", str(script), mode))
-
-
-def sdk_server() -> StdioServerSpec:
-    """Written with the official SDK, as most are."""
-    return StdioServerSpec("up", sys.executable, (str(TESTS / "servers" / "stdio_upstream.py"),))
 
 
 def text_of(result: JSON) -> str:

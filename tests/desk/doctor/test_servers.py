@@ -20,6 +20,7 @@ from gaia_bridge_desk.doctor.surroundings import Surroundings, look_around
 from gaia_bridge_desk.editors.table import EDITORS
 from tests.desk.doctor.looking import bad, by_id, has_servers, look
 from tests.servers.auth_server import auth_server
+from tests.support.forking import forked
 from tests.support.processes import command_of
 from tests.support.waiting import eventually
 
@@ -63,7 +64,7 @@ def seen(**options: Any) -> tuple[list[Finding], Surroundings]:
 
 
 def test_servers_of_both_eras_are_started_side_by_side_and_told_of_in_order() -> None:
-    sdk = {"command": sys.executable, "args": [str(FOLDER / "stdio_upstream.py")]}
+    sdk = {"command": sys.executable, "args": [*forked("stdio_upstream.py")]}
     has_servers({"sdk": sdk, "raw": raw(), "off": raw(disabled=True), "old": raw("old")})
     found, at = seen()
     assert [finding.about for finding in found if finding.kind.id == "server.works"] == ["sdk", "raw", "old"]

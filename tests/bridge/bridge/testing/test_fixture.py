@@ -12,6 +12,7 @@ import pytest
 
 from gaia_bridge import Bridge, Elicited, ProtocolError, ToolError, get_request_context, tool
 from gaia_bridge.testing import FakeModel, FakeUser, RecordingClient, connected
+from tests.support.forking import forked
 from tests.support.on_demand import mcp_server
 
 Connect = Callable[..., RecordingClient]
@@ -101,8 +102,7 @@ async def test_three_sources_are_tested_as_one(mcp_client: Connect) -> None:
 
     server: Any = mcp_server.MCPServer("times")
     server.tool()(multiply)
-    file = Path(__file__).parents[3] / "servers" / "stdio_upstream.py"
-    bridge = Bridge(Desk(), server, servers={"child": [sys.executable, str(file)]})
+    bridge = Bridge(Desk(), server, servers={"child": [sys.executable, *forked("stdio_upstream.py")]})
     async with mcp_client(bridge, user=FakeUser(True)) as client:
         assert (await client.call_tool("times__multiply", a=2, b=3)).text == "6"
         assert "accept" in (await client.call_tool("sign")).text

@@ -23,6 +23,7 @@ from tests.bridge.sources.agent.people import opened, thought_of
 from tests.servers.http_upstream import served
 from tests.support.agents import one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
+from tests.support.forking import forked
 from tests.support.on_demand import mcp, mcp_types, pushing_server
 from tests.support.upstreams import PATIENT, FakeRequest, Heard, raw_server, running, until_ready
 from tests.support.upstreams import text_of as said
@@ -30,8 +31,11 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
-PUSHING = Path(__file__).parents[3] / "servers" / "pushing_server.py"
-SPEC = StdioServerSpec("push", sys.executable, (str(PUSHING),))
+
+def pushing_spec() -> StdioServerSpec:
+    return StdioServerSpec("push", sys.executable, forked("pushing_server.py"))
+
+
 """Over stdio, each era has a process of its own: the SDK settles a stream by its first request."""
 
 EraOption = Literal["auto", "handshake", "2026-07-28"]
@@ -52,7 +56,7 @@ PERSON: dict[str, Any] = {
 @asynccontextmanager
 async def reachable(way: str) -> AsyncGenerator[ServerSpec]:
     if way == "stdio":
-        yield SPEC
+        yield pushing_spec()
     else:
         with served(server=pushing_server.SERVER._lowlevel_server) as url:  # pyright: ignore[reportPrivateUsage]
             yield HttpServerSpec("push", f"{url}/mcp/")
@@ -186,7 +190,7 @@ async def test_a_server_that_lacks_the_handshake_and_is_in_use_is_asked_for_it_b
 
 @pytest.mark.requirement("P-202")
 async def test_a_server_whose_clients_are_of_one_era_has_one_process_and_lists_from_it() -> None:
-    async with running(SPEC, replace(PATIENT, refresh_interval=0)) as upstream:
+    async with running(pushing_spec(), replace(PATIENT, refresh_interval=0)) as upstream:
         assert upstream.details["protocolVersion"] == "2026-07-28"
         heard = Heard(upstream)
         nothing: JSON = {}
@@ -336,7 +340,7 @@ async def test_what_is_known_to_have_both_eras_is_started_once_for_whoever_comes
 
 
 async def test_a_client_with_a_connection_of_its_own_has_one_of_its_own_era() -> None:
-    spec = replace(SPEC, options=ServerOptions(isolation="session"))
+    spec = replace(pushing_spec(), options=ServerOptions(isolation="session"))
     async with among_three(spec) as running_one, running_one.client("legacy", **PERSON) as client:
         assert await asked(client) == ["Hello, Ada", "It says because", "file:///project"]
         assert source_of(running_one).details["sessions"] == 1
