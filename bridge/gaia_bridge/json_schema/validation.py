@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import copy
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, schemas_in
@@ -267,22 +267,6 @@ def reference_problem(schema: Any) -> str | None:
     return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None
 
 
-class _Judge(Protocol):
-    """A validator that checks whether a value fits."""
-
-    def is_valid(self, instance: Any) -> bool:
-        """Whether a value fits."""
-        ...
-
-
-class _Judges(Protocol):
-    """A judge for each part of a schema."""
-
-    def get(self, pointer: str) -> _Judge | None:
-        """Return the judge of the part at a pointer; `None` if there is none."""
-        ...
-
-
 class _Narrowed:
     """A part of a value that does not fit, and the part of the schema that it does not fit."""
 
@@ -293,11 +277,11 @@ class _Narrowed:
         self.value = value
         self.path: list[str | int] = []
 
-    def step(self, judges: _Judges) -> bool:
+    def step(self, validators: jsonschema_rs.ValidatorMap) -> bool:
         """Move to the first inner part that does not fit; return whether there is one."""
         for pointer, part, steps, value in self._below():
-            judge = judges.get(pointer)
-            if judge is not None and not judge.is_valid(value):
+            validator = validators.get(pointer)
+            if validator is not None and not validator.is_valid(value):
                 self.pointer, self.part, self.value = pointer, part, value
                 self.path += steps
                 return True

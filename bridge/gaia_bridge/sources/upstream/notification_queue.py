@@ -67,13 +67,13 @@ class NotificationQueue:
 
         Neither a server that sends without end nor a client that does not read can delay an answer.
         """
-        if self._sending is None:
+        if not self._is_sending:
             return
         last, last_report = self._others.added, self._reports.added
         self._urgent = True
         self._rouse()
         with anyio.move_on_after(self._patience):
-            while self._sending is not None and (self._others.gone < last or self._reports.gone < last_report):
+            while self._is_sending and (self._others.gone < last or self._reports.gone < last_report):
                 self._progressed = anyio.Event()
                 await self._progressed.wait()
 
@@ -82,6 +82,10 @@ class NotificationQueue:
         self._over = True
         if self._sending is not None:
             self._sending.cancel()
+
+    @property
+    def _is_sending(self) -> bool:
+        return self._sending is not None
 
     def _rouse(self) -> None:
         if self._wake is not None:

@@ -71,13 +71,9 @@ class Asks(Protocol):
 
     handshake: ServerHandshake
 
-    async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of a level and above."""
-        ...
+    async def set_log_level(self, level: str) -> None: ...
 
-    def new_id(self) -> int:
-        """Return an id for a request."""
-        ...
+    def new_id(self) -> int: ...
 
     async def request(
         self,
@@ -88,17 +84,13 @@ class Asks(Protocol):
         deadline: Deadline | None = None,
         rounds: bool = True,
         number: int | None = None,
-    ) -> JSON:
-        """Make one request."""
-        ...
+    ) -> JSON: ...
 
 
 class Tells(Asks, Protocol):
     """A connection that notifications can be sent on as well."""
 
-    async def notify(self, method: str, params: JSON | None = None) -> None:
-        """Send a notification."""
-        ...
+    async def notify(self, method: str, params: JSON | None = None) -> None: ...
 
 
 class Relays:

@@ -450,7 +450,6 @@ class _Use:
             self._drained = None
 
     async def wait_drained(self) -> None:
-        """Wait until there are no requests."""
         while self.count:
             self._drained = self._drained or anyio.Event()
             await self._drained.wait()
