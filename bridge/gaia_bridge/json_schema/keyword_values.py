@@ -113,10 +113,6 @@ def are_names(value: Any) -> bool:
     return is_array(value) and all(map(_is_text, value)) and len(set(value)) == len(value)
 
 
-def _are_names_by_name(value: Any) -> bool:
-    return is_object(value) and all(map(are_names, value.values()))
-
-
 def is_type(value: Any) -> bool:
     """Whether a value is valid for `type`."""
     if is_array(value):
@@ -158,7 +154,7 @@ VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     ),
     "const": lambda value: True,
     "default": lambda value: True,
-    "dependentRequired": _are_names_by_name,
+    "dependentRequired": lambda value: is_object(value) and all(map(are_names, value.values())),
     "enum": lambda value: is_array(value) and bool(value),
     "examples": is_array,
     "multipleOf": lambda value: _is_number(value) and value > 0,

@@ -81,7 +81,7 @@ async def read_definitions(
     """Read all definitions of an agent. Bounded; invalid ones are left out, with a reason.
 
     Args:
-        known: Its earlier definitions, kept where the agent fails or does not answer in time.
+        before: Its earlier definitions, kept where the agent fails or does not answer in time.
         parts: More objects whose definitions are published with its own; of equal names, the first wins.
         is_chosen: Whether a tool is published, given its name and the object that it belongs to.
 
@@ -250,7 +250,7 @@ class _Reader:
     async def info(self, before: ServerInfo | None) -> ServerInfo:
         """Return the server info of the agent, with defaults for the fields that it does not state."""
         try:
-            stated = await self._call(self._agent, "get_mcp_server_info")
+            stated = await ask_agent(self._agent, self._runner, self._limits, "get_mcp_server_info")
         except ToolError as error:
             self._leave_out("server info", "all of get_mcp_server_info()", str(error))
             if before is not None:
@@ -278,7 +278,7 @@ class _Reader:
         return complete
 
     async def _listed(self, agent: Any, method: str) -> list[Any]:
-        listed = await self._call(agent, method)
+        listed = await ask_agent(agent, self._runner, self._limits, method)
         if listed is not None and not is_array(listed):
             raise ToolError(f"{method}() returned {type(listed).__name__} where a list was expected")
         if listed is not None and len(listed) > self._limits.definitions:
@@ -286,9 +286,6 @@ class _Reader:
                 f"{method}() returned {len(listed):,} definitions; at most {self._limits.definitions:,} may be"
             )
         return list(listed or ())
-
-    async def _call(self, agent: Any, method: str) -> Any:
-        return await ask_agent(agent, self._runner, self._limits, method)
 
     def _leave_out(self, kind: str, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(kind, name, reason))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -317,13 +317,10 @@ class AgentSource:
         if hook is None:
             lines = [description or name, *(f"{key}: {value}" for key, value in arguments.items())]
             return prompt_result("\n".join(lines), description, self._limits.result_bytes)
-        with _failures_as_protocol_errors():
-            return await self._invoker.perform(
-                partial(hook, name, arguments),
-                request,
-                f"prompt '{name}'",
-                lambda value: prompt_result(value, description, self._limits.result_bytes),
-            )
+        call, most = partial(hook, name, arguments), self._limits.result_bytes
+        return await self._perform(
+            call, request, f"prompt '{name}'", lambda value: prompt_result(value, description, most)
+        )
 
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
         """Read a resource.
@@ -343,24 +340,18 @@ class AgentSource:
             lacks = f"{uri} is listed, and the agent has no method read_mcp_resource" if self._lists(uri) else ""
             raise ResourceNotFoundError(uri, lacks)
         mime_type = next((item.get("mimeType") for item in self.features.resources if item["uri"] == uri), None)
-        with _failures_as_protocol_errors():
-            return await self._invoker.perform(
-                partial(hook, uri),
-                request,
-                f"resource '{uri}'",
-                lambda value: resource_result(value, uri, mime_type, self._limits.result_bytes),
-            )
+        call, most = partial(hook, uri), self._limits.result_bytes
+        return await self._perform(
+            call, request, f"resource '{uri}'", lambda value: resource_result(value, uri, mime_type, most)
+        )
 
     async def _read_skill(self, skills: SkillPart, uri: str, request: ClientRequest) -> JSON:
         """Read a file of a skill. If the skill changed just now, list it anew first, so that the list fits the file."""
         most = 2 * self._limits.skill_bytes  # in Base64
-        with _failures_as_protocol_errors():
-            result = await self._invoker.perform(
-                partial(skills.read_mcp_resource, uri),
-                request,
-                f"resource '{uri}'",
-                lambda value: resource_result(value, uri, None, most),
-            )
+        call = partial(skills.read_mcp_resource, uri)
+        result = await self._perform(
+            call, request, f"resource '{uri}'", lambda value: resource_result(value, uri, None, most)
+        )
         if skills is self._skills and skills.is_ahead:
             await self._read_anew()
         return result
@@ -378,15 +369,24 @@ class AgentSource:
         is_prompt = ref.get("type") == "ref/prompt"
         key = ("prompt", str(ref.get("name"))) if is_prompt else ("resource template", str(ref.get("uri")))
         hook = getattr(self._agent_of(*key), "complete_mcp_argument", None)
+        name, most = argument["name"], self._limits.result_bytes
         if hook is None:
-            return completion_result(None, self._limits.result_bytes)
-        with _failures_as_protocol_errors():
-            return await self._invoker.perform(
-                partial(hook, ref, argument["name"], argument["value"], context),
-                request,
-                f"completion of '{argument['name']}'",
-                lambda value: completion_result(value, self._limits.result_bytes),
-            )
+            return completion_result(None, most)
+        call = partial(hook, ref, name, argument["value"], context)
+        return await self._perform(
+            call, request, f"completion of '{name}'", lambda value: completion_result(value, most)
+        )
+
+    async def _perform(
+        self, call: Callable[[], Any], request: ClientRequest, what: str, convert: Callable[[Any], JSON]
+    ) -> JSON:
+        """Run agent code whose results have no place for a failure: prompts, resources, completions."""
+        try:
+            return await self._invoker.perform(call, request, what, convert)
+        except ProtocolError:
+            raise
+        except RequestError as error:
+            raise ProtocolError(INTERNAL_ERROR, str(error)) from error
 
     async def subscribe(self, uri: str) -> None:
         """Do nothing: an agent announces every update, and the endpoint knows the subscribers."""
@@ -510,14 +510,3 @@ def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
     if problems := tool.output.errors(result["structuredContent"], unjudged=None):
         raise ToolError(f"tool '{name}' returned what its own output schema does not allow:\n{problems}")
     return result
-
-
-@contextmanager
-def _failures_as_protocol_errors() -> Generator[None]:
-    """Raise failures as protocol errors, where results have no place for a failure: prompts, resources, completions."""
-    try:
-        yield
-    except ProtocolError:
-        raise
-    except RequestError as error:
-        raise ProtocolError(INTERNAL_ERROR, str(error)) from error
