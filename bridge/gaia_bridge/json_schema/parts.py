@@ -78,11 +78,7 @@ def schemas_in(part: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """Yield the texts of all references in a schema.
-
-    Args:
-        schema: A JSON Schema that has no `shape_problem`.
-    """
+    """Yield the texts of all references in a schema."""
     for part in schemas_in(schema):
         yield from (part[keyword] for keyword in REFERENCES if _is_text(part, keyword))
 

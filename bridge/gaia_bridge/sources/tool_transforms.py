@@ -70,9 +70,6 @@ class ToolCall(Struct, frozen=True):
     def arguments(self, name: str, given: Mapping[str, Any]) -> JSON:
         """Map the arguments of a call to the source's names, and add the defaults.
 
-        Args:
-            name: The client's name of the tool, for the error.
-
         Raises:
             ToolError: The tool is published without one of the arguments.
         """

@@ -38,11 +38,7 @@ _Note = Progress | LogMessage | _CloseStream
 
 
 class Invocation:
-    """The two ends of one call: `CallChannel` for the agent, `calls.parked_calls.Resumable` for the bridge.
-
-    Args:
-        limits: The size of its messages, and how many may wait for a slow client before the oldest is dropped.
-    """
+    """The two ends of one call: `CallChannel` for the agent, `calls.parked_calls.Resumable` for the bridge."""
 
     def __init__(self, limits: AgentLimits, loop: LoopHandle) -> None:
         self._limits = limits

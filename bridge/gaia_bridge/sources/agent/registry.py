@@ -10,11 +10,7 @@ from gaia_bridge.contract import AgentLike
 
 
 class UsedInCircleError(ValueError):
-    """An agent was to use itself, perhaps by way of others.
-
-    Args:
-        itself: Whether that agent is the very one that was to use it.
-    """
+    """An agent was to use itself, perhaps by way of others."""
 
     def __init__(self, name: str, itself: bool) -> None:
         reason = "it would use itself" if itself else "that agent uses this one already"

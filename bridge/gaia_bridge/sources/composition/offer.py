@@ -49,11 +49,7 @@ class Offers:
 
 
 class Offer:
-    """The composed offer of a source for clients of one era.
-
-    Args:
-        in_envelopes: Whether the arguments of calls may come in envelopes, as those of agents' tools.
-    """
+    """The composed offer of a source for clients of one era."""
 
     def __init__(
         self,

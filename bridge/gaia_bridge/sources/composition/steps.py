@@ -138,11 +138,7 @@ class Filtered(_NamesNothing, frozen=True):
     when: Predicate | None = None
 
     def permits(self, kind: Kind, name: str) -> bool:
-        """Return whether the patterns allow a name or a URI.
-
-        Args:
-            name: The name of a tool or prompt; the URI of a resource.
-        """
+        """Return whether the patterns allow a name or a URI."""
         if kind not in self.kinds:
             return True
         allowed = self.allow is None or any(pattern.match(name) for pattern in self.allow)

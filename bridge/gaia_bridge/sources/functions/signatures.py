@@ -56,9 +56,6 @@ def described_function(function: Callable[..., Any]) -> Callable[..., Any]:
 def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.Parameter]:
     """Return the parameters of a callable.
 
-    Args:
-        what: The callable's published name, for messages.
-
     Raises:
         TypeError: The callable cannot be called with named arguments.
     """

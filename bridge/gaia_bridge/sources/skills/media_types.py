@@ -44,11 +44,7 @@ def media_type(name: str) -> str | None:
 
 
 def contents_of(uri: str, name: str, content: bytes) -> dict[str, str]:
-    """Return the contents of a file for `resources/read`: as text, if it is one.
-
-    Args:
-        content: Its bytes, which a reader gets back exactly.
-    """
+    """Return the contents of a file for `resources/read`: as text, if it is one."""
     kind = media_type(name)
     text: str | None = None
     if kind is None or _may_be_text(kind):

@@ -41,11 +41,7 @@ def only_era(options: ServerOptions) -> Era | None:
 
 
 class KnownEras:
-    """The known facts about the eras of one server.
-
-    Args:
-        first: The era that a connection is tried in first, if that is known.
-    """
+    """The known facts about the eras of one server."""
 
     def __init__(self, options: ServerOptions, first: Era | None = None) -> None:
         self.only = only_era(options)
@@ -87,11 +83,7 @@ class KnownEras:
         return era
 
     def record(self, handshake: ServerHandshake, tried: Era | None) -> None:
-        """Record the eras that an opened connection shows.
-
-        Args:
-            tried: The era that was tried first.
-        """
+        """Record the eras that an opened connection shows."""
         if self.only is not None:
             return
         self.first = handshake.next_era
@@ -194,9 +186,6 @@ class OtherEras(Generic[S]):
         self, request: ClientRequest, shared: Callable[[], Awaitable[ServerHandshake]], tasks: TaskGroup
     ) -> S | None:
         """Return the connection that serves the client of a request; `None` for the shared connection.
-
-        Args:
-            shared: Waits for the shared connection.
 
         Raises:
             UpstreamError: There is no shared connection.

@@ -38,11 +38,7 @@ class ErrorLines:
             self._heard(line)
 
     def explained(self, spec: ServerSpec, error: UpstreamError, last: str) -> str:
-        """Explain why the server failed, by its error output; by its last line, if that shows none of the usual causes.
-
-        Args:
-            last: The last line of its connection, if it had one.
-        """
+        """Explain why the server failed, by its error output; by its last line, if that shows no usual cause."""
         from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail
 
         late = isinstance(error, StartTimeoutError)

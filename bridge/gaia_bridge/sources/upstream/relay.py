@@ -94,12 +94,7 @@ class Tells(Asks, Protocol):
 
 
 class Relays:
-    """The requests of clients that one upstream works on.
-
-    Args:
-        limits: How long a call waits for calls of other clients, if questions cannot be told apart, and how long a call
-            that was given up may still be the one that the server asks for.
-    """
+    """The requests of clients that one upstream works on."""
 
     def __init__(
         self,

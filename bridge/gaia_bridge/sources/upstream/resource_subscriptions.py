@@ -16,11 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class ResourceSubscriptions:
-    """The subscriptions to resources of one server. Use it only on the event loop.
-
-    Args:
-        patience: Seconds to wait for a connection.
-    """
+    """The subscriptions to resources of one server. Use it only on the event loop."""
 
     def __init__(self, upstream: str, supervisor: Supervisor[Connection], patience: float) -> None:
         self._upstream = upstream

@@ -92,11 +92,7 @@ class _Attempt:
 
 
 class Supervisor(Generic[C]):
-    """Keeps one server connected, in a task of its own. Any task may ask it for the connection.
-
-    Args:
-        lazy: Whether the server runs only when it is needed.
-    """
+    """Keeps one server connected, in a task of its own. Any task may ask it for the connection."""
 
     def __init__(
         self, name: str, life: Life[C], limits: UpstreamLimits, restarts: RestartPolicy, *, lazy: bool

@@ -58,11 +58,7 @@ class FirstLook:
         self._began = self._took = 0.0
 
     async def within(self, wait: Callable[[], Awaitable[None]], *, listed_once: bool) -> None:
-        """Wait for a condition. All waits together last at most `first_look` seconds, or `first_list`.
-
-        Args:
-            listed_once: Whether the client lists once, so that `first_list` counts.
-        """
+        """Wait for a condition. All waits together last at most `first_look` seconds, or `first_list`."""
         self._first = self._first or anyio.current_time()
         most = self._limits.first_list if listed_once else self._limits.first_look
         with anyio.CancelScope(deadline=self._first + max(most, self._limits.first_look)):
