@@ -40,7 +40,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("relay.may_log = not modern or relay.request.log_level is not None", "relay.may_log = True"),
         ("            del self._in_flight[number]\n            if not is_answered:", "            if not is_answered:"),
         ("                self._past.note_given_up(relay)\n", "                pass\n"),
-        ("if self.askers and may_be_asked(relay.request) and not modern:", "if False:"),
+        ("if self.askers and relay.can_be_asked_something and not modern:", "if False:"),
         ("self._queue[0] is relay and self._would_be_clear(relay)", "self._would_be_clear(relay)"),
         ("self._queue[0] is relay and self._would_be_clear(relay)", "self._queue[0] is relay"),
         ("result = self._redactor.without_known_in(result)\n        return", "pass\n        return"),

@@ -46,7 +46,7 @@ from gaia_bridge.sources.upstream.crossing import (
     server_error,
 )
 from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task
-from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
+from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_too_deep
 from gaia_bridge.text.redaction import Redactor
@@ -142,7 +142,7 @@ class Relays:
             check_links(relay.request.input_responses)
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
-        if self.askers and may_be_asked(relay.request) and not modern:
+        if self.askers and relay.can_be_asked_something and not modern:
             await self._turn(relay)
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or relay.request.log_level is not None
@@ -272,7 +272,7 @@ class Relays:
         """Return the error for a question that no client can answer: the one that the client itself would send."""
         relays = [relay for number, relay in self._in_flight.items() if during in (None, number)]
         # A client of 2026-07-28 that declares nothing counts as well: its call is not kept standing.
-        reachable = [relay for relay in relays if relay.is_reachable or not may_be_asked(relay.request)]
+        reachable = [relay for relay in relays if relay.is_reachable or not relay.can_be_asked_something]
         if not reachable:
             return ProtocolError(INVALID_REQUEST, "No call is in flight whose client can be asked anything")
         missing = [missing_capability(method, params, relay.request.client_capabilities) for relay in reachable]

@@ -85,9 +85,14 @@ class Relay:
         self.notes.add(lambda request: request.log(message))
 
     @property
+    def can_be_asked_something(self) -> bool:
+        """Whether the client can answer any question."""
+        return may_be_asked(self.request)
+
+    @property
     def may_ask(self) -> bool:
         """Whether the next unnamed question may be of this call: servers do one thing at a time for each call."""
-        return may_be_asked(self.request) and not self.asked
+        return self.can_be_asked_something and not self.asked
 
     def can_be_asked(self, method: str, params: JSON) -> bool:
         """Return whether the client can answer such a question now."""
