@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
+import ssl
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -79,10 +82,35 @@ def anyio_backend(pytestconfig: pytest.Config) -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": pytestconfig.getoption("event_loop") == "uvloop"}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def read_trust_store_once() -> Generator[None]:
+    """Each client for HTTP would read all certificates of this machine, which takes longer than most tests."""
+    read = httpcore2.default_ssl_context
+    kept: dict[tuple[object, ...], ssl.SSLContext] = {}
+
+    def remembered(**options: bool) -> ssl.SSLContext:
+        key = (*options.items(), os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        if key not in kept:
+            kept[key] = read(**options)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", remembered)
+        yield
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that are not there yet. `mktemp` would look through all earlier ones, thousands, for the next name."""
+    folder = tmp_path_factory.mktemp("h", numbered=False)  # short, since the addresses of sockets have a limit
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def clean_environment(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the developer's configuration nor the folder that pytest was started in can change a result."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
+    home.mkdir()
     for name in [name for name in os.environ if name.startswith(CLEARED)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))

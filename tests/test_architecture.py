@@ -88,9 +88,11 @@ LAYERS = {
     "gaia_bridge_desk.doctor": 12,
     "gaia_bridge_desk.editors": 11,
     "gaia_bridge_desk.projects": 12,
+    "gaia_bridge_desk.review": 10,
     "gaia_bridge_desk.server_registry": 11,
     "gaia_bridge_cli": 13,
     # what an agent author imports
+    "gaia.background_loop": 9,
     "gaia.environment": 9,
     "gaia.llm.dialects": 9,
     "gaia.llm.model": 9,
@@ -146,14 +148,10 @@ OPENED = {
     ("gaia_bridge.bridge.served", "gaia_bridge_doors.openai_api.app"): "their routes, for the first client that asks",
     ("gaia_bridge.cli", "gaia_bridge_cli"): "the name that installed programs have for the command line",
     ("gaia_bridge.client.transport_factory", "gaia_bridge_doors.openapi.transport"): "a server that is an HTTP API",
-    (
-        "gaia_bridge.bridge.embedding.serving",
-        "gaia_bridge_cli.serving.bridge_runner",
-    ): "`gaia_bridge.serve` is the command",
-    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.exit_codes"): "the same",
-    ("gaia_bridge.bridge.embedding.serving", "gaia_bridge_cli.logs"): "the same",
+    ("gaia_bridge", "gaia_bridge_cli.serving.serve_function"): "`gaia_bridge.serve` is the command",
+    ("gaia.agents.base.agent", "gaia_bridge_cli.serving.serve_function"): "the types of its options",
 }
-"""What the core imports of the packages around it: in a function, or for types, so that it is loaded without them."""
+"""What lower packages import of higher ones: in a function, or for types, so that they are loaded without them."""
 
 FACES = ("gaia_bridge", "gaia_bridge.__main__")
 """What programs begin with: they lead everywhere, and nothing of ours imports them."""
@@ -186,6 +184,7 @@ OWNERS = {
     "acp": ("gaia_bridge_doors.acp.*",),
     "asyncio": (
         "gaia_bridge_cli.servers.server_connection",  # sees that a start is being cancelled, which anyio does not tell
+        "gaia.background_loop",
         "gaia.mcp.aio.*",
         "gaia.mcp.client.transports.detached_connection",
         "gaia_bridge_doors.acp.*",
@@ -811,7 +810,7 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 
 ENDLESS = {
     "gaia_bridge_cli.background:_end": "ends at its deadline, and sleeps between two looks",
-    "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
+    "gaia_bridge.runtime.lent_loop:_result": "ends at its deadline, and each round waits for the result",
     "gaia_bridge.protocol.names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",
     "gaia.agents.chat.turn_stream:next": "takes what is in a buffer of bounded size, and stops where it would wait",

@@ -71,5 +71,4 @@ def test_every_spec_of_a_program_that_is_made_in_code_says_where_it_is_started()
         "bridge/gaia_bridge_cli/servers/targets.py",  # a command that was typed after `--`, as in a shell
         "bridge/gaia_bridge/config/entries.py",  # what its callers say
         "bridge/gaia_bridge/config/layers.py",  # a folder of its own, but for a project's file
-        "bridge/gaia_bridge/config/servers_file.py",  # a file that a program of somebody else's loads itself
     }

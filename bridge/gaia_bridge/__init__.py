@@ -8,7 +8,6 @@ TYPE_CHECKING = False  # as type checkers know it; `typing` would double the tim
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
     from gaia_bridge.bridge.embedding.client import Client, ToolResult
-    from gaia_bridge.bridge.embedding.serving import serve
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
     from gaia_bridge.contract import AgentLike, Publisher
     from gaia_bridge.errors import (
@@ -34,10 +33,11 @@ if TYPE_CHECKING:
     from gaia_bridge.settings import AgentLimits, HttpLimits, Settings, UpstreamLimits
     from gaia_bridge.sources.composition.description import Composition, source
     from gaia_bridge.sources.functions.marks import completion, prompt, resource, tool
+    from gaia_bridge_cli.serving.serve_function import serve
 
 _PLACES = (
     ".errors", ".contract", ".calls.request_context", ".sources.functions.marks", ".model", ".settings", ".bridge",
-    ".sources.composition.description", ".bridge.embedding.client", ".bridge.embedding.serving",
+    ".sources.composition.description", ".bridge.embedding.client", "gaia_bridge_cli.serving.serve_function",
 )  # fmt: skip
 
 __all__ = [

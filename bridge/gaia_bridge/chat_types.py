@@ -14,22 +14,9 @@ from msgspec import Struct, field
 from gaia_bridge.text.json_types import JSON
 
 __all__ = [
-    "ASK_SESSION",
-    "AnswersChats",
-    "ChatRequest",
-    "KeepsChats",
-    "LentTool",
-    "OfferedAsModel",
-    "Piece",
-    "Plan",
-    "Reply",
-    "Thought",
-    "ToolBegun",
-    "ToolCall",
-    "ToolEnded",
-    "TurnEvent",
-    "Usage",
-]
+    "ASK_SESSION", "AnswersChats", "ChatRequest", "KeepsChats", "LentTool", "OfferedAsModel", "Piece", "Plan",
+    "Reply", "Thought", "ToolBegun", "ToolCall", "ToolEnded", "TurnEvent", "Usage",
+]  # fmt: skip
 
 
 ASK_SESSION: Final = "ask_"

@@ -13,20 +13,9 @@ from typing import Any
 from gaia_bridge.text.json_types import JSON
 
 __all__ = [
-    "audio",
-    "elicitation_request",
-    "embedded_blob",
-    "embedded_text",
-    "form_params",
-    "image",
-    "input_required",
-    "resource_link",
-    "roots_request",
-    "sampling_request",
-    "text",
-    "tool_result",
-    "user_message",
-]
+    "audio", "elicitation_request", "embedded_blob", "embedded_text", "form_params", "image", "input_required",
+    "resource_link", "roots_request", "sampling_request", "text", "tool_result", "user_message",
+]  # fmt: skip
 
 
 def text(value: str) -> JSON:

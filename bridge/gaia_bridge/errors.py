@@ -144,7 +144,7 @@ class ResourceNotFoundError(ProtocolError):
         uri: The URI.
         message: The message of the server or agent that looked for it; empty for a message of our own.
         data: The `data` of its error.
-        said: The error of a server that its client understands unchanged.
+        original: The error of a server that its client understands unchanged.
     """
 
     def __init__(
@@ -152,12 +152,12 @@ class ResourceNotFoundError(ProtocolError):
         uri: str,
         message: str = "",
         data: Mapping[str, Any] | None = None,
-        said: ProtocolError | None = None,
+        original: ProtocolError | None = None,
     ) -> None:
         super().__init__(INVALID_PARAMS, message or f"Resource not found: {uri}", {"uri": uri, **(data or {})})
         self.uri = uri
         self.own_words = message
-        self.said = said
+        self.original = original
 
 
 class SkillChangedError(RequestError):

@@ -10,34 +10,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 __all__ = [
-    "AS_AGENTS_SAY",
-    "LOG_LEVELS",
-    "AgentOffer",
-    "AgentServerSpec",
-    "ArgumentTransform",
-    "Change",
-    "ChangeKind",
-    "HttpServerSpec",
-    "LeftOut",
-    "ListPage",
-    "LogMessage",
-    "NamingPolicy",
-    "Notification",
-    "OAuthOptions",
-    "OpenApiServerSpec",
-    "Progress",
-    "ServerFeatures",
-    "ServerInfo",
-    "ServerOptions",
-    "ServerSpec",
-    "SourceKind",
-    "SourceState",
-    "SourceStatus",
-    "StdioServerSpec",
-    "ToolSearchPolicy",
-    "ToolTransform",
-    "repr_without",
-]
+    "AS_AGENTS_SAY", "LOG_LEVELS", "AgentOffer", "AgentServerSpec", "ArgumentTransform", "Change", "ChangeKind",
+    "HttpServerSpec", "LeftOut", "ListPage", "LogMessage", "NamingPolicy", "Notification", "OAuthOptions",
+    "OpenApiServerSpec", "Progress", "ServerFeatures", "ServerInfo", "ServerOptions", "ServerSpec", "SourceKind",
+    "SourceState", "SourceStatus", "StdioServerSpec", "ToolSearchPolicy", "ToolTransform", "repr_without",
+]  # fmt: skip
 
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -252,7 +229,7 @@ class ServerFeatures(Struct, frozen=True):
     pages: Mapping[str, tuple[ListPage, ...]] = field(default_factory=dict[str, tuple[ListPage, ...]])
     """The pages of a server's lists, by kind of definition (`vocabulary.LIST_FIELDS`); without those not read."""
     left_out: tuple[LeftOut, ...] = ()
-    settled: bool = True
+    is_known: bool = True
     """Whether the offer of the source is known. It is not while a server starts for the first time."""
     modern: bool | None = None
     """Whether a server offered this in 2026-07-28 or later (`True`), or in the handshake era; `None` if in both."""
@@ -274,8 +251,7 @@ class ServerFeatures(Struct, frozen=True):
         Args:
             modern: Whether they speak 2026-07-28 or later.
         """
-        told = self.for_era(modern=modern).skills
-        return told or self.for_era(modern=not modern).skills
+        return self.for_era(modern=modern).skills or self.for_era(modern=not modern).skills
 
     def listed(self, field: str, key: str) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
         """Yield each definition of a list as clients of 2026-07-28 see it, and as those of the handshake era do; `None`

@@ -33,11 +33,11 @@ def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level
     AGENT is the same as for `serve`; without any, the agents that ship with the bridge.
     """
     set_up_logging(ctx, log_level, debug, default="critical")  # the output itself names the problems of agents
-    from gaia_bridge.config.showing import only_shown
+    from gaia_bridge.config.process_rules import ONLY_SHOWN
     from gaia_bridge_cli.interrupts import ended_by_interrupt
     from gaia_bridge_cli.output import stdout_to_stderr
 
-    with stdout_to_stderr(), ended_by_interrupt(), only_shown():
+    with stdout_to_stderr(), ended_by_interrupt(), ONLY_SHOWN.kept():
         entries = _entries(agents)
     if as_json:
         click.echo(json.dumps({"agents": [entry.to_json() for entry in entries]}, indent=2, ensure_ascii=False))

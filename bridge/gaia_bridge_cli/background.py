@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from gaia_bridge.config.launching.search_path import remember_search_path
-from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.runtime.forking import FORKS
@@ -32,6 +31,7 @@ from gaia_bridge_cli.options import (
     set_up_logging,
 )
 from gaia_bridge_cli.output import can_ask, counted
+from gaia_bridge_cli.remembered_path import remember_search_path
 from gaia_bridge_cli.streams import queue_standard_streams
 from gaia_bridge_daemon.front.greeting import KEEP, STATUS, STOP
 from gaia_bridge_daemon.front.launching import (
@@ -158,7 +158,7 @@ def background(
         from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
         from gaia_bridge_daemon.background.serving import Background
 
-    collect_in_larger_pieces(YOUNG_OBJECTS)
+    collect_in_larger_pieces()
     seconds = BackgroundLimits().keep if keep is None else None if keep == FOR_EVER else keep
     options = ServeOptions(
         agents=agents,
@@ -337,7 +337,7 @@ def _look_at(scope: Scope) -> None:
     """
     if not scope.agents:
         return
-    from gaia_bridge.config.showing import only_shown
+    from gaia_bridge.config.process_rules import ONLY_SHOWN
     from gaia_bridge_cli.interrupts import ended_by_interrupt
     from gaia_bridge_cli.logs import keep_log
     from gaia_bridge_cli.output import stdout_to_stderr
@@ -345,7 +345,7 @@ def _look_at(scope: Scope) -> None:
     with imported_for_good():
         from gaia_bridge.bridge.discovery import find_agents
 
-    with stdout_to_stderr(), ended_by_interrupt(), only_shown(), keep_log():
+    with stdout_to_stderr(), ended_by_interrupt(), ONLY_SHOWN.kept(), keep_log():
         found = find_agents(scope.agents, root=Path(scope.folder or Path.home()), in_windows=True)
     for entry in found:
         if not entry.agents:

@@ -12,10 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.config import current_folder
-from gaia_bridge.config.documents import servers_of, to_text
-from gaia_bridge.config.file_reader import read_json_file
+from gaia_bridge.config.documents import is_disabled, servers_of, to_text
+from gaia_bridge.config.file_reader import read_json
 from gaia_bridge.config.paths import expanded
-from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge_cli.exit_codes import ExitCode
@@ -280,7 +279,7 @@ def _entries(config: Path | None, only: tuple[str, ...]) -> dict[str, Any]:
             raise click.UsageError("--only chooses among the servers of a configuration: name it with --config")
         return {}
     path = expanded(config)
-    entries = servers_of(read_json_file(path), path)
+    entries = servers_of(read_json(path).document, path)
     if missing := [name for name in only if name not in entries]:
         raise ConfigError(
             str(config), f"there is no server {one_line(missing[0], 80)!r}", f"there are: {', '.join(entries)}"

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from gaia_bridge.runtime.descriptors import reserve_descriptors, reserve_streams
+from gaia_bridge.runtime.descriptors import reserve_descriptors
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.interrupts import ended_by_interrupt, interrupts_end_the_process
 
@@ -29,7 +29,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
         The exit code (see `gaia_bridge_cli`).
     """
     reserve_descriptors()
-    reserve_streams()
+    _reserve_streams()
     if os.environ.get("HOME") == "":
         del os.environ["HOME"]  # else all programs, children too, would take the root folder for it
     if args is None and (code := _front()) is not None:
@@ -62,3 +62,10 @@ def _front() -> int | None:
         return None
     interrupts_end_the_process()
     return program.run(options)
+
+
+def _reserve_streams() -> None:
+    """Create the standard streams that Python left out, as their descriptors were closed: all code expects them."""
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))

@@ -11,9 +11,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config import ServersConfig, current_folder, launch_line_text
+from gaia_bridge.config import ServersConfig, current_folder
 from gaia_bridge.config.file_reader import read_bytes
-from gaia_bridge.config.foreign_entries import doubts
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.text.escaping import one_line, printable
@@ -36,6 +35,8 @@ from gaia_bridge_desk.editors.installing import MAX_BYTES, text_of
 from gaia_bridge_desk.editors.jsonc import EditError
 from gaia_bridge_desk.editors.reading import Found, Surroundings, document_of, servers_of
 from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, Place, Scope
+from gaia_bridge_desk.review.foreign_entries import doubts
+from gaia_bridge_desk.review.launch_lines import launch_line_text
 
 _WORKSPACE_FOLDERS = {".devcontainer"} | {
     place.folder.removeprefix("./") for editor in EDITORS for place in editor.places if place.scope is Scope.WORKSPACE

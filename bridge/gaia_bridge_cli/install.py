@@ -12,9 +12,8 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.config import ServersConfig, current_folder
-from gaia_bridge.config.launching.search_path import remember_search_path
+from gaia_bridge.config.documents import is_disabled
 from gaia_bridge.config.paths import default_servers_path
-from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.text.escaping import one_line, printable
@@ -22,6 +21,7 @@ from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
 from gaia_bridge_cli.output import NobodyToAskError, can_ask
+from gaia_bridge_cli.remembered_path import remember_search_path
 from gaia_bridge_daemon.front.place import Place as SocketPlace
 from gaia_bridge_daemon.front.place import PlaceError, runtime_folder
 from gaia_bridge_daemon.front.place import Scope as BridgeScope

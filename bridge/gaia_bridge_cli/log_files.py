@@ -13,11 +13,20 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
-from gaia_bridge.constants import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE, STREAM_FAREWELL
 from gaia_bridge.errors import ConfigError
 from gaia_bridge_cli.logs import LineFormatter, call_of
+from gaia_bridge_cli.streams import STREAM_FAREWELL
+
+JSON_LOG_BYTES: Final = 10 * 1024 * 1024
+"""Bytes of one file of `--log-json`; then the file is rotated."""
+
+JSON_LOG_FILES: Final = 3
+"""Older files of `--log-json` that are kept."""
+
+JSON_LOG_QUEUE: Final = 10_000
+"""Records that wait to be written to the log file; of more, the newest are left out: nobody waits for a disk."""
 
 
 class PrivateFile(RotatingFileHandler):

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gaia_bridge.config.approvals import approvals_needed
+from gaia_bridge.config.process_rules import APPROVALS_NEEDED
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
@@ -33,7 +33,7 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
     """
     put_back = queue_stderr()
     try:
-        with approvals_needed():
+        with APPROVALS_NEEDED.kept():
             code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False, obj=deadline)
     except click.ClickException as error:
         error.show()

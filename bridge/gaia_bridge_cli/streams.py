@@ -19,7 +19,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.constants import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL, STREAM_PATIENCE
+STREAM_BYTES: Final = 1024 * 1024
+"""Bytes that a server has written to standard output or error and nobody has read yet; of more, lines are dropped.
+Some thousand lines: a terminal that was held for a while shows them all when it goes on."""
+
+STREAM_INTERVAL: Final = 0.02
+"""Seconds between two writes to these streams: long enough for many lines of a busy server, too short to be noticed."""
+
+STREAM_FAREWELL: Final = 1.0
+"""Seconds at the end of the process for these lines to be read."""
+
+STREAM_PATIENCE: Final = 1.0
+"""Seconds that a command waits once for its standard error to be read: a pager that is just starting takes less."""
 
 _WRITABLE: Final = 1.0
 """Seconds between two checks whether a descriptor that does not block can be written to."""

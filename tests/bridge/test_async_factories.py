@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge import Bridge
-from gaia_bridge.bridge.agent_reloading import AgentReloader
 from gaia_bridge.bridge.discovery import load_agent
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.runtime.own_loop import OwnLoop, own_loop_of
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge_cli import main
+from gaia_bridge_cli.serving.agent_reloading import AgentReloader
 from tests.interaction.connecting import ERAS, client_of
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of

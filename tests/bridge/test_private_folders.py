@@ -12,10 +12,10 @@ import pytest
 
 from gaia_bridge.client import Era
 from gaia_bridge.config import TrustStore
-from gaia_bridge.config.launching.search_path import remember_search_path
 from gaia_bridge.config.launching.workplaces import made_folder, own_folder
 from gaia_bridge.model import ServerFeatures, ServerInfo
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered, default_cache_folder
+from gaia_bridge_cli.remembered_path import remember_search_path
 from gaia_bridge_cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge_daemon.front.place import runtime_folder
 

@@ -96,7 +96,7 @@ def test_new_objects_are_looked_at_less_often_unless_somebody_has_decided_that(
     usual = gc.get_threshold()
     try:
         gc.set_threshold(*before)
-        collect_in_larger_pieces(3_000)
+        collect_in_larger_pieces()
         assert gc.get_threshold() == after
     finally:
         gc.set_threshold(*usual)

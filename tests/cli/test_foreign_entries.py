@@ -205,7 +205,7 @@ def test_every_way_into_the_configuration_passes_the_one_check() -> None:
                 called["keep"].add(name)
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "servers.add":
                 called["add"].add(name)
-            if isinstance(node, ast.ImportFrom) and node.module == "gaia_bridge.config.foreign_entries":
+            if isinstance(node, ast.ImportFrom) and node.module == "gaia_bridge_desk.review.foreign_entries":
                 checking.add(name)
     assert called["add"] == {"servers/keeping.py"}
     assert (

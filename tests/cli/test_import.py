@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.config import load_servers
 from gaia_bridge_cli.servers.kept_secrets import secrets_in
 from tests.cli.running import GLOBAL, Run, entries
 from tests.cli.terminals import terminal
+from tests.support.configured import load_servers
 
 TOKEN = "ghp_0123456789abcdefghij"
 PASSWORD = "hunter-22-hunter"

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.calls.call_log import CallRecord, tell_of
-from gaia_bridge.constants import JSON_LOG_FILES
 from gaia_bridge.errors import ConfigError
 from gaia_bridge_cli import log_files
 from gaia_bridge_cli.log_files import PrivateFile, log_to_json
@@ -92,7 +91,7 @@ def test_the_files_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         logger.info("x" * 100)
     stop()
     files = sorted(tmp_path.iterdir())
-    assert len(files) == JSON_LOG_FILES + 1
+    assert len(files) == log_files.JSON_LOG_FILES + 1
     assert all(file.stat().st_size <= 1_000 for file in files)
 
 

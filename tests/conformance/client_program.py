@@ -162,8 +162,10 @@ async def authorization(scenario: str, spec: HttpServerSpec, context: JSON, fold
 
     The modules are loaded here, because the other scenarios do without: each runs in a process of its own.
     """
-    from gaia_bridge.client.oauth.grants import advertised_issuers, identity_exchange, signed_assertion
     from gaia_bridge.client.oauth.provider import oauth_for
+
+    sys.path.append(str(Path(__file__).parents[2]))  # the program is started by its path
+    from tests.support.oauth_grants import advertised_issuers, identity_exchange, signed_assertion
 
     client_id, secret = context.get("client_id"), context.get("client_secret")
     match scenario:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gaia_bridge.constants import BRIDGE_PACKAGES
-from tests.test_architecture import LAYERS, ROOT, layer_of
+from tests.test_architecture import LAYERS, PURE, ROOT, layer_of
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 BRIDGE = ROOT / "bridge"
@@ -57,6 +57,25 @@ def table_of_layers(page: str) -> dict[str, int]:
         for name in re.findall(r"`(\w+(?:/\w+)*)/?`", cell):
             found.setdefault(name.replace("/", "."), int(layer))
     return found
+
+
+def objects_of_the_process() -> Iterator[str]:
+    """Yield the classes of which modules of the core make objects as they are loaded; what is pure has no state."""
+    for file in CORE.rglob("*.py"):
+        if f"{CORE.name}.{file.relative_to(CORE).parts[0]}" in PURE:
+            continue
+        body = ast.parse(file.read_text("utf-8")).body
+        classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+        for node in body:
+            made = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            kind = classes.get(ast.unparse(made.func)) if isinstance(made, ast.Call) else None
+            if kind is not None and any(_name_of(part) == "__init__" for part in kind.body):
+                yield f"{file.relative_to(CORE).with_suffix('')}.{kind.name}"
+
+
+def test_every_object_of_the_process_has_its_reason_on_the_page() -> None:
+    section = PAGE.split("## Objects of the process")[1].split("##")[0]
+    assert {place for place in objects_of_the_process() if f"`{place}`" not in section} == set()
 
 
 def test_every_module_and_function_that_the_page_names_is_there() -> None:

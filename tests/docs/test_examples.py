@@ -18,12 +18,13 @@ from gaia.agents.chat.tool_search import ToolSearch
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
 from gaia_bridge.bridge.discovery import load_agent
-from gaia_bridge.config import default_servers_path, load_servers
+from gaia_bridge.config import default_servers_path
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.known_clients import known_client, tool_limit
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.program import program
 from tests.support.bridges import running_bridge
+from tests.support.configured import load_servers
 from tests.support.forking import forked
 from tests.support.gaia_clients import FakeTransport, all_tools
 from tests.support.memory_transport import in_memory

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.constants import STOP_DEADLINE
 from gaia_bridge.settings import HttpLimits, UpstreamLimits
+from gaia_bridge_cli.serving.shutdown import STOP_DEADLINE
 from tests.cli.running import DEADLINE, INITIALIZE, running
 from tests.process.driving import AGENTS, BOUND, LineClient, OpenRequest, url_of
 from tests.process.liveness import LIVENESS_PORT, watching

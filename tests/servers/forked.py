@@ -42,9 +42,10 @@ def serve(listener: socket.socket, owner: int) -> None:
     os.setsid()  # nobody finds this process among the children of a test
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     import gc
+    import importlib
 
-    import mcp.server.stdio  # noqa: F401
-
+    for name in ("mcp.server.mcpserver", "mcp.server.stdio"):
+        importlib.import_module(name)
     gc.freeze()
     while owner not in select.select([listener.fileno(), owner], [], [])[0]:
         wire, _ = listener.accept()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http1 import Connection
+from gaia_bridge.client.transports.http1 import Http1Connection
 
 __all__ = ["Answer", "Keeper", "Wire", "answer_of", "wired"]
 
@@ -22,13 +22,13 @@ class Keeper:
         self.free = 0
         self.closed = 0
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Http1Connection) -> None:
         pass
 
-    def freed(self, connection: Connection) -> None:
+    def freed(self, connection: Http1Connection) -> None:
         self.free += 1
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Http1Connection) -> None:
         self.closed += 1
 
 
@@ -39,7 +39,7 @@ class Wire(asyncio.Transport):
         connection: Which is opened.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Http1Connection) -> None:
         super().__init__()
         self.connection = connection
         self.sent = b""
@@ -79,7 +79,7 @@ class Wire(asyncio.Transport):
 def wired(keeper: Keeper | None = None) -> Wire:
     """An open connection."""
     loop = asyncio.get_running_loop()
-    return Wire(Connection(keeper or Keeper(), Share(0.1, 0.25, loop.time)))
+    return Wire(Http1Connection(keeper or Keeper(), Share(0.1, 0.25, loop.time)))
 
 
 def answer_of(pieces: Iterable[bytes]) -> Answer:

@@ -125,7 +125,6 @@ if TYPE_CHECKING:
     import openai
     import openai.types.chat as openai_chat
 
-    import gaia_bridge.client.oauth.grants as oauth_grants
     import gaia_bridge.client.oauth.interaction as oauth_interaction
     import gaia_bridge.client.oauth.provider as oauth_provider
     import gaia_bridge.client.oauth.store as oauth_store
@@ -135,6 +134,7 @@ if TYPE_CHECKING:
     import tests.oracle.sdk_server as sdk_server
     import tests.servers.pushing_server as pushing_server
     import tests.servers.stdio_upstream as stdio_upstream
+    import tests.support.oauth_grants as oauth_grants
 else:
     acp = _OnDemand("acp")
     acp_prompts = _OnDemand("gaia_bridge_doors.acp.prompts")
@@ -160,7 +160,7 @@ else:
     mcp_types = _OnDemand("mcp_types")
     mcp_uri_template = _OnDemand("mcp.shared.uri_template")
     mcp_versions = _OnDemand("mcp_types.version")
-    oauth_grants = _OnDemand("gaia_bridge.client.oauth.grants")
+    oauth_grants = _OnDemand("tests.support.oauth_grants")
     oauth_interaction = _OnDemand("gaia_bridge.client.oauth.interaction")
     oauth_provider = _OnDemand("gaia_bridge.client.oauth.provider")
     oauth_store = _OnDemand("gaia_bridge.client.oauth.store")

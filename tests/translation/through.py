@@ -15,7 +15,7 @@ import anyio
 from msgspec.structs import replace
 
 from gaia_bridge.client import Era
-from gaia_bridge.config import fingerprint, load_servers
+from gaia_bridge.config import fingerprint
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, StdioServerSpec, ToolSearchPolicy
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered
@@ -24,6 +24,7 @@ from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving
 from tests.interaction.everything_agent import EverythingAgent
+from tests.support.configured import load_servers
 from tests.support.on_demand import mcp, mcp_sse, mcp_streamable_http
 from tests.support.upstreams import until_ready
 from tests.translation.legacy_only import forget_discovery

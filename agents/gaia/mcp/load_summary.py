@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from gaia.mcp.client.config import MCPConfig
 from gaia.mcp.client.config_report import gaia_report
+from gaia_bridge.config.documents import is_disabled
 from gaia_bridge.config.paths import home_folder
-from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.text.escaping import one_line
 
 __all__ = ["load_summary"]

@@ -41,7 +41,6 @@ from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia_bridge.middleware.base import Middleware
-    from gaia_bridge_doors.conversation.models import Models
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +92,8 @@ class Bridge(ServedBridge):
         ask: bool | None = None,
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
+        from gaia_bridge_doors.conversation.models import Models
+
         if misplaced := next((agent for agent in targets if isinstance(agent, (Settings, NamingPolicy))), None):
             word = "settings" if isinstance(misplaced, Settings) else "names"
             raise TypeError(f"got {type(misplaced).__name__} among the agents; write {word}=...")
@@ -104,7 +105,7 @@ class Bridge(ServedBridge):
         self._servers = server_specs(servers)
         self._config = None if config is None else Path(config)
         self._id = new_id()
-        self._middleware = checked_middleware(middleware)
+        self.middleware = checked_middleware(middleware)
         self.agent_offer = agent_offer(agent_tools, ask)
         self.names = names
         self.on_error_line = on_error_line
@@ -113,11 +114,12 @@ class Bridge(ServedBridge):
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
         self._everything: Catalog
-        self._models = _chat_models(self.settings)
+        self._models = Models(self.settings.chats)
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._report = Report(self._endpoints, self._models, lambda: self.left_out())
         self._scopes: dict[str, anyio.CancelScope] = {}
-        self._known: dict[AgentSource, Callable[[], None]] = {}
+        self._registrations: dict[AgentSource, Callable[[], None]] = {}
+        self._is_entered = False
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -129,11 +131,13 @@ class Bridge(ServedBridge):
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(self._tasks.cancel_scope.cancel)
             self._everything = Catalog(INFO, self.names)
+            self._is_entered = True
             await self._tasks.start(self._publish, self._everything, "", "")
             try:
                 await self._fill()
             except Exception as error:  # raised again, not in the task group, which would wrap it
                 failure = error
+                self._is_entered = False
             else:
                 self._stack = stack.pop_all()
         if failure is not None:
@@ -144,22 +148,14 @@ class Bridge(ServedBridge):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
-        self._is_open = False
+        self._is_entered = self._is_open = False
         self.close_streams()
+        for scope in tuple(self._scopes.values()):
+            scope.cancel()  # a source that is being added belongs to its caller: the group does not cancel it
         if isinstance(exc_val, Exception):  # the program's own, which the task group would wrap
             await self._stack.__aexit__(None, None, None)
             return None
         return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
-
-    @property
-    def middleware(self) -> tuple[Middleware, ...]:
-        """The middleware around requests, the outermost first."""
-        return self._middleware
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the bridge is entered, so that it publishes."""
-        return self._is_open
 
     @property
     def sources(self) -> list[Source]:
@@ -275,9 +271,8 @@ class Bridge(ServedBridge):
             PublishError: The name is not allowed, or taken.
         """
         place = str(document) if isinstance(document, Path) else document
-        return await self.add_upstream(
-            OpenApiServerSpec(name, place, base_url, headers or {}, options or ServerOptions())
-        )
+        spec = OpenApiServerSpec(name, place, base_url, headers or {}, options or ServerOptions())
+        return await self.add_upstream(spec)
 
     def adjust_upstream(self, spec: ServerSpec) -> None:
         """Change which tools of a server are published, and how. The server keeps running; clients are notified.
@@ -306,8 +301,7 @@ class Bridge(ServedBridge):
         Raises:
             PublishError: Nothing is published under that name.
         """
-        scope = self._scopes.get(name)
-        if scope is None:
+        if (scope := self._scopes.get(name)) is None:
             raise PublishError(name, "nothing is published under that name")
         source = next((source for source in self.sources if source.name == name), None)
         self._forget(name, scope)
@@ -335,8 +329,8 @@ class Bridge(ServedBridge):
         if not isinstance(new, AgentSource):
             raise AgentLoadError(name, "only an agent can take the place of an agent", "remove it, and add the other")
         await old.replace(new.agent, for_good=for_good)
-        if (forget := self._known.pop(old, None)) is not None:
-            self._known[old] = LOCAL_AGENTS.add(name, old.agent)
+        if (forget := self._registrations.pop(old, None)) is not None:
+            self._registrations[old] = LOCAL_AGENTS.add(name, old.agent)
             forget()
             self._models.exchange(name, await self._models.read(old))
 
@@ -378,7 +372,7 @@ class Bridge(ServedBridge):
 
     async def _add(self, source: RunningSource, turn: anyio.Event | None = None) -> str:
         """Start a source, and publish it after those that were added before it. Returns its name."""
-        expect_open(hasattr(self, "_tasks"))
+        expect_open(self._is_entered)
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
         alone = Catalog(INFO, NamingPolicy.BARE, merges=False)
@@ -387,6 +381,7 @@ class Bridge(ServedBridge):
         try:
             await self._tasks.start(self._own, source, alone, scope, turn)
         except RuntimeError:
+            expect_open(self._is_entered)
             if not scope.cancel_called:
                 raise
             raise PublishError(source.name, "it was removed while it was being added") from None
@@ -408,7 +403,7 @@ class Bridge(ServedBridge):
         published = False
         agent = own if isinstance(own := innermost(source), AgentSource) else None
         if agent is not None:
-            self._known[agent] = LOCAL_AGENTS.add(source.name, agent.agent)
+            self._registrations[agent] = LOCAL_AGENTS.add(source.name, agent.agent)
         with scope:
             try:
                 async with anyio.create_task_group() as tasks:
@@ -428,7 +423,7 @@ class Bridge(ServedBridge):
                 logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
             finally:
                 if agent is not None:
-                    self._known.pop(agent)()
+                    self._registrations.pop(agent)()
                 self._forget(source.name, scope)
 
     async def _drain(self, source: Upstream, scope: anyio.CancelScope) -> None:
@@ -452,14 +447,7 @@ class Bridge(ServedBridge):
     ) -> None:
         """Run an endpoint in a task."""
         prefix = f"/{group}/{name}" if group else ""
-        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog, self._middleware)
+        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog, self.middleware)
         endpoint = Endpoint(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
-
-
-def _chat_models(settings: Settings) -> Models:
-    """Return the collection of models that chat clients can choose; it is still empty."""
-    from gaia_bridge_doors.conversation.models import Models
-
-    return Models(settings.chats)

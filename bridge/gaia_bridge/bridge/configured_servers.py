@@ -22,12 +22,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.config import Layer, LayerState, LoadReport, ServersConfig, TrustStore, current_folder
+from gaia_bridge.config.documents import is_disabled
 from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.config.fingerprints import LAUNCH_KEYS, launch_line
-from gaia_bridge.config.launching.programs import program_files
+from gaia_bridge.config.launching.programs import programs_of
 from gaia_bridge.config.launching.workplaces import lies_in_workspace
 from gaia_bridge.config.layers import is_local
-from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.config.trust import approval_key, program_names
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerSpec
@@ -68,7 +68,7 @@ class ConfiguredServers:
         self._config = ServersConfig(path, strict=True)
         self.left_out: tuple[LeftOut, ...] = ()
         self._path = path
-        self._told: frozenset[str] = frozenset()
+        self._logged: frozenset[str] = frozenset()
         self._in_use: dict[str, _InUse] = {}
         self._folder = current_folder()
         self._exposed = {layer.path for layer in self._config.layers if lies_in_workspace(layer.path)}
@@ -99,14 +99,14 @@ class ConfiguredServers:
     @property
     def programs(self) -> tuple[Path, ...]:
         """The files that launch lines name, as programs or as references."""
-        found: set[Path] = set()
+        files: set[Path] = set()
         for layer in self._config.layers:
             for entry in filter(is_object, layer.entries.values()):
                 for folder in {layer.path.parent, self._folder}:
-                    found.update(program_files(entry, folder))
+                    files.update(programs_of(entry, folder).files)
                 names = referenced_files(entry, LAUNCH_KEYS)
-                found.update(layer.path.parent / os.path.expanduser(name) for name in names)
-        return tuple(found)
+                files.update(layer.path.parent / os.path.expanduser(name) for name in names)
+        return tuple(files)
 
     def first(self) -> Sequence[ServerSpec]:
         """Return the servers at the start. A broken file that was not named leaves its servers out.
@@ -137,11 +137,7 @@ class ConfiguredServers:
         return self._use(report, self._held(report, approvals))
 
     def refusal(self, spec: ServerSpec) -> str | None:
-        """Return why a server must not be started as it is now; `None` if it is what the user approved.
-
-        Args:
-            spec: The server, as `first` or `again` gave it.
-        """
+        """Return why a server must not be started as it is now; `None` if it is what the user approved."""
         used = self._in_use.get(spec.name)
         if used is None or used.spec.options.approval != spec.options.approval:
             return "its entry is another one now"
@@ -174,7 +170,7 @@ class ConfiguredServers:
             if spec.options.approval
         }
         self._in_use = approved | held
-        self._tell(report, held)
+        self._log(report, held)
         return tuple(servers.values())
 
     def _trust_command(self, name: str) -> str:
@@ -184,7 +180,7 @@ class ConfiguredServers:
     def _report(self, approvals: TrustStore) -> LoadReport:
         return self._config.resolve(trust=approvals, asks=lambda layer: is_local(layer) or layer.path in self._exposed)
 
-    def _tell(self, report: LoadReport, held: Mapping[str, _InUse]) -> None:
+    def _log(self, report: LoadReport, held: Mapping[str, _InUse]) -> None:
         """Log what is left out and what is odd; no line that the previous reading logged."""
         lines = list(report.warnings)
         left_out = [LeftOut("file", error.place, error.problem) for error in report.errors]
@@ -201,15 +197,14 @@ class ConfiguredServers:
             lines += [f"{layer.layer.path}: server {item.name} is left out: {item.reason}" for item in skipped]
             left_out += [LeftOut("server", item.name, item.reason) for item in skipped]
         for line in lines:
-            if line not in self._told:
+            if line not in self._logged:
                 logger.warning("%s", line)
-        self._told = frozenset(lines)
+        self._logged = frozenset(lines)
         self.left_out = tuple(left_out)
 
     def _what_was_changed(self, used: _InUse, entry: object) -> str:
         command = self._trust_command(used.spec.name)
-        same = is_object(entry) and launch_line(entry) == launch_line(used.entry)
-        if same:
+        if is_object(entry) and launch_line(entry) == launch_line(used.entry):
             return (
                 "its program was changed since it was approved; the approved version runs until it is restarted: "
                 + command
@@ -268,12 +263,7 @@ class Difference(Struct, frozen=True):
 
 
 def difference(running: Mapping[str, ServerSpec], wanted: Iterable[ServerSpec]) -> Difference:
-    """Compare the running servers with the wanted ones, entry by entry.
-
-    Args:
-        running: The running servers, by name.
-        wanted: The entries of the files. Disabled entries are not wanted.
-    """
+    """Compare the running servers, by name, with the wanted ones, entry by entry; disabled ones are not wanted."""
     new = {spec.name: spec for spec in wanted if not spec.options.disabled}
     changed = {name for name, spec in running.items() if new.get(name) != spec}
     adjusted = {name for name in changed & new.keys() if _reached(running[name]) == _reached(new[name])}

@@ -63,25 +63,20 @@ def spec_of(target: str | Sequence[str], name: str | None = None, **more: Any) -
 def server_specs(servers: Servers) -> list[ServerSpec]:
     """Return the entries of several servers.
 
-    Args:
-        servers: As `Bridge` takes them.
-
     Raises:
         ConfigError: One of them cannot be used; names it.
         TypeError: It is nothing that names a server.
     """
-    if not isinstance(servers, Mapping):
-        return [_checked(spec) for spec in servers]
-    named = cast("Mapping[str, Any]", servers)
-    return [_named(name, value) for name, value in named.items()]
+    if isinstance(servers, Mapping):
+        return [_named(name, value) for name, value in cast("Mapping[str, Any]", servers).items()]
+    for spec in cast("Sequence[object]", servers):
+        if not isinstance(spec, SPECS):
+            raise TypeError(f"expected a ServerSpec, or a mapping of names to entries, got {spec!r}")
+    return list(servers)
 
 
 def agent_of(target: Any) -> Any:
-    """Return an object with the methods of an agent, for a decorated function and for a module with some.
-
-    Args:
-        target: The object to publish; returned as it is where it is neither.
-    """
+    """Return an object with the methods of an agent for a decorated function or a module with some; else the target."""
     if is_marked(target) or (isinstance(target, ModuleType) and has_decorated_members(target)):
         return ModuleFunctions(target)
     return target
@@ -160,12 +155,6 @@ def _named(name: str, value: Any) -> ServerSpec:
     if isinstance(value, (str, Sequence)):
         return spec_of(cast("str | Sequence[str]", value), name)
     raise TypeError(f"{name}: expected an entry of mcp_servers.json, a URL, a command or a ServerSpec, got {value!r}")
-
-
-def _checked(spec: object) -> ServerSpec:
-    if isinstance(spec, SPECS):
-        return spec
-    raise TypeError(f"expected a ServerSpec, or a mapping of names to entries, got {spec!r}")
 
 
 def _parsed(name: str, entry: JSON) -> ServerSpec:

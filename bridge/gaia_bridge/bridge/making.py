@@ -85,11 +85,6 @@ class SourceMaker:
     def source(self, target: object, name: str | None, offer: AgentOffer = AS_AGENTS_SAY) -> RunningSource:
         """Return the source that a target of `Bridge.add` stands for.
 
-        Args:
-            target: The target.
-            name: Its name.
-            offer: The published tools of this agent alone.
-
         Raises:
             AgentLoadError: The object lacks the methods of an agent.
         """
@@ -100,12 +95,7 @@ class SourceMaker:
         return self._agent(target, name, offer)
 
     def upstream(self, spec: ServerSpec, transport: Transport | None = None) -> Upstream:
-        """Return an upstream server, which does not run yet.
-
-        Args:
-            spec: Its entry.
-            transport: How to reach it, if not in the way that the entry says.
-        """
+        """Return an upstream server, which does not run yet, and is reached by `transport` if not as its entry says."""
         owner = self._owner
         if transport is None and isinstance(spec, AgentServerSpec):
             transport = PublishedAgent(spec.name, partial(agent_named, spec.agent), owner.settings.agent)

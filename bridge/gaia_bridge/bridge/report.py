@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 GROUPS: Final[Mapping[SourceKind, str]] = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 """The first part of the path of a source's own endpoint."""
 
-
 INFO: Final = ServerInfo(
     name="gaia-mcp-bridge",
     version=__version__,
@@ -31,7 +30,6 @@ INFO: Final = ServerInfo(
     description="Agents and MCP servers, published as one MCP server.",
 )
 """The bridge's name, version and description, as clients see them."""
-
 
 _ALIVE: Final[JSON] = {"status": "healthy", "service": INFO.title}
 
@@ -42,7 +40,7 @@ class Report:
     Args:
         endpoints: Its endpoints, by group and name; that of everything is `("", "")`.
         models: The models of its OpenAI-compatible API.
-        left_out: Returns what is configured but not published.
+        left_out: Returns the servers that are configured but not published.
     """
 
     def __init__(

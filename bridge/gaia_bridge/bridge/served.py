@@ -6,8 +6,8 @@ As an application it may be part of another one, or of a server that is not ours
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,20 +42,11 @@ _NOT_OPEN = (
 
 
 class MountedBridge:
-    """ASGI application: serves a bridge below any path, and opens it where the server runs our lifespan.
+    """ASGI application: serves a bridge below any path, and opens it where the server runs our lifespan."""
 
-    Args:
-        app: The application of the bridge.
-        is_open: Whether the bridge is open.
-        opened: Opens it.
-    """
-
-    def __init__(
-        self, app: ASGIApp, is_open: Callable[[], bool], opened: Callable[[], AbstractAsyncContextManager[object]]
-    ) -> None:
+    def __init__(self, bridge: ServedBridge, app: ASGIApp) -> None:
+        self._bridge = bridge
         self._app = app
-        self._is_open = is_open
-        self._opened = opened
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -63,7 +54,7 @@ class MountedBridge:
             await self._live(receive, send)
             return
         scope = at_root(scope)
-        if self._is_open() or scope["type"] != "http":
+        if self._bridge.is_open or scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         body = body_for(scope["path"], 503, _NOT_OPEN, INTERNAL_ERROR)
@@ -76,8 +67,8 @@ class MountedBridge:
         await receive()
         async with AsyncExitStack() as stack:
             try:
-                if not self._is_open():
-                    await stack.enter_async_context(self._opened())
+                if not self._bridge.is_open:
+                    await stack.enter_async_context(self._bridge)
             except Exception as error:
                 await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
                 raise
@@ -106,6 +97,11 @@ class ServedBridge(ABC):
     _report: Report
     _is_open: bool
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the bridge is entered, so that it publishes."""
+        return self._is_open
+
     @abstractmethod
     async def __aenter__(self) -> Self: ...
 
@@ -130,9 +126,8 @@ class ServedBridge(ABC):
             sources = map(innermost, self._everything.sources)
             starting = [source.unseen for source in sources if isinstance(source, Upstream)]
             if unseen := [each for each in starting if each is not None]:
-                from gaia_bridge.sources.upstream.listing.late_listing import (
-                    list_later,  # mostly there is nothing to list
-                )
+                # mostly there is nothing to list
+                from gaia_bridge.sources.upstream.listing.late_listing import list_later
 
                 list_later(unseen)
 
@@ -202,24 +197,16 @@ class ServedBridge(ABC):
         from gaia_bridge.server.http.access_policy import AccessPolicy
 
         policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http, public_url, proxies)
-        return MountedBridge(self.asgi(policy), lambda: self._is_open, lambda: self)
+        return MountedBridge(self, self.asgi(policy))
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
-        """Keep the bridge open, as the lifespan of an application that mounts `app()`.
-
-        Args:
-            app: The application, which is not looked at.
-        """
+        """Keep the bridge open, as the lifespan of an application that mounts `app()`."""
         async with self:
             yield
 
     def asgi(self, policy: AccessPolicy) -> ASGIApp:
-        """Return the HTTP application, to be served while the bridge is open.
-
-        Args:
-            policy: The conditions of access.
-        """
+        """Return the HTTP application, to be served while the bridge is open."""
         from gaia_bridge.server.http.app import HttpBinding, make_app
 
         def find(group: str, name: str) -> HttpBinding | None:

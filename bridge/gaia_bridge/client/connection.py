@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from gaia_bridge.calls.deadlines import Deadline
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.calls.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
-from gaia_bridge.client.lists import ParameterHeaders, ReadPage, read_pages
+from gaia_bridge.client.lists import ReadPage, ToolHeaders, read_pages
 from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
 from gaia_bridge.client.questions import answer_of
 from gaia_bridge.client.subscriptions import Subscriptions
@@ -33,13 +33,7 @@ from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_object
-
-_Ask = Callable[[JSON], Awaitable[JSON]]
-"""Sends the request, with further parameters."""
-
-_Answer = Callable[[str, JSON], Awaitable[JSON]]
-"""Answers one question: method and parameters."""
+from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 
 @asynccontextmanager
@@ -57,7 +51,7 @@ async def connect(
     One task opens and closes it, every task may use it. Exceptions of the block are raised unchanged.
 
     Args:
-        transport: Reaches the server. Opens a second link if the server ends the first because of the probe.
+        transport: Opens a second link if the server ends the first because of the probe.
         era: The era of the server's last connection: it is tried first, without a probe. `None` probes.
         only: The only era to try; `None` for both.
         numbers: The ids of requests, for a caller that also makes its own over the same link; from 1 on if `None`.
@@ -106,11 +100,7 @@ def _unanswered(error: ConnectionLostError) -> str:
 
 
 class Connection:
-    """Requests over one connection, which any task may make. Created by `connect`.
-
-    Args:
-        peer: Sends requests and receives messages on the link.
-    """
+    """Requests over one connection, which any task may make. Created by `connect`."""
 
     def __init__(
         self, peer: JsonRpcPeer, handshake: ServerHandshake, delegate: ClientDelegate, limits: UpstreamLimits
@@ -126,7 +116,7 @@ class Connection:
         self._limits = limits
         self._deadline = Deadline(limits.call_timeout, limits.call_cap)
         self._list_deadline = Deadline(limits.list_timeout, limits.list_timeout)
-        self._headers = ParameterHeaders(delegate.server)
+        self._headers = ToolHeaders(delegate.server)
         self._meta: JSON = {}
         self._tasks = Tasks(peer, {} if handshake.modern else handshake.capabilities, limits)
         self._subscriptions: Subscriptions | None = None
@@ -136,11 +126,7 @@ class Connection:
             peer.on_notification = self._subscriptions.receive
 
     async def start(self) -> None:
-        """Receive changes from now on. Called once, by `connect`.
-
-        Raises:
-            ConnectionLostError: The connection is over already.
-        """
+        """Receive changes from now on; raise `ConnectionLostError` if it is over already. Called once, by `connect`."""
         if self._subscriptions is not None:
             await self._subscriptions.start()
         self._peer.check()
@@ -149,7 +135,7 @@ class Connection:
     @property
     def may_subscribe(self) -> bool:
         """Whether the server notifies of updates of resources."""
-        return self._declares("resources", "subscribe")
+        return value_at(self.handshake.capabilities, "resources", "subscribe") is True
 
     @property
     def last_words(self) -> str:
@@ -166,7 +152,7 @@ class Connection:
         rounds: bool = True,
         number: int | None = None,
     ) -> JSON:
-        """Make one request. Cancelling this coroutine notifies the server that the request is cancelled.
+        """Make one request; return its result, unchanged. Cancelling this notifies the server of that.
 
         Args:
             params: Its parameters, relayed as they are; a `_meta` among them is completed with the keys of our hop.
@@ -177,9 +163,6 @@ class Connection:
             rounds: Whether an `input_required` result (2026-07-28) is answered by the delegate and the request
                 repeated until it is complete. If not, that result is returned.
             number: Its id, from `new_id`, if the caller needs to know it; a request that is repeated has a new one.
-
-        Returns:
-            The result, unchanged.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
@@ -196,16 +179,16 @@ class Connection:
             )
         ask = partial(self._ask, method, params, on_progress, deadline or self._deadline)
         result = await ask({}, number)
-        if rounds and is_input_required(result):
-            result = await _play(method, result, ask, self._answer, self._limits)
-        return result
+        if not rounds or not is_input_required(result):
+            return result
+        most, questions = self._limits.max_rounds, self._limits.requests_in_result
+        try:
+            return await play_rounds(method, result, ask, self._answers, rounds=most, questions=questions)
+        except RoundsError as error:
+            raise UpstreamError(str(error)) from None
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
-        """Send a notification.
-
-        Raises:
-            UpstreamError: It could not be sent.
-        """
+        """Send a notification; raise `UpstreamError` if it cannot be sent."""
         await self._peer.notify(method, self._stamped(params) if self.handshake.modern else params)
 
     async def list_all(self, kind: str) -> list[Any]:
@@ -215,66 +198,46 @@ class Connection:
     async def list_pages(self, kind: str) -> list[ReadPage]:
         """Read a list to its last page, or to the limit, with retries where these may help.
 
+        The pages are unchecked, and without the definitions that the revision forbids a client to use.
+
         Args:
             kind: A key of `vocabulary.LIST_FIELDS`.
-
-        Returns:
-            The pages, unchecked; without the definitions that the revision forbids a client to use.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: It did not answer, not in time, or with no list.
         """
         ask = partial(self.request, deadline=self._list_deadline)
-        found = await read_pages(kind, ask, self._limits, self._delegate.server)
-        if kind != "tool":
-            return found
-        self._tasks.learn([tool for page in found for tool in page.items])
-        if not self.handshake.modern:
-            return found
-        self._headers.forget()
-        return [page._replace(items=self._headers.admitted(page.items)) for page in found]
+        pages = await read_pages(kind, ask, self._limits, self._delegate.server)
+        if kind == "tool":
+            self._tasks.learn([tool for page in pages for tool in page.items])
+            if self.handshake.modern:
+                return self._headers.admitted(pages)
+        return pages
 
     async def ping(self) -> float:
-        """Check that the server responds; return the seconds that its answer took.
-
-        Raises:
-            UpstreamError: The server did not answer within `limits.ping_timeout`.
-        """
+        """Return the seconds that an answer took; raise `UpstreamError` if none came within `limits.ping_timeout`."""
         started = time.perf_counter()
         patience = Deadline(self._limits.ping_timeout, self._limits.ping_timeout)
         await self.request(DISCOVER if self.handshake.modern else "ping", deadline=patience)
         return time.perf_counter() - started
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribe to updates of a resource; do nothing where the server does not offer that.
-
-        Raises:
-            ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: The answer of the server is missing or invalid.
-        """
+        """Subscribe to updates of a resource, where the server offers that. Raises as `request` does."""
         if self._subscriptions is not None:
             await self._subscriptions.subscribe(uri)
-        elif self._declares("resources", "subscribe"):
+        elif self.may_subscribe:
             await self.request("resources/subscribe", {"uri": uri}, deadline=self._list_deadline)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Unsubscribe from updates of a resource. Raises as `subscribe` does."""
+        """Unsubscribe from updates of a resource. Raises as `request` does."""
         if self._subscriptions is not None:
             self._subscriptions.unsubscribe(uri)
-        elif self._declares("resources", "subscribe"):
+        elif self.may_subscribe:
             await self.request("resources/unsubscribe", {"uri": uri}, deadline=self._list_deadline)
 
     async def set_log_level(self, level: str) -> None:
-        """Request log messages of a level and above; do nothing where the server has no log.
-
-        Args:
-            level: One of `model.LOG_LEVELS`.
-
-        Raises:
-            ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: The answer of the server is missing or invalid.
-        """
+        """Request log messages of one of `model.LOG_LEVELS` and above, if the server has any. Raises as `request`."""
         if self.handshake.modern:
             self._meta[LOG_LEVEL_KEY] = level
         elif "logging" in self.handshake.capabilities:
@@ -301,8 +264,7 @@ class Connection:
         meta = None if params is None else params.get("_meta")
         if not is_object(meta):
             return {**(params or {}), "_meta": dict(self._meta)}
-        revision = {PROTOCOL_VERSION_KEY: self.handshake.revision}
-        return {**(params or {}), "_meta": {**self._meta, **meta, **revision}}
+        return {**(params or {}), "_meta": {**self._meta, **meta, PROTOCOL_VERSION_KEY: self.handshake.revision}}
 
     async def _answer(self, method: str, params: JSON) -> JSON:
         """Answer a question of a round. One without a declared capability fails the call: the server is at fault."""
@@ -310,45 +272,21 @@ class Connection:
             raise UpstreamError(f"asks for {printable(method, 200)}, which was not declared to it")
         return await answer_of(self._delegate, self._peer.declared, method, params)
 
-    def _declares(self, name: str, ability: str) -> bool:
-        declared = self.handshake.capabilities.get(name)
-        return is_object(declared) and declared.get(ability) is True
+    async def _answers(self, questions: Mapping[str, Question]) -> JSON:
+        answers: JSON = {}
+        failure: Exception | None = None
 
+        async def put(key: str, question: Question) -> None:
+            nonlocal failure
+            try:
+                answers[key] = await self._answer(question.method, question.params)
+            except Exception as error:  # raised below, not in the task group, which would wrap it
+                failure = failure or error
+                tasks.cancel_scope.cancel()
 
-async def _play(method: str, result: JSON, ask: _Ask, answer: _Answer, limits: UpstreamLimits) -> JSON:
-    """Answer the questions of a result and repeat the request, until the result is complete.
-
-    Args:
-        result: The first result of the request.
-        ask: Repeats the request.
-        limits: The most rounds, and the most questions in one.
-
-    Raises:
-        ProtocolError: A question was refused, or the server answered with an error.
-        UpstreamError: The server asks in too many rounds, sends invalid questions, or failed to answer.
-    """
-    rounds, questions = limits.max_rounds, limits.requests_in_result
-    try:
-        return await play_rounds(method, result, ask, partial(_answers, answer), rounds=rounds, questions=questions)
-    except RoundsError as error:
-        raise UpstreamError(str(error)) from None
-
-
-async def _answers(answer: _Answer, questions: Mapping[str, Question]) -> JSON:
-    answers: JSON = {}
-    failure: Exception | None = None
-
-    async def put(key: str, question: Question) -> None:
-        nonlocal failure
-        try:
-            answers[key] = await answer(question.method, question.params)
-        except Exception as error:  # raised below, not in the task group, which would wrap it
-            failure = failure or error
-            tasks.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        for key, question in questions.items():
-            tasks.start_soon(put, key, question)
-    if failure is not None:
-        raise failure
-    return {key: answers[key] for key in questions}
+        async with anyio.create_task_group() as tasks:
+            for key, question in questions.items():
+                tasks.start_soon(put, key, question)
+        if failure is not None:
+            raise failure
+        return {key: answers[key] for key in questions}

@@ -32,14 +32,13 @@ from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, RELATED_TASK_KEY
 from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 logger = logging.getLogger(__name__)
 
 OnNotification = Callable[[str, JSON, int | None], None]
 """Called with a notification: its method, its parameters, and the id of the request on whose stream it came, if
 known."""
-
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -48,11 +47,7 @@ _CANCELLED: Final = "notifications/cancelled"
 async def open_peer(
     transport: Transport, delegate: ClientDelegate, limits: UpstreamLimits, numbers: Iterator[int] | None = None
 ) -> AsyncGenerator[JsonRpcPeer]:
-    """Open a link and run a `JsonRpcPeer` on it until the end of the block.
-
-    Raises:
-        UpstreamError: The server cannot be reached.
-    """
+    """Open a link, and run a `JsonRpcPeer` on it until the end of the block; raises as `Transport.connect` does."""
     failure: BaseException | None = None
     peer = JsonRpcPeer(delegate, limits, numbers)
     async with transport.connect(peer) as link, anyio.create_task_group() as tasks:
@@ -69,11 +64,9 @@ async def open_peer(
 
 
 class JsonRpcPeer:
-    """The client's side of JSON-RPC on one link. Implements `transport.Receiver`.
+    """The client's side of JSON-RPC on one link; ids of requests are from 1 on if no `numbers` are given.
 
-    Args:
-        delegate: Answers requests of the server, and receives notifications.
-        numbers: The ids of requests; from 1 on if `None`.
+    Implements `transport.Receiver`.
     """
 
     def __init__(self, delegate: ClientDelegate, limits: UpstreamLimits, numbers: Iterator[int] | None = None) -> None:
@@ -114,11 +107,9 @@ class JsonRpcPeer:
         return self._tasks
 
     def open(self, link: Link, tasks: TaskGroup) -> None:
-        """Start to use a link."""
         self._link, self._tasks = link, tasks
 
     def close(self) -> None:
-        """Stop using the link."""
         self._tasks = None
         self._clocks.close()
         self._end("is no longer connected")
@@ -139,28 +130,24 @@ class JsonRpcPeer:
         headers: Mapping[str, str] | None = None,
         number: int | None = None,
     ) -> JSON:
-        """Make one request.
+        """Make one request; return its result, unchanged.
 
         Args:
             params: Its parameters; a progress token in them is replaced by our own, or removed.
-            deadline: The time that it may take.
             on_progress: Receives progress. Without a receiver, progress is requested if it restarts the deadline.
             number: Its id, from `new_id`; a new one if `None`.
-
-        Returns:
-            The result, unchanged.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: The response is missing, late or invalid.
         """
-        link = self._connected()
+        link = self.check()
         if number is None:
             number = self.new_id()
         message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
-        is_told = on_progress is not None or deadline.idle < deadline.cap
-        if is_told or (params is not None and "_meta" in params):
-            params = _with_token(params, number if is_told else None)
+        has_progress = on_progress is not None or deadline.idle < deadline.cap
+        if has_progress or (params is not None and "_meta" in params):
+            params = _with_token(params, number if has_progress else None)
         if self._delegate.id:
             params = passed(params, self._delegate.id)
         if params is not None:
@@ -171,7 +158,7 @@ class JsonRpcPeer:
             message = translating.written(message, method)
         clock = self._clocks.start(number, deadline)
         watch = None if on_progress is None else _Watch(on_progress, clock, self._limits.notes)
-        if is_told:
+        if has_progress:
             self.progress.add(number, clock.restarted if watch is None else watch.add)
         try:
             with clock:
@@ -186,11 +173,7 @@ class JsonRpcPeer:
         return _result_of(method, response if translating is None else translating.read(response, method))
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
-        """Send a notification.
-
-        Raises:
-            UpstreamError: It could not be sent.
-        """
+        """Send a notification; raise `UpstreamError` if it cannot be sent."""
         message: JSON = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
@@ -233,9 +216,12 @@ class JsonRpcPeer:
         with self._guarded("a doubt"):
             self._delegate.doubted(why)
 
-    def check(self) -> None:
-        """Raise `ConnectionLostError` if the link has ended."""
-        self._connected()
+    def check(self) -> Link:
+        """Return the link; raise `ConnectionLostError` if it has ended."""
+        if self._reason is not None:
+            raise ConnectionLostError(self._reason)
+        assert self._link is not None
+        return self._link
 
     @contextmanager
     def _guarded(self, news: str) -> Generator[None]:
@@ -251,8 +237,8 @@ class JsonRpcPeer:
 
         The total limit stays. If it is unknown which request the question belongs to, all idle timeouts stop.
         """
-        known = during in self._clocks.running or during in self.origins.values()
-        held = [clock for number, clock in self._clocks.running.items() if number == during or not known]
+        is_attributed = during in self._clocks.running or during in self.origins.values()
+        held = [clock for number, clock in self._clocks.running.items() if number == during or not is_attributed]
         for clock in held:
             clock.hold()
         try:
@@ -263,11 +249,9 @@ class JsonRpcPeer:
 
     def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
         """Return a message's parameters without a task that only we know of, and the request that it belongs to."""
-        meta = params.get("_meta")
-        related = meta.get(RELATED_TASK_KEY) if is_object(meta) else None
-        task = related.get("taskId") if is_object(related) else None
-        if is_object(meta) and isinstance(task, str) and task in self.origins:
-            others = {key: value for key, value in meta.items() if key != RELATED_TASK_KEY}
+        task = value_at(params, "_meta", RELATED_TASK_KEY, "taskId")
+        if isinstance(task, str) and task in self.origins:
+            others = {key: value for key, value in params["_meta"].items() if key != RELATED_TASK_KEY}
             return {**params, "_meta": others}, self.origins[task]
         return params, during if during is None else self.origins.get(during, during)
 
@@ -276,25 +260,17 @@ class JsonRpcPeer:
             self._reason = reason
             self.over.set()
 
-    def _connected(self) -> Link:
-        if self._reason is not None:
-            raise ConnectionLostError(self._reason)
-        assert self._link is not None
-        return self._link
-
     async def _send(self, message: JSON) -> None:
-        link, method = self._connected(), message.get("method")
+        link, method = self.check(), message.get("method")
         if self._translating is not None and method is not None:
             message = self._translating.written(message, method)
         await link.notify(message)
 
 
 class _Watch:
-    """Reports the progress of one request. An asyncio task for that is started with the first report.
+    """Reports the progress of one request, in an asyncio task that is started with the first report.
 
-    Args:
-        clock: The deadline of the request, which every report restarts.
-        waiting: The most reports that wait for a slow receiver; beyond that, the oldest is dropped.
+    Every report restarts the clock. Of those that wait for a slow receiver, the oldest beyond `waiting` is dropped.
     """
 
     def __init__(self, on_progress: OnProgress, clock: Clock, waiting: int) -> None:

@@ -15,13 +15,12 @@ from gaia_bridge.protocol.headers import HeaderMap, annotation_problem, header_m
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 
 logger = logging.getLogger(__name__)
 
 Ask = Callable[[str, JSON], Awaitable[JSON]]
 """Makes one request, from its method and parameters."""
-
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
@@ -40,11 +39,6 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
     """Read a list. An endless one, or one that repeats a cursor or takes too long, is cut with a warning.
 
     An empty cursor is valid; but some servers mean the end of the list by it, and refuse it or begin again.
-
-    Args:
-        kind: A key of `LIST_FIELDS`.
-        ask: Makes one request.
-        limits: The most pages, definitions and retries, and the longest time.
 
     Raises:
         ProtocolError: The server answered with a JSON-RPC error.
@@ -69,7 +63,8 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
             return pages
         pages.append(ReadPage(cursor, items[:room], {name: value for name, value in page.items() if name != field}))
         room -= len(items)
-        cursor = _text(page.get("nextCursor"))
+        following = page.get("nextCursor")
+        cursor = following if isinstance(following, str) else None
         if room >= 0 and cursor is None:
             return pages
         if room < 0 or cursor is None or cursor in seen or current_time() >= until:
@@ -98,39 +93,30 @@ async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits, unt
     return await ask(method, params)
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-class ParameterHeaders:
+class ToolHeaders:
     """Repeats arguments in HTTP headers for servers that want it (`x-mcp-header`, MCP 2026-07-28, transports)."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self._maps: dict[str, HeaderMap] = {}
 
-    def forget(self) -> None:
-        """Forget the tools of earlier lists."""
+    def admitted(self, pages: list[ReadPage]) -> list[ReadPage]:
+        """Return a new list with the tools that may be used: one with invalid header annotations must be dropped."""
         self._maps = {}
+        return [page._replace(items=self._admitted(page.items)) for page in pages]
 
-    def admitted(self, tools: list[Any]) -> list[Any]:
-        """Return the tools that may be used: one with invalid header annotations must be dropped.
-
-        Args:
-            tools: A page of the list, unchecked.
-        """
+    def _admitted(self, tools: list[Any]) -> list[Any]:
         kept: list[Any] = []
         for tool in tools:
-            schema = tool.get("inputSchema") if is_object(tool) else None
-            name = tool.get("name") if is_object(tool) else None
+            schema, name = value_at(tool, "inputSchema"), value_at(tool, "name")
             if (reason := annotation_problem(schema)) is not None:
                 logger.warning(
                     "%s: tool %s is left out: %s", self._server, printable(str(name), 200), printable(reason)
                 )
                 continue
             kept.append(tool)
-            if isinstance(name, str) and (found := header_map(schema)):
-                self._maps[name] = found
+            if isinstance(name, str) and (headers := header_map(schema)):
+                self._maps[name] = headers
         return kept
 
     def of(self, params: JSON | None) -> Mapping[str, str]:
@@ -138,7 +124,7 @@ class ParameterHeaders:
         if params is None or not self._maps:
             return _NO_HEADERS
         name, arguments = params.get("name"), params.get("arguments")
-        found = self._maps.get(name) if isinstance(name, str) else None
-        if found is None or not is_object(arguments):
+        headers = self._maps.get(name) if isinstance(name, str) else None
+        if headers is None or not is_object(arguments):
             return _NO_HEADERS
-        return parameter_headers(found, arguments)
+        return parameter_headers(headers, arguments)

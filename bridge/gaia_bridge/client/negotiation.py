@@ -6,6 +6,7 @@ or even exit because of it, which then requires a new link.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -41,18 +42,15 @@ from gaia_bridge.protocol.revisions import (
 )
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 
 logger = logging.getLogger(__name__)
 
 DISCOVER: Final = "server/discover"
-
 _FOR_EVER: Final = Deadline(math.inf, math.inf)
 """No deadline of its own: the caller that opens the connection has one for all of the negotiation."""
-
 _WARNED: Final = 1_024
 """The most servers and revisions whose logged warning is remembered."""
-
 _SHOWN_REVISIONS: Final = 10
 """The most of a server's revisions that an error names."""
 
@@ -62,11 +60,7 @@ class EraRefusedError(LaunchError):
 
 
 class _RefusedError(UpstreamError):
-    """The server refuses this era.
-
-    Args:
-        code: The code of the JSON-RPC error in its answer, if there was one.
-    """
+    """The server refuses this era; `code` is that of its JSON-RPC error, if there was one."""
 
     def __init__(self, problem: str, code: int | None = None) -> None:
         super().__init__(problem)
@@ -113,49 +107,22 @@ def attempts(era: Era | None, only: Era | None = None) -> tuple[Attempt, ...]:
         only: The only era to try; `None` for both.
     """
     if only is not None:
-        return (Attempt(partial(_insist, _ONLY[only])),)
+        return (Attempt(partial(_insist, _initialize if only is Era.LEGACY else _discover)),)
     # A process that is gone may have ended because of the probe. One that ends in the handshake is broken.
-    probing = (Attempt(_probe, (ConnectionLostError,)), Attempt(_shake_hands))
-    match era:
-        case None:
-            return probing
-        case Era.MODERN:
-            return (Attempt(_discover_patiently, (ConnectionLostError,)), Attempt(_shake_hands))
-        case Era.LEGACY:
-            return (Attempt(_shake_hands, (_RefusedError,)), *probing)
+    race = Attempt(partial(_race, era is Era.MODERN), (ConnectionLostError,))
+    after_all = (Attempt(partial(_alone, _initialize), (_RefusedError,)),) if era is Era.LEGACY else ()
+    return (*after_all, race, Attempt(partial(_alone, _initialize)))
 
 
 def modern_meta(role_info: JSON, declared: JSON, revision: str) -> JSON:
     """Return the `_meta` in which every modern request describes us (MCP 2026-07-28, basic)."""
-    return {
-        PROTOCOL_VERSION_KEY: revision,
-        CLIENT_INFO_KEY: role_info,
-        CLIENT_CAPABILITIES_KEY: declared,
-    }
+    return {PROTOCOL_VERSION_KEY: revision, CLIENT_INFO_KEY: role_info, CLIENT_CAPABILITIES_KEY: declared}
 
 
-async def _shake_hands(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    handshake = await _initialize(peer, delegate, limits)
+async def _alone(greet: _Greet, peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    handshake = await greet(peer, delegate, limits)
     await _confirm(peer, handshake)
     return handshake
-
-
-async def _probe(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    return await _race(peer, delegate, limits, limits.probe_timeout)
-
-
-async def _discover_patiently(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    """Probe a server that was modern the last time: silence more likely means that it is slow than that it changed."""
-    return await _race(peer, delegate, limits, limits.connect_timeout / 2)
-
-
-async def _discover_only(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    handshake = await _discover(peer, delegate, limits)
-    await _confirm(peer, handshake)
-    return handshake
-
-
-_ONLY: Final[Mapping[Era, _Greet]] = {Era.LEGACY: _shake_hands, Era.MODERN: _discover_only}
 
 
 async def _insist(
@@ -163,7 +130,7 @@ async def _insist(
 ) -> ServerHandshake:
     """Greet the server; raise `EraRefusedError` if it refuses for good. An internal error of the server may pass."""
     try:
-        return await greet(peer, delegate, limits)
+        return await _alone(greet, peer, delegate, limits)
     except _RefusedError as error:
         if error.code == INTERNAL_ERROR:
             raise
@@ -171,18 +138,20 @@ async def _insist(
 
 
 async def _race(
-    peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits, patience: float
+    was_modern: bool, peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits
 ) -> ServerHandshake:
     """Discover; if that fails or takes long, shake hands as well.
 
     A server that accepts the handshake is legacy on this link, however late it answers the discovery: over stdio and
-    SSE it then refuses everything modern there.
+    SSE it then refuses everything modern there. The silence of one that was modern the last time more likely means
+    that it is slow than that it changed.
     """
-    news = _News()
+    news = asyncio.Event()
     discovering = _Contender(partial(_discover, peer, delegate, limits), news)
     peer.tasks.start_soon(discovering.run)
-    with anyio.move_on_after(patience):
+    with anyio.move_on_after(limits.connect_timeout / 2 if was_modern else limits.probe_timeout):
         await news.wait()
+        news.clear()
     # Authorization that failed for one would fail for the other, and the user would be asked to log in again.
     if isinstance(discovering.error, _DECISIVE):
         raise discovering.error
@@ -190,7 +159,7 @@ async def _race(
     if handshake is None:
         shaking_hands = _Contender(partial(_initialize, peer, delegate, limits), news)
         peer.tasks.start_soon(shaking_hands.run)
-        handshake = await _settled(discovering, shaking_hands, news, limits.probe_timeout)
+        handshake = await _outcome(discovering, shaking_hands, news, limits.probe_timeout)
     await _confirm(peer, handshake)
     # Only now: nothing may come between `initialize` and our confirmation. A handshake that lost the race is
     # left to itself, because clients must not cancel it.
@@ -198,7 +167,9 @@ async def _race(
     return handshake
 
 
-async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _News, patience: float) -> ServerHandshake:
+async def _outcome(
+    discovering: _Contender, shaking_hands: _Contender, news: asyncio.Event, patience: float
+) -> ServerHandshake:
     """Wait for the era that the server chooses. A modern-only server may ignore the handshake: this wait is bounded."""
     with anyio.CancelScope() as waiting:
         while shaking_hands.handshake is None:
@@ -207,6 +178,7 @@ async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _Ne
             if discovering.handshake is not None:
                 waiting.deadline = min(waiting.deadline, anyio.current_time() + patience)
             await news.wait()
+            news.clear()
     if shaking_hands.handshake is not None:
         return replace(shaking_hands.handshake, also_modern=discovering.handshake is not None)
     if discovering.handshake is not None:
@@ -223,23 +195,10 @@ async def _confirm(peer: JsonRpcPeer, handshake: ServerHandshake) -> None:
         await peer.notify("notifications/initialized")
 
 
-class _News:
-    """An event for the end of any contender, which can be awaited repeatedly."""
-
-    def __init__(self) -> None:
-        self._event = anyio.Event()
-
-    def come(self) -> None:
-        self._event.set()
-
-    async def wait(self) -> None:
-        """Wait for the next end."""
-        await self._event.wait()
-        self._event = anyio.Event()
-
-
 class _Contender:
-    def __init__(self, run: Callable[[], Awaitable[ServerHandshake]], news: _News) -> None:
+    """One way to agree, tried beside another; sets `news` at its end."""
+
+    def __init__(self, run: Callable[[], Awaitable[ServerHandshake]], news: asyncio.Event) -> None:
         self._run = run
         self._news = news
         self.scope = anyio.CancelScope()
@@ -257,7 +216,7 @@ class _Contender:
                 self.handshake = await self._run()
             except UpstreamError as error:
                 self.error = error
-            self._news.come()
+            self._news.set()
 
 
 async def _discover(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
@@ -268,9 +227,7 @@ async def _discover(peer: JsonRpcPeer, delegate: ClientDelegate, limits: Upstrea
     revision = _newest_in_common(supported, limits.revisions)
     if revision is None:
         raise _RefusedError(f"answered {DISCOVER} without a modern revision")
-    meta = result.get("_meta")
-    info = meta.get(SERVER_INFO_KEY) if is_object(meta) else None
-    return _handshake(revision, result, info, limits)
+    return _handshake(revision, result, value_at(result, "_meta", SERVER_INFO_KEY), limits)
 
 
 async def _discovered(
@@ -297,8 +254,8 @@ def _newest_in_common(supported: object, revisions: Revisions) -> str | None:
 
 
 def _refuse_disjoint(supported: object, revisions: Revisions) -> None:
-    known = (*HANDSHAKE_REVISIONS, *revisions.names)
-    if is_array(supported) and supported and not any(revision in known for revision in supported):
+    ours = (*HANDSHAKE_REVISIONS, *revisions.names)
+    if is_array(supported) and supported and not any(revision in ours for revision in supported):
         raise _DisjointError(supported, revisions)
 
 
@@ -333,12 +290,12 @@ def _warn_of_undated(server: str, stated: str) -> None:
 
 
 def _handshake(revision: str, result: JSON, info: object, limits: UpstreamLimits) -> ServerHandshake:
-    capabilities, instructions = result.get("capabilities"), result.get("instructions")
+    instructions = result.get("instructions")
     return ServerHandshake(
         revision=revision,
         modern=is_modern(revision),
         info=_cut(info, limits.text_bytes),
-        capabilities=_cut(capabilities, limits.text_bytes),
+        capabilities=_cut(result.get("capabilities"), limits.text_bytes),
         instructions=_cut_text(instructions, limits.text_bytes) if isinstance(instructions, str) else None,
     )
 

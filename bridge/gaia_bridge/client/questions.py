@@ -20,11 +20,12 @@ from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, AnswerError, Prot
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.earlier_revisions import answer_for
+from gaia_bridge.protocol.messages import error_object
 from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +33,7 @@ logger = logging.getLogger(__name__)
 async def answer_of(
     delegate: ClientDelegate, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
 ) -> JSON:
-    """Let the delegate answer a question, if the needed capability was declared.
-
-    Args:
-        declared: The capabilities that were declared to the server.
-        during: Our request that the question belongs to, where that is known.
-
-    Raises:
-        ProtocolError: The capability was not declared, or the delegate refused or failed.
-    """
+    """Let the delegate answer a question; raise `ProtocolError` if that is not declared, or the delegate fails."""
     if method not in CAPABILITY_OF:
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
     if missing := missing_capability(method, params, declared):
@@ -56,24 +49,10 @@ async def answer_of(
         raise ProtocolError(INTERNAL_ERROR, "Internal error") from None
 
 
-class _Question:
-    """One open request: implements `gaia_bridge.calls.in_flight.Cancellable`."""
-
-    def __init__(self) -> None:
-        self.scope = anyio.CancelScope()
-        """The scope in which the answer is prepared; the sending of an answer is outside, and cannot be cancelled."""
-
-    def cancel(self, reason: str | None) -> None:
-        """Stop preparing the answer, since the server no longer waits."""
-        self.scope.cancel()
-
-
 class Questions:
-    """The open requests of one server.
+    """The open requests of one server, at most `limits.requests_in`.
 
     Args:
-        declared: The capabilities that were declared to the server.
-        limits: The most open requests.
         waits: Entered while the server waits for an answer; called with our request that the question belongs to,
             if the wire reports that.
     """
@@ -99,11 +78,10 @@ class Questions:
         self._reporting: set[RequestId] = set()
 
     def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON, during: int | None) -> None:
-        """Answer a request of the server, in the background.
+        """Answer a request of the server, in the background. One without a valid id is ignored: it has no answer.
 
         Args:
             tasks: The group for the task that answers.
-            number: Its `id`. A request without a valid id is ignored, since it cannot be answered.
             during: Our request on whose own stream it came, if the wire reports that.
         """
         if isinstance(number, bool) or not isinstance(number, int | str | float):
@@ -113,23 +91,24 @@ class Questions:
         elif len(self._received) >= self._limits.requests_in:
             problem = f"{len(self._received)} requests are open, and no more may be"
             self._reply(tasks, number, _error(INTERNAL_ERROR, problem))
-        elif not self._received.begin(number, question := _Question()):
+        elif not self._received.begin(number, preparing := anyio.CancelScope()):
             self._reply(tasks, number, _error(INVALID_REQUEST, "A request with this id is still open"))
         else:
-            tasks.start_soon(self._answer, number, question, method, params, during)
+            tasks.start_soon(self._answer, number, preparing, method, params, during)
 
     def withdraw(self, number: object) -> None:
         """Cancel one of the server's requests, whose answer it no longer waits for."""
         self._received.cancel(number, None)
 
     async def _answer(
-        self, number: RequestId, question: _Question, method: str, params: JSON, during: int | None
+        self, number: RequestId, preparing: anyio.CancelScope, method: str, params: JSON, during: int | None
     ) -> None:
+        """Answer a request. Its cancellation stops the preparation of the answer, and not the sending."""
         reply: JSON | None = None
         params, token = _without_token(params)
         try:
             with (
-                question.scope,
+                preparing,
                 self._waits(during),
                 reporting(None if token is None else partial(self._report, token)),
             ):
@@ -137,7 +116,7 @@ class Questions:
             if reply is not None:
                 await self._deliver(number, reply)
         finally:
-            self._received.end(number, question)
+            self._received.end(number, preparing)
 
     async def _report(self, token: RequestId, report: Progress) -> None:
         """Send the server a report of progress; reports that come while the last one is being sent are dropped."""
@@ -188,8 +167,7 @@ class Questions:
 
 def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
     """Split the progress token, which is valid on one hop only, from the parameters of a question; return both."""
-    meta = params.get("_meta")
-    token = meta.get(PROGRESS_TOKEN_KEY) if is_object(meta) else None
+    meta, token = params.get("_meta"), value_at(params, "_meta", PROGRESS_TOKEN_KEY)
     if not is_object(meta) or isinstance(token, bool) or not isinstance(token, int | str):
         return params, None
     others = {key: value for key, value in meta.items() if key != PROGRESS_TOKEN_KEY}
@@ -198,7 +176,4 @@ def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
 
 
 def _error(code: int, message: str, data: Any = None) -> JSON:
-    error: JSON = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    return {"error": error}
+    return {"error": error_object(code, message, data)}

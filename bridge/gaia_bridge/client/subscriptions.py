@@ -24,12 +24,11 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 logger = logging.getLogger(__name__)
 
 LISTEN: Final = "subscriptions/listen"
-
 _UPDATED: Final = "notifications/resources/updated"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"
@@ -39,20 +38,14 @@ _FOR_EVER: Final = Deadline(math.inf, math.inf)
 
 
 class Subscriptions:
-    """The subscriptions of one modern connection.
-
-    Args:
-        peer: Sends requests and receives messages on the link.
-        limits: The time for a confirmation, and the pauses before a stream is opened again.
-        meta: The `_meta` of our requests.
-    """
+    """The subscriptions of one modern connection, whose requests have `meta` as `_meta`."""
 
     def __init__(self, peer: JsonRpcPeer, limits: UpstreamLimits, capabilities: JSON, meta: JSON) -> None:
         self._peer = peer
         self._limits = limits
         self._meta = meta
-        self._lists = [name for name in _LISTS if _declares(capabilities, name, "listChanged")]
-        self._resources = _declares(capabilities, "resources", "subscribe")
+        self._lists = [name for name in _LISTS if value_at(capabilities, name, "listChanged") is True]
+        self._resources = value_at(capabilities, "resources", "subscribe") is True
         self._uris: dict[str, None] = {}
         self._streams: dict[int, _Stream] = {}
         self._current: _Stream | None = None
@@ -61,27 +54,23 @@ class Subscriptions:
         self._missed = False
         self._wake = anyio.Event()
         self._pause = anyio.CancelScope()
-        self._settled = anyio.Event()
+        self._attempted = anyio.Event()
+        """Set, and replaced, after each attempt at a stream with the wanted filter."""
 
     async def start(self) -> None:
         """Listen from now on. Waits for the confirmation, so that a list read afterwards cannot change unnoticed."""
         if self._wanted():
-            settled = self._settled
+            attempted = self._attempted
             self._peer.tasks.start_soon(self._run)
             with anyio.move_on_after(self._limits.probe_timeout):
-                await settled.wait()
+                await attempted.wait()
                 return
             self._missed = True
         elif self._resources:
             self._peer.tasks.start_soon(self._run)
 
     async def subscribe(self, uri: str) -> None:
-        """Listen for updates of a resource too; do nothing where the server does not offer that.
-
-        Raises:
-            ProtocolError: The server refused.
-            UpstreamError: The server did not confirm in time.
-        """
+        """Listen for updates of a resource too, where the server offers that; an error if it does not confirm."""
         if not self._resources or not self._served:
             return
         is_new = uri not in self._uris
@@ -100,12 +89,6 @@ class Subscriptions:
         self._uris.pop(uri, None)
         self._wake.set()
 
-    def _want(self, uri: str) -> None:
-        if uri not in self._uris:
-            self._uris[uri] = None
-            self._wake.set()
-            self._pause.cancel()  # an earlier refusal does not apply to this resource
-
     def receive(self, method: str, params: JSON, during: int | None) -> None:
         """Handle a notification. Those of a stream that is not ours, or not confirmed, are dropped."""
         if method == _CANCELLED:
@@ -114,8 +97,7 @@ class Subscriptions:
             if stream is not None:
                 stream.scope.cancel()
             return
-        meta = params.get("_meta")
-        name = meta.get(SUBSCRIPTION_ID_KEY) if is_object(meta) else None
+        meta, name = params.get("_meta"), value_at(params, "_meta", SUBSCRIPTION_ID_KEY)
         if method == _ACKNOWLEDGED:
             self._acknowledge(during if name is None else name)
             return
@@ -145,7 +127,7 @@ class Subscriptions:
                 with anyio.CancelScope() as self._pause:
                     await sleep(pause)
                 pause = min(self._limits.retry_cap, pause * 2)
-        self._settle()
+        self._wake_callers()
 
     async def _replace(self, wanted: JSON) -> bool:
         """Replace the stream by one with the wanted filter; return whether that succeeded."""
@@ -158,13 +140,13 @@ class Subscriptions:
             self._current = stream
         else:
             self._missed = self._missed or self._current is None
-        self._settle()
+        self._wake_callers()
         return stream is not None or not wanted
 
-    def _settle(self) -> None:
+    def _wake_callers(self) -> None:
         """Wake all callers that wait for their subscription."""
-        self._settled.set()
-        self._settled = anyio.Event()
+        self._attempted.set()
+        self._attempted = anyio.Event()
 
     async def _opened(self, wanted: JSON) -> _Stream | None:
         self._refusal = None
@@ -172,7 +154,7 @@ class Subscriptions:
         stream = self._streams[number] = _Stream(wanted, anyio.current_time())
         self._peer.tasks.start_soon(self._hold, number, stream)
         with anyio.move_on_after(self._limits.list_timeout):
-            await stream.settled.wait()
+            await stream.decided.wait()
         if stream.acknowledged:
             return stream
         stream.scope.cancel()
@@ -193,16 +175,19 @@ class Subscriptions:
                     self._peer.doubt("the stream of its changes ended, and it could not be reached")
         del self._streams[number]
         stream.over = True
-        stream.settled.set()
+        stream.decided.set()
         self._wake.set()
 
     async def _confirmed(self, uri: str) -> None:
         while self._served:
             self._peer.check()
-            self._want(uri)  # also again, if another that wanted it was refused or gave up meanwhile
+            if uri not in self._uris:  # not yet; or another that wanted it was refused or gave up meanwhile
+                self._uris[uri] = None
+                self._wake.set()
+                self._pause.cancel()  # an earlier refusal does not apply to this resource
             if self._current is not None and uri in self._current.wanted.get(_URIS, ()):
                 return
-            await self._settled.wait()
+            await self._attempted.wait()
             if self._refusal is not None and self._served:
                 raise self._refusal
 
@@ -211,16 +196,13 @@ class Subscriptions:
         if stream is None or stream.scope.cancel_called:
             return
         stream.acknowledged = True
-        stream.settled.set()
+        stream.decided.set()
         if self._missed:
             self._missed = False
-            self._announce_everything()
-
-    def _announce_everything(self) -> None:
-        for name in self._lists:
-            self._peer.tell(f"notifications/{name}/list_changed", {})
-        for uri in self._uris:
-            self._peer.tell(_UPDATED, {"uri": uri})
+            for name in self._lists:
+                self._peer.tell(f"notifications/{name}/list_changed", {})
+            for uri in self._uris:
+                self._peer.tell(_UPDATED, {"uri": uri})
 
     def _wanted(self) -> JSON:
         """Return the filter for all current subscriptions; empty if there are none."""
@@ -238,12 +220,7 @@ class _Stream(Struct, eq=False):
     wanted: JSON
     since: float
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    settled: anyio.Event = field(default_factory=anyio.Event)
+    decided: anyio.Event = field(default_factory=anyio.Event)
     """Set when the stream is acknowledged, or over."""
     acknowledged: bool = False
     over: bool = False
-
-
-def _declares(capabilities: JSON, name: str, ability: str) -> bool:
-    declared = capabilities.get(name)
-    return is_object(declared) and declared.get(ability) is True

@@ -20,34 +20,26 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 _CALL: Final = "tools/call"
 _MILLISECONDS: Final = 1_000
 
 
 class Tasks:
-    """The tools of one connection that run as tasks only.
-
-    Args:
-        peer: Sends requests and receives messages on the link.
-        limits: The interval of polls, and the time for each answer.
-    """
+    """The tools of one connection that run as tasks only."""
 
     def __init__(self, peer: JsonRpcPeer, capabilities: JSON, limits: UpstreamLimits) -> None:
         self._peer = peer
         self._limits = limits
         self._patience = Deadline(limits.list_timeout, limits.list_timeout)
-        self._served = _makes_tasks(capabilities)
+        self._served = value_at(capabilities, "tasks", "requests", "tools", "call") is not None
         self._tools: set[str] = set()
 
     def learn(self, tools: list[Any]) -> None:
-        """Remember the tools that run as tasks only.
-
-        Args:
-            tools: The whole list, unchecked.
-        """
-        self._tools = {tool["name"] for tool in tools if _is_task_only(tool)} if self._served else set()
+        """Remember the tools of the whole list that run as tasks only."""
+        needing = (tool for tool in tools if value_at(tool, "execution", "taskSupport") == "required")
+        self._tools = {name for tool in needing if isinstance(name := tool.get("name"), str)} if self._served else set()
 
     def needed(self, method: str, params: JSON | None) -> bool:
         """Whether a request has to create a task, and the caller did not ask for a task itself."""
@@ -57,11 +49,7 @@ class Tasks:
         return isinstance(name, str) and name in self._tools
 
     async def play(self, params: JSON, deadline: Deadline, on_progress: OnProgress | None, number: int | None) -> JSON:
-        """Call a tool by way of a task; arguments and exceptions are those of `Connection.request`.
-
-        Returns:
-            The result of the tool.
-        """
+        """Call a tool by way of a task; arguments, result and exceptions are those of `Connection.request`."""
         number = self._peer.new_id() if number is None else number
         reports = _Reports(on_progress, self._limits.notes)
         began = anyio.current_time()
@@ -145,7 +133,7 @@ class _Reports:
         self._waiting: deque[Progress] = deque(maxlen=waiting)
         self._news = anyio.Event()
         self._progresses = False
-        self._said: object = None
+        self._status: object = None
         self._number = 0
 
     async def hear(self, report: Progress) -> None:
@@ -161,9 +149,9 @@ class _Reports:
 
     async def tell(self, status: object) -> None:
         """Report a new status message as progress, unless the server reports progress itself."""
-        if self._progresses or self._on_progress is None or not isinstance(status, str) or status == self._said:
+        if self._progresses or self._on_progress is None or not isinstance(status, str) or status == self._status:
             return
-        self._said = status
+        self._status = status
         self._number += 1
         await self._on_progress(Progress(self._number, message=status))
 
@@ -175,24 +163,6 @@ class _Reports:
                 self._news = anyio.Event()
                 while self._waiting:
                     await self.hear(self._waiting.popleft())
-
-
-def _makes_tasks(capabilities: JSON) -> bool:
-    """Whether a server declares that tools can be called as tasks."""
-    declared: Any = capabilities
-    for name in ("tasks", "requests", "tools", "call"):
-        declared = declared.get(name) if is_object(declared) else None
-    return declared is not None
-
-
-def _is_task_only(tool: object) -> bool:
-    execution = tool.get("execution") if is_object(tool) else None
-    return (
-        is_object(tool)
-        and isinstance(tool.get("name"), str)
-        and is_object(execution)
-        and execution.get("taskSupport") == "required"
-    )
 
 
 def _own(result: JSON) -> JSON:

@@ -21,9 +21,7 @@ from gaia_bridge.text.json_types import JSON
 class UpstreamError(RequestError):
     """The upstream server failed. The text continues a sentence that begins with the server's name.
 
-    Args:
-        text: The failure.
-        retry_after: Seconds after which the server asked for a retry, if it did (HTTP `Retry-After`).
+    `retry_after` is in seconds, if the server asked for a retry (HTTP `Retry-After`).
     """
 
     too_late = False
@@ -55,11 +53,7 @@ class NotApprovedError(UpstreamError):
 
 
 class AuthorizationError(UpstreamError):
-    """The server requires authorization, and none could be obtained.
-
-    Args:
-        problem: The reason, without anything that is secret.
-    """
+    """The server requires authorization, and none could be obtained: `problem` says why, without a secret."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"could not be authorised: {problem}")
@@ -112,8 +106,7 @@ class Receiver(Protocol):
     def ended(self, reason: str) -> None:
         """Note the end of the link: called once, before any request in flight fails, and not if we close the link.
 
-        Args:
-            reason: The way it ended; continues a sentence that begins with the server's name.
+        The reason continues a sentence that begins with the server's name.
         """
         ...
 
@@ -139,19 +132,11 @@ class Link(Protocol):
         ...
 
     async def notify(self, message: JSON) -> None:
-        """Send a notification, or the response to a request of the server.
-
-        Raises:
-            UpstreamError: It could not be sent.
-        """
+        """Send a notification, or the response to a request of the server; raise `UpstreamError` if that fails."""
         ...
 
     def agree(self, revision: str) -> None:
-        """Set the agreed protocol revision, which the wire follows from now on where revisions differ.
-
-        Args:
-            revision: Such as `2025-11-25`.
-        """
+        """Set the agreed revision, such as `2025-11-25`, which the wire follows from now on where revisions differ."""
         ...
 
     @property

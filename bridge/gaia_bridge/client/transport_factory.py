@@ -28,10 +28,8 @@ logger = logging.getLogger(__name__)
 
 _SECRET: Final = 8
 """The fewest characters of a value that may be a secret; shorter ones occur in every text."""
-
 _SECRET_ARGUMENT: Final = 16
 """The same for an argument: shorter ones are names and options."""
-
 _HOST_ALONE: Final = re.compile(r"https?://[^/@?#\s]+/?")
 """The address of a service without user, path and query: not secret, so that errors about it can name it."""
 
@@ -70,23 +68,15 @@ def _http_transport(spec: HttpServerSpec, limits: UpstreamLimits, interaction: U
     from gaia_bridge.client.transports.sse import SseTransport
     from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 
-    kind = SseTransport if spec.sse else StreamableHttpTransport
-    return kind(spec, limits, auth=_authorisation(spec, limits, interaction))
+    auth: AuthorizationOnDemand | None = None
+    if spec.oauth is not None and not any(name.lower() == "authorization" for name in spec.headers):
+        from gaia_bridge.client.oauth.on_demand import AuthorizationOnDemand
 
-
-def _authorisation(
-    spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None
-) -> AuthorizationOnDemand | None:
-    """Create the authorization for a server that demands it; `None` if the entry has its own `Authorization` header."""
-    if spec.oauth is None or any(name.lower() == "authorization" for name in spec.headers):
-        return None
-    from gaia_bridge.client.oauth.on_demand import AuthorizationOnDemand
-
-    try:
-        return AuthorizationOnDemand(spec, limits, interaction)
-    except (ConfigError, UpstreamError) as error:  # the transport itself reports an invalid URL
-        logger.debug("server %r cannot be logged in to: %s", spec.name, error)
-        return None
+        try:
+            auth = AuthorizationOnDemand(spec, limits, interaction)
+        except (ConfigError, UpstreamError) as error:  # the transport itself reports an invalid URL
+            logger.debug("server %r cannot be logged in to: %s", spec.name, error)
+    return (SseTransport if spec.sse else StreamableHttpTransport)(spec, limits, auth=auth)
 
 
 def kind_of(spec: ServerSpec) -> str:

@@ -17,7 +17,6 @@ from gaia_bridge.version import __version__
 
 CLIENT_NAME: Final = "gaia-mcp-bridge"
 """The name under which we introduce ourselves to servers by default."""
-
 OnProgress = Callable[[Progress], Awaitable[None]]
 """Receives progress. An exception that it raises ends the request."""
 
@@ -59,11 +58,7 @@ class ServerHandshake(Struct, frozen=True):
 
 
 class RequestTimeoutError(UpstreamError):
-    """A request was not answered in time. The server was notified that the request is cancelled.
-
-    Args:
-        seconds: The time that the request waited for its answer.
-    """
+    """A request was not answered within some seconds. The server was notified that the request is cancelled."""
 
     too_late = True
 
@@ -117,15 +112,10 @@ class ClientDelegate:
         """
 
     def ended(self, reason: str) -> None:
-        """Note that a connection ended and we did not close it. Called before any request in flight fails.
+        """Note that a connection ended and we did not close it; called before any request in flight fails.
 
-        Args:
-            reason: The way it ended; continues a sentence that begins with the server's name.
+        The reason continues a sentence that begins with the server's name.
         """
 
     def doubted(self, why: str) -> None:
-        """Note that the server may be gone, although no request was made meanwhile.
-
-        Args:
-            why: The reason, as a sentence without its full stop.
-        """
+        """Note that the server may be gone, although no request was made; `why` is a sentence without its full stop."""

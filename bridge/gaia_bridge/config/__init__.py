@@ -6,27 +6,29 @@ from gaia_bridge.version import import_member
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
+    from gaia_bridge.config.documents import is_disabled
     from gaia_bridge.config.entries import ParsedEntry, entry_of, parse_entry
-    from gaia_bridge.config.file_reader import read_json_file
     from gaia_bridge.config.fingerprints import fingerprint
-    from gaia_bridge.config.launching.launch_lines import launch_line_text, launch_warnings
-    from gaia_bridge.config.layers import Layer, LayerKind, LayerReport, LayerState, LoadReport, ServersConfig
+    from gaia_bridge.config.layers import (
+        Layer,
+        LayerKind,
+        LayerReport,
+        LayerState,
+        LoadReport,
+        ServersConfig,
+        SkippedServer,
+    )
     from gaia_bridge.config.paths import current_folder, default_servers_path, local_servers_path
     from gaia_bridge.config.problems import EntryError, MissingReferenceError
-    from gaia_bridge.config.servers_file import ServersFile, SkippedServer, is_disabled, load_servers, parse_servers
     from gaia_bridge.config.trust import TrustStore
 
 __all__ = [
     "EntryError", "Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "MissingReferenceError",
-    "ParsedEntry", "ServersConfig", "ServersFile", "SkippedServer", "TrustStore", "current_folder",
-    "default_servers_path", "entry_of", "fingerprint", "is_disabled", "launch_line_text", "launch_warnings",
-    "load_servers", "local_servers_path", "parse_entry", "parse_servers", "read_json_file",
+    "ParsedEntry", "ServersConfig", "SkippedServer", "TrustStore", "current_folder", "default_servers_path", "entry_of",
+    "fingerprint", "is_disabled", "local_servers_path", "parse_entry",
 ]  # fmt: skip
 
-_PLACES = (
-    ".paths", ".problems", ".file_reader", ".fingerprints", ".launching.launch_lines", ".entries", ".servers_file",
-    ".trust", ".layers",
-)  # fmt: skip
+_PLACES = (".paths", ".problems", ".documents", ".fingerprints", ".entries", ".trust", ".layers")
 """The submodules of the names above. A program that only needs the place of a file imports the first alone."""
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -65,11 +65,7 @@ def with_arguments(entry: JSON, expander: Expander) -> JSON:
     """Return the entry with `args` of its own, if its command has blanks and no `args` beside it.
 
     The entry is not changed if there is a program of exactly that name or path, or if its first word is the path of a
-    program that does not exist: then the blank is more likely a part of the path.
-
-    Args:
-        entry: An entry; its references are not filled in.
-        expander: The expander that fills them in.
+    program that does not exist: then the blank is more likely a part of the path. References are not filled in.
 
     Raises:
         EntryError: The command cannot be split, or a reference in it leads nowhere.
@@ -99,26 +95,21 @@ def with_arguments(entry: JSON, expander: Expander) -> JSON:
 def refuse_bare_variables(entry: JSON) -> None:
     """Refuse `$VAR` where no shell sees it and it can only be meant as a variable.
 
-    Args:
-        entry: An entry; its references are not filled in.
-
     Raises:
         EntryError: `command` or `cwd` has one, and there is no such file; the message names it.
     """
     for key in ("command", "cwd"):
         text = entry.get(key)
-        if not isinstance(text, str) or (found := _BARE.search(without_references(text))) is None:
+        if not isinstance(text, str) or (match := _BARE.search(without_references(text))) is None:
             continue
         if "\0" in text or not os.path.exists(text):
-            raise EntryError(f"{key!r} has ${found[1]}, which is not filled in; write ${{{found[1]}}}")
+            raise EntryError(f"{key!r} has ${match[1]}, which is not filled in; write ${{{match[1]}}}")
 
 
 def bare_variable_warnings(entry: JSON, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each `$VAR` that was probably meant to be filled in: it is passed on as it is.
 
-    Args:
-        entry: An entry; its references are not filled in.
-        environ: The variables that a warning may name: any other text with a `$` may be a secret.
+    Only the variables of `environ` are named: any other text with a `$` may be a secret.
     """
     args, env, command = entry.get("args"), entry.get("env"), entry.get("command")
     texts: list[tuple[str, Any]] = []
@@ -132,25 +123,21 @@ def bare_variable_warnings(entry: JSON, environ: Mapping[str, str]) -> Iterator[
             yield f"{place} has ${name}, which is passed on as it is; to have it filled in, write ${{{name}}}"
 
 
-_STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
-_HTTP_KEYS: Final = frozenset({"url", "headers", "oauth", "proxy"})
-_AGENT_KEYS: Final = frozenset({"agent"})
-_OPENAPI_KEYS: Final = frozenset({"openapi", "url", "headers", "proxy"})
+KEYS_OF: Final = {
+    "command": frozenset({"command", "args", "env", "cwd", "inherit_env"}),
+    "url": frozenset({"url", "headers", "oauth", "proxy"}),
+    "agent": frozenset({"agent"}),
+    "openapi": frozenset({"openapi", "url", "headers", "proxy"}),
+}
+"""The keys that are allowed for each way to reach a server."""
+
+_OF_SOME_WAY: Final = frozenset[str]().union(*KEYS_OF.values())
+
 OPTION_KEYS: Final = frozenset(
-    {
-        "allowed_tools",
-        "disabled",
-        "disabled_tools",
-        "era",
-        "idle_timeout",
-        "lazy",
-        "max_concurrency",
-        "isolation",
-        "startup_timeout",
-        "timeout",
-        "tools",
-        "type",
-    }
+    (
+        *("allowed_tools", "disabled", "disabled_tools", "era", "idle_timeout", "isolation", "lazy"),
+        *("max_concurrency", "startup_timeout", "timeout", "tools", "type"),
+    )
 )
 """Keys that are allowed with every way to reach a server."""
 
@@ -251,10 +238,10 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
         EntryError: The line is empty, has an open quote, or needs a shell; the message says which.
     """
     try:
-        if not isinstance(command_line, str):
-            words = list(command_line)
+        if isinstance(command_line, str) and not is_program(command_line):
+            words = split_command(command_line)
         else:
-            words = [command_line] if is_program(command_line) else split_command(command_line)
+            words = [command_line] if isinstance(command_line, str) else list(command_line)
     except ValueError as error:
         raise EntryError(str(error)) from None
     if not words or not words[0].strip():
@@ -275,7 +262,7 @@ def _way(entry: JSON) -> str:
     if len(given) > 1:
         raise EntryError(f"it has both {given[0]!r} and {given[1]!r}; keep one of them")
     if not given:
-        raise EntryError(f"it has no 'command' and no 'url'; expected one of them{_meant(entry)}")
+        raise EntryError(f"it has no 'command' and no 'url'; expected one of them{_suggestion(entry)}")
     [way] = given
     kind = entry.get("type")
     if way == "url" and kind not in (None, _SSE, *_HTTP_TYPES):
@@ -287,14 +274,11 @@ def _way(entry: JSON) -> str:
     return way
 
 
-def _meant(entry: JSON) -> str:
+def _suggestion(entry: JSON) -> str:
     """Suggest the key for reaching a server that was probably meant by another key of the entry."""
-    import difflib
-
     for key in entry:
-        close = difflib.get_close_matches(key, KEYS_OF, n=1, cutoff=0.8)
-        if meant := _NAMED_ELSEWHERE.get(key) or next(iter(close), None):
-            return f"; is {key!r} meant to be {meant!r}?"
+        if suggestion := _NAMED_ELSEWHERE.get(key) or _closest(key, KEYS_OF):
+            return f"; is {key!r} meant to be {suggestion!r}?"
     return ""
 
 
@@ -388,9 +372,6 @@ def _agent_spec(name: str, values: Values, options: ServerOptions) -> AgentServe
     return AgentServerSpec(name, agent, options)
 
 
-KEYS_OF: Final = {"command": _STDIO_KEYS, "url": _HTTP_KEYS, "agent": _AGENT_KEYS, "openapi": _OPENAPI_KEYS}
-"""The keys that are allowed for each way to reach a server."""
-
 _SPECS: Final[Mapping[str, Callable[[str, Values, ServerOptions], ServerSpec]]] = {
     "command": _stdio_spec,
     "url": _http_spec,
@@ -413,30 +394,34 @@ def _split_url(url: str, key: str = "url") -> SplitResult:
 
 
 def _key_warnings(entry: JSON, way: str) -> Iterator[str]:
-    known = OPTION_KEYS | KEYS_OF[way]
+    allowed = OPTION_KEYS | KEYS_OF[way]
     if way == "url" and is_object(oauth := entry.get("oauth")):
         yield from (_unknown(key, OAUTH_KEYS, " in 'oauth'") for key in oauth if key not in OAUTH_KEYS)
     for place, section, heeded in tailored_sections(entry):
         yield from (_unknown(key, heeded, f" in '{place}'") for key in section if key not in heeded)
     for key in entry:
-        if key in known:
+        if key in allowed:
             continue
         if key.lower() in _SELF_TRUST:
             yield f"{key!r} is not heeded: a file cannot approve its own servers"
-        elif key in _HTTP_KEYS | _STDIO_KEYS | _AGENT_KEYS | _OPENAPI_KEYS:
+        elif key in _OF_SOME_WAY:
             if entry[key] is not None and not (key == "env" and has_reference(entry)):
                 yield f"{key!r} is not heeded: it does not go with {way!r}"
         else:
-            yield _unknown(key, known)
+            yield _unknown(key, allowed)
 
 
-def _unknown(key: str, known: Set[str], place: str = "") -> str:
+def _unknown(key: str, allowed: Set[str], place: str = "") -> str:
+    suggestion = None if place else _NAMED_ELSEWHERE.get(key)
+    if suggestion not in allowed:
+        suggestion = _closest(key, allowed)
+    return f"{key!r}{place} is not known" + (f"; is it meant to be {suggestion!r}?" if suggestion else "")
+
+
+def _closest(key: str, keys: Iterable[str]) -> str | None:
     import difflib
 
-    meant = _NAMED_ELSEWHERE.get(key) if not place else None
-    if meant not in known:
-        meant = next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.8)), None)
-    return f"{key!r}{place} is not known" + (f"; is it meant to be {meant!r}?" if meant else "")
+    return next(iter(difflib.get_close_matches(key, keys, n=1, cutoff=0.8)), None)
 
 
 def _value_warnings(spec: ServerSpec) -> Iterator[str]:
@@ -447,7 +432,8 @@ def _value_warnings(spec: ServerSpec) -> Iterator[str]:
     if isinstance(spec, HttpServerSpec):
         yield from _url_warnings("url", spec.url)
         yield from _oauth_warnings(spec)
-        yield from _proxy_warnings(spec)
+        if spec.proxy and is_loopback_host(_split_url(spec.url).hostname or ""):
+            yield "'proxy' is not heeded: this machine is reached directly"
     elif isinstance(spec, OpenApiServerSpec):
         for key, place in (("openapi", spec.document), ("url", spec.url)):
             if isinstance(place, str) and "://" in place:
@@ -460,11 +446,6 @@ def _url_warnings(key: str, url: str) -> Iterator[str]:
         yield f"'{key}' is plain http: what is sent, credentials too, can be read and changed on the way"
     if "@" in parts.netloc:
         yield f"'{key}' has a user or password in it; a header with ${{env:...}} keeps it out of the file"
-
-
-def _proxy_warnings(spec: HttpServerSpec) -> Iterator[str]:
-    if spec.proxy and is_loopback_host(_split_url(spec.url).hostname or ""):
-        yield "'proxy' is not heeded: this machine is reached directly"
 
 
 def _oauth_warnings(spec: HttpServerSpec) -> Iterator[str]:

@@ -34,24 +34,13 @@ _REFERENCE = re.compile(r"(?<!\$)((?:\$\$)*)(?:\$\{([^}]*)\}|(?<=\$)(?=\{))")
 """Pairs of `$`, and a reference behind them; or pairs alone, and `{` behind them."""
 _BEFORE_BRACE = re.compile(r"\$+(?=\{)")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
-_PLAIN = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|(?:file|keyring):[^$}]+)\}")
 _FOREIGN = re.compile(r"(?!env:|file:|keyring:)([a-z]{1,20}):[^:$-][^$]*")
 """A reference of a kind that other programs have; its target is not shown."""
 _KNOWN_FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR}, ${file:/path} or ${keyring:SERVICE/NAME}"
 
 
-def is_plain_reference(value: str) -> bool:
-    """Return whether a value is only a reference, so that it can be shown."""
-    return _PLAIN.fullmatch(value) is not None
-
-
 def referenced_files(entry: JSON, keys: Iterable[str] | None = None) -> list[str]:
-    """Return the files whose content is filled in, as the entry names them.
-
-    Args:
-        entry: An entry of a configuration file.
-        keys: The keys whose values are searched; all of them if not given.
-    """
+    """Return the files whose content is filled in, as the entry names them; only in the values of `keys`, if given."""
     texts = (text for key in (entry if keys is None else keys) for text in texts_in(entry.get(key)))
     references = (reference for text in texts for reference in references_in(text))
     return sorted({reference.removeprefix("file:") for reference in references if reference.startswith("file:")})
@@ -77,7 +66,7 @@ def has_reference(value: object) -> bool:
 
 def references_in(text: str) -> list[str]:
     """Return the text between the braces of each reference of a text."""
-    return [found[2] for found in _REFERENCE.finditer(text) if found[2] is not None]
+    return [match[2] for match in _REFERENCE.finditer(text) if match[2] is not None]
 
 
 def without_references(text: str) -> str:
@@ -87,12 +76,12 @@ def without_references(text: str) -> str:
 
 def as_text(text: str) -> str:
     """Return a text escaped for an entry, so that nothing in it is a reference."""
-    return _BEFORE_BRACE.sub(lambda found: found[0] * 2, text)
+    return _BEFORE_BRACE.sub(lambda match: match[0] * 2, text)
 
 
-def _halved(found: re.Match[str]) -> str:
+def _halved(match: re.Match[str]) -> str:
     """Return half of the `$` that stand before a reference: each pair stands for one."""
-    dollars: str = found[1]
+    dollars: str = match[1]
     return dollars[: len(dollars) // 2]
 
 
@@ -131,34 +120,24 @@ class Expander:
         Raises:
             EntryError: A reference has no value or a wrong form; the message names place and reference, no value.
         """
-        found = dict(entry)
-        for key, fill in (
-            ("command", self.path),
-            ("cwd", self.path),
-            ("url", self.text),
-            ("openapi", self.text),
-            ("proxy", self.text),
-        ):
+        filled = dict(entry)
+        for key in ("command", "cwd", "url", "openapi", "proxy"):
             if isinstance(text := entry.get(key), str):
-                found[key] = fill(f"'{key}'", text)
+                filled[key] = (self.path if key in ("command", "cwd") else self.text)(f"'{key}'", text)
         if is_array(args := entry.get("args")):
             numbered = ((f"item {number} of 'args'", item) for number, item in enumerate(args, 1))
-            found["args"] = [self._value(place, item, self.path) for place, item in numbered]
+            filled["args"] = [self._value(place, item, self.path) for place, item in numbered]
         for key in ("headers", "oauth"):
             if is_object(table := entry.get(key)):
-                found[key] = {
+                filled[key] = {
                     name: self._value(f"{name!r} in '{key}'", item, self.text) for name, item in table.items()
                 }
-        return found if self._env is None else {**found, "env": self._env}
+        return filled if self._env is None else {**filled, "env": self._env}
 
     def path(self, place: str, text: str) -> str:
         """Fill in a text that may be a path, as `text` does; a leading `~/` becomes the home folder.
 
         The values of references are not checked for `~`: a secret may begin with anything.
-
-        Args:
-            place: The name of the text in an error.
-            text: The text.
 
         Raises:
             EntryError: A reference has no value or a wrong form, or there is no home folder.
@@ -172,27 +151,19 @@ class Expander:
         return home.rstrip(os.sep) + self.text(place, text[1:])
 
     def text(self, place: str, text: str) -> str:
-        """Fill in the references of one text. The filled-in values are not searched again.
-
-        Args:
-            place: The name of the text in an error.
-            text: The text.
+        """Fill in the references of one text, which errors call `place`. The filled-in values are not searched again.
 
         Raises:
             EntryError: A reference has no value or a wrong form.
         """
 
-        def looked_up(found: re.Match[str]) -> str:
-            return _halved(found) + ("" if found[2] is None else self._looked_up(place, found[2]))
+        def looked_up(match: re.Match[str]) -> str:
+            return _halved(match) + ("" if match[2] is None else self._looked_up(place, match[2]))
 
         return _REFERENCE.sub(looked_up, text)
 
     def value(self, place: str, value: Any) -> Any:
         """Fill in the references in all texts of a JSON value, however deep they are; keys stay as they are.
-
-        Args:
-            place: The name of the value in an error.
-            value: The value.
 
         Raises:
             EntryError: A reference has no value or a wrong form.

@@ -42,9 +42,6 @@ def edit_json(path: Path, change: Callable[[JsonFile | None], str | None]) -> bo
         path: The file. If it does not exist, it is created, and so are missing folders.
         change: Gets the file's content, `None` if there is no file; returns the new text, or `None` for no change.
 
-    Returns:
-        Whether the file was changed.
-
     Raises:
         ConfigError: The file cannot be read or written, is no JSON, or was locked for too long. It is then unchanged.
     """

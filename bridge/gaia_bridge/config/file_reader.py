@@ -28,19 +28,10 @@ class JsonFile(NamedTuple):
     status: os.stat_result
 
 
-def read_json_file(path: Path) -> JSON:
+def read_json(path: Path) -> JsonFile:
     """Read a JSON file strictly: one object, no duplicate keys, no NaN, UTF-8 with or without a byte order mark.
 
     Never blocks: anything but a regular file is refused before it is read.
-
-    Raises:
-        ConfigError: The file cannot be read or is no such file; the message gives line and column if known.
-    """
-    return read_json(path).document
-
-
-def read_json(path: Path) -> JsonFile:
-    """Read a file as `read_json_file` does; return also its text and status.
 
     Raises:
         ConfigError: The file cannot be read or is no such file; the message gives line and column if known.
@@ -50,11 +41,6 @@ def read_json(path: Path) -> JsonFile:
 
 def json_file(path: Path, content: bytes, status: os.stat_result) -> JsonFile:
     """Parse a file that was read already, as `read_json` does.
-
-    Args:
-        path: The file.
-        content: The file's content.
-        status: The file's status.
 
     Raises:
         ConfigError: It is no such file; the message gives line and column if known.
@@ -68,10 +54,6 @@ def json_file(path: Path, content: bytes, status: os.stat_result) -> JsonFile:
 
 def read_bytes(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
     """Read a regular file of a bounded size.
-
-    Args:
-        path: The file.
-        limit: The most bytes that the file may have.
 
     Raises:
         ConfigError: The file cannot be read, is larger, or is a directory, a pipe or a device.

@@ -10,19 +10,8 @@ from gaia_bridge.model import AgentServerSpec, OAuthOptions, OpenApiServerSpec, 
 from gaia_bridge.text.json_types import JSON
 
 LAUNCH_KEYS: Final = (
-    "type",
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "inherit_env",
-    "url",
-    "headers",
-    "oauth",
-    "proxy",
-    "agent",
-    "openapi",
-    "tools",
+    *("type", "command", "args", "env", "cwd", "inherit_env"),
+    *("url", "headers", "oauth", "proxy", "agent", "openapi", "tools"),
 )
 """Keys that decide how the server is reached, and what is sent: `tools` can hold references, and describes tools to
 models."""
@@ -34,11 +23,7 @@ PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url", "openapi", "proxy
 def fingerprint(spec: ServerSpec) -> str:
     """Return an identifier of the server that is reached, independent of its name and use. The same in every process.
 
-    Args:
-        spec: A server; its references are filled in.
-
-    Returns:
-        64 hexadecimal digits, from which no secret can be read.
+    It is 64 hexadecimal digits, from which no secret can be read.
     """
     if isinstance(spec, StdioServerSpec):
         inherited = spec.inherit_env if isinstance(spec.inherit_env, bool) else sorted(spec.inherit_env)

@@ -16,12 +16,20 @@ from copy import deepcopy
 from enum import Enum
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
+from gaia_bridge.config.documents import (
+    LEGACY_SERVERS_KEY,
+    SERVERS_KEY,
+    access_warnings,
+    is_disabled,
+    servers_of,
+    to_text,
+    with_servers_key,
+)
 from gaia_bridge.config.entries import ParsedEntry, parse_entry
 from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_json, writable_by_others
@@ -40,8 +48,7 @@ from gaia_bridge.config.paths import (
     local_servers_path,
 )
 from gaia_bridge.config.problems import EntryError, kind_of
-from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
-from gaia_bridge.config.showing import is_only_shown
+from gaia_bridge.config.process_rules import ONLY_SHOWN
 from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
@@ -92,20 +99,11 @@ class Layer(Struct, frozen=True):
         return is_local(self) or (self.kind is LayerKind.EXPLICIT and lies_in_workspace(self.path))
 
     def placed(self, name: str, entry: Any) -> Any:
-        """Return an entry with its program's folder as `cwd`, if it names none and that is not the current one.
-
-        Args:
-            name: The server's name.
-            entry: Its entry, in this file.
-        """
+        """Return an entry with its program's folder as `cwd`, if it names none and that is not the current one."""
         return entry if self.is_in_place else in_own_folder(name, entry)
 
     def approved_as(self, entry: Any) -> Path | None:
-        """Return the file as a part of which an entry needs an approval; `None` if it needs none.
-
-        Args:
-            entry: The entry, in this file.
-        """
+        """Return the file as a part of which an entry needs an approval; `None` if it needs none."""
         if is_local(self):
             return self.path
         if not needs_current_folder(entry) or self.is_in_place:
@@ -118,11 +116,6 @@ class Layer(Struct, frozen=True):
     def parsed(self, name: str, entry: Any, environ: Mapping[str, str] | None = None) -> ParsedEntry:
         """Parse an entry of this file, with the folder that its program is started in; see `parse_entry`.
 
-        Args:
-            name: The server's name.
-            entry: Its entry.
-            environ: The variables for `${VAR}`; the process environment if not given.
-
         Raises:
             EntryError: The entry cannot be used.
         """
@@ -130,6 +123,13 @@ class Layer(Struct, frozen=True):
         parsed = parse_entry(name, placed, self.path.parent, environ)
         warning = "" if placed is entry else folder_warning(placed)
         return replace(parsed, warnings=(*parsed.warnings, warning)) if warning else parsed
+
+
+class SkippedServer(NamedTuple):
+    """An entry that was left out, and the reason."""
+
+    name: str
+    reason: str
 
 
 class LayerReport(Struct, frozen=True):
@@ -251,13 +251,13 @@ class ServersConfig:
         Returns:
             The files by the names of servers; and of the entries that need an approval and have none, the reasons.
         """
-        found: dict[str, Layer] = {}
+        layers: dict[str, Layer] = {}
         refused: dict[str, str] = {}
         for layer in self._layers:
             held, _ = self._judged(layer, trust, is_local(layer)) if trust is not None else ({}, {})
             refused |= held
-            found |= dict.fromkeys(layer.entries.keys() - held.keys(), layer)
-        return {name: found[name] for name in self.entries if name in found}, refused
+            layers |= dict.fromkeys(layer.entries.keys() - held.keys(), layer)
+        return {name: layers[name] for name in self.entries if name in layers}, refused
 
     def resolve(
         self,
@@ -294,19 +294,21 @@ class ServersConfig:
         Raises:
             ConfigError: The file is not in use.
         """
-        return self._layer_for(to) if to else self.owner(name) or self.save_target
+        if to is None:
+            return self.owner(name) or self.save_target
+        for layer in self._layers:
+            if layer.kind is to:
+                return layer
+        raise ConfigError(f"the {to.value} file", "is not in use here", f"in use: {self._layers[0].path}")
 
     def add(self, name: str, entry: Mapping[str, Any], *, to: LayerKind | None = None, replace: bool = False) -> Path:
-        """Write an entry into one file.
+        """Write an entry into one file, which is returned.
 
         Args:
             name: The server's name.
             entry: The entry, as JSON.
             to: The file; as `target` chooses it if not given.
             replace: Whether an entry of that name in that file may be replaced.
-
-        Returns:
-            The file.
 
         Raises:
             ConfigError: The name or the entry is not possible, the name is taken, or the file cannot be changed.
@@ -325,14 +327,11 @@ class ServersConfig:
         return layer.path
 
     def remove(self, name: str, *, of: LayerKind | None = None) -> tuple[Path, ...]:
-        """Remove an entry from every file that has it, so that it is gone.
+        """Remove an entry from every file that has it, so that it is gone; return these files.
 
         Args:
             name: The server's name.
             of: The only file to remove it from; a global entry may count then.
-
-        Returns:
-            The files that had the entry.
 
         Raises:
             ConfigError: A file cannot be changed.
@@ -341,18 +340,14 @@ class ServersConfig:
         return tuple(layer.path for layer in layers if self._edit(layer, lambda entries: entries.pop(name, None)))
 
     def set_disabled(self, name: str, disabled: bool) -> Path:
-        """Disable or enable a server in the file whose entry counts.
-
-        Returns:
-            The file.
+        """Disable or enable a server in the file whose entry counts, which is returned.
 
         Raises:
             ConfigError: There is no such server, or the file cannot be changed.
         """
-        layer = self.owner(name)
-        if layer is None:
-            known = ", ".join(self.entries) or "none"
-            raise ConfigError(repr(name), "no configured server has that name", f"there are: {known}")
+        if (layer := self.owner(name)) is None:
+            names = ", ".join(self.entries) or "none"
+            raise ConfigError(repr(name), "no configured server has that name", f"there are: {names}")
 
         def change(entries: JSON) -> None:
             entry = entries.get(name)
@@ -394,18 +389,8 @@ class ServersConfig:
             warnings.append(f'{path} names no servers; expected {{"mcpServers": {{NAME: {{"command": ...}}}}}}')
         return Layer(place.kind, path, LayerState.LOADED, entries, warnings=tuple(warnings))
 
-    def _layer_for(self, kind: LayerKind) -> Layer:
-        found = next((layer for layer in self._layers if layer.kind is kind), None)
-        if found is None:
-            raise ConfigError(f"the {kind.value} file", "is not in use here", f"in use: {self._layers[0].path}")
-        return found
-
     def _edit(self, layer: Layer, change: Callable[[JSON], object]) -> bool:
-        """Change the current entries of a file, and read all files again.
-
-        Returns:
-            Whether the entries differ from before.
-        """
+        """Change the current entries of a file, and read all files again; return whether the entries differ."""
 
         def edited(file: JsonFile | None) -> str | None:
             document = with_servers_key({} if file is None else file.document)
@@ -414,7 +399,7 @@ class ServersConfig:
             change(entries)
             return None if json.dumps(entries) == before else to_text(document, file.text if file else "")
 
-        if is_only_shown():
+        if ONLY_SHOWN.holds:
             return self._edit_in_memory(layer, change)
         place = next(place for place in self._places if place.kind is layer.kind)
         if (error := place.error or self._read_layer(place).error) is not None:
@@ -490,7 +475,7 @@ def _approvals(layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, s
 
     If the file as a whole needs no approval, only the entries that start in the current folder do.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     approved: dict[str, str] = {}
     for name, entry in layer.entries.items():
         if is_disabled(entry):
@@ -499,17 +484,17 @@ def _approvals(layer: Layer, trust: TrustStore, asks: bool) -> tuple[dict[str, s
         if not asks and elsewhere is None:
             continue
         if not is_object(entry):
-            found[name] = f"the entry is {kind_of(entry)}; expected an object"
+            reasons[name] = f"the entry is {kind_of(entry)}; expected an object"
             continue
         try:
             if (approval := trust.approval(elsewhere or layer.path, name, entry)) is not None:
                 approved[name] = approval
             else:
                 hint = f"{_not_approved(layer, asks)} {shlex.quote(name)}"
-                found[name] = hint if is_server_name(name) else SERVER_NAME_RULE
+                reasons[name] = hint if is_server_name(name) else SERVER_NAME_RULE
         except ConfigError as error:
-            found[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
-    return found, approved
+            reasons[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
+    return reasons, approved
 
 
 def _not_approved(layer: Layer, asks: bool) -> str:

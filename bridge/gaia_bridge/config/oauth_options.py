@@ -14,15 +14,7 @@ from gaia_bridge.config.values import Values
 from gaia_bridge.model import OAuthOptions
 
 PUBLIC_OAUTH_KEYS: Final = frozenset(
-    {
-        "callbackPort",
-        "clientId",
-        "clientMetadataUrl",
-        "grantType",
-        "issuer",
-        "scopes",
-        "tokenEndpointAuthMethod",
-    }
+    {"callbackPort", "clientId", "clientMetadataUrl", "grantType", "issuer", "scopes", "tokenEndpointAuthMethod"}
 )
 """Keys whose values are no secrets."""
 
@@ -31,13 +23,7 @@ OAUTH_KEYS: Final = PUBLIC_OAUTH_KEYS | {"clientSecret"}
 
 
 def oauth_options(values: Values) -> OAuthOptions | None:
-    """Return the options for logging in to a server.
-
-    Args:
-        values: The values of its entry.
-
-    Returns:
-        The options, mostly defaults; `None` if the entry turns the login off.
+    """Return the options for logging in to a server, mostly defaults; `None` if its entry turns the login off.
 
     Raises:
         EntryError: The options cannot be used; the message says why, and shows no value.

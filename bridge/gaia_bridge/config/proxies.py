@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import socket
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, Literal
 from urllib.parse import SplitResult, quote, unquote_to_bytes, urlsplit
@@ -22,7 +22,6 @@ from gaia_bridge.text.web_addresses import is_loopback_host
 OF_ENTRY: Final = "'proxy' in its entry"
 """The source of the proxy of one server, for messages."""
 
-_SCHEMES: Final = ("http", "https", "all")
 _PORTS: Final = {"http": 80, "https": 443}
 _ITEM: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?")
 """A host of `NO_PROXY`, and perhaps its port."""
@@ -75,16 +74,6 @@ class Proxy(Struct, frozen=True):
         return f"Proxy({str(self)!r}, named by {self.named_by})"
 
 
-class NamedProxy(Struct, frozen=True):
-    """A variable with a proxy."""
-
-    name: str
-    value: str
-
-    def __repr__(self) -> str:
-        return f"NamedProxy({self.name!r})"
-
-
 def proxy_for(
     scheme: str, host: str, port: int, named: str | Literal[False] | None, environ: Mapping[str, str]
 ) -> Proxy | None:
@@ -104,10 +93,12 @@ def proxy_for(
         return None
     if named is not None:
         return proxy_at(named, OF_ENTRY)
-    found = _named(scheme, environ) or _named("all", environ)
-    if found is None or _goes_round(host, port, _value("no", environ)[1]):
+    name, address = _named(scheme, environ)
+    if not address:
+        name, address = _named("all", environ)
+    if not address or _goes_round(host, port, _named("no", environ)[1]):
         return None
-    return proxy_at(found.value, found.name)
+    return proxy_at(address, name)
 
 
 def proxy_at(text: str, named_by: str) -> Proxy:
@@ -136,23 +127,12 @@ def proxy_at(text: str, named_by: str) -> Proxy:
     return Proxy(scheme, host, port or _PORTS[scheme], named_by, parts.netloc.rpartition("@")[0])
 
 
-def named_proxies(environ: Mapping[str, str]) -> Iterator[NamedProxy]:
-    """Yield the variables that name proxies, as far as they count."""
-    for scheme in _SCHEMES:
-        if (found := _named(scheme, environ)) is not None:
-            yield found
-
-
-def _named(scheme: str, environ: Mapping[str, str]) -> NamedProxy | None:
-    name, value = _value(scheme, environ)
-    if name == "HTTP_PROXY" and "REQUEST_METHOD" in environ:
-        return None  # a CGI program gets the header `Proxy` of its clients in this variable
-    return NamedProxy(name, value) if value else None
-
-
-def _value(kind: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def _named(kind: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the variable that counts for `http`, `https`, `all` or `no`, and its value; empty if there is none."""
     name = f"{kind}_proxy"
     name = name if name in environ else name.upper()
+    if name == "HTTP_PROXY" and "REQUEST_METHOD" in environ:
+        return name, ""  # a CGI program gets the header `Proxy` of its clients in this variable
     return name, environ.get(name, "").strip()
 
 
@@ -188,13 +168,13 @@ def _is_meant(item: str, name: str, address: _Address | None, port: int) -> bool
     """Return whether one item of `NO_PROXY` covers a server: `*`, a name with all below it, an address, a network."""
     if item == "*":
         return True
-    if (found := _is_within(item, address)) is not None:
-        return found
+    if (is_within := _is_within(item, address)) is not None:
+        return is_within
     parts = _ITEM.fullmatch(item)
     if parts is None or (parts[2] is not None and int(parts[2]) != port):
         return False
-    if (found := _is_within(parts[1], address)) is not None:
-        return found
+    if (is_within := _is_within(parts[1], address)) is not None:
+        return is_within
     domain = parts[1].removeprefix("*").strip(".")
     return bool(domain) and (name == domain or name.endswith(f".{domain}"))
 

@@ -45,11 +45,7 @@ def tool_tailorings(values: Values, expander: Expander) -> dict[str, ToolTransfo
 
 
 def tailored_sections(entry: JSON) -> Iterator[tuple[str, JSON, Set[str]]]:
-    """Yield the objects in the `tools` of an entry, to check their keys: place, object, allowed keys.
-
-    Args:
-        entry: The entry as decoded; values of a wrong type are skipped.
-    """
+    """Yield the objects in the `tools` of an entry, to check their keys: place, object, allowed keys."""
     for tool, transform in _objects(entry.get("tools")):
         yield f"tools.{tool}", transform, TOOL_KEYS
         for argument, about in _objects(transform.get("arguments")):
@@ -57,11 +53,7 @@ def tailored_sections(entry: JSON) -> Iterator[tuple[str, JSON, Set[str]]]:
 
 
 def default_values(entry: JSON) -> Iterator[tuple[str, object]]:
-    """Yield the defaults in the `tools` of an entry, with the names of their arguments.
-
-    Args:
-        entry: The entry as decoded; values of a wrong type are skipped.
-    """
+    """Yield the defaults in the `tools` of an entry, with the names of their arguments."""
     for _, transform in _objects(entry.get("tools")):
         yield from ((argument, about.get("default")) for argument, about in _objects(transform.get("arguments")))
 

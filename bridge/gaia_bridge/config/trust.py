@@ -83,11 +83,6 @@ class TrustStore:
     def approval(self, file: Path, name: str, entry: JSON) -> str | None:
         """Return an identifier of the approval, if the user approved exactly this launch line with these programs.
 
-        Args:
-            file: The configuration file.
-            name: The server's name.
-            entry: Its entry, as decoded; references are not filled in.
-
         Raises:
             ConfigError: The approvals cannot be read, have a wrong form, or other users could have written them.
         """
@@ -101,11 +96,6 @@ class TrustStore:
     def holds(self, file: Path, name: str, approval: str) -> bool:
         """Return whether an approval was neither revoked nor replaced; the programs themselves may have changed.
 
-        Args:
-            file: The configuration file.
-            name: The server's name.
-            approval: The result of `approval`.
-
         Raises:
             ConfigError: As for `approval`.
         """
@@ -114,11 +104,6 @@ class TrustStore:
 
     def approve(self, file: Path, name: str, entry: JSON) -> None:
         """Store the user's approval of a launch line. An earlier one of that server is removed.
-
-        Args:
-            file: The configuration file.
-            name: The server's name.
-            entry: Its entry, as it was shown to the user.
 
         Raises:
             ConfigError: The approval cannot be stored.
@@ -131,26 +116,17 @@ class TrustStore:
         if (programs := _programs(file, entry)) is not None:
             approval[_PROGRAMS] = programs
 
-        def change(approved: JSON) -> JSON:
-            return {**_without(approved, place, name), approval_key(file, name, entry): approval}
-
-        self._edit(change)
+        key = approval_key(file, name, entry)
+        self._edit(lambda approved: {**_without(approved, place, name), key: approval})
 
     def revoke(self, file: Path, name: str) -> bool:
-        """Remove an approval.
-
-        Returns:
-            Whether there was one.
+        """Remove an approval; return whether there was one.
 
         Raises:
             ConfigError: The approval cannot be removed.
         """
         place = str(_resolved(file))
-
-        def change(approved: JSON) -> JSON:
-            return _without(approved, place, name)
-
-        return self._edit(change)
+        return self._edit(lambda approved: _without(approved, place, name))
 
     @property
     def _approvals(self) -> JSON:
@@ -201,15 +177,11 @@ def _filled_in(file: Path, entry: JSON) -> str | None:
 def program_names(file: Path, entry: JSON) -> str | None:
     """Return a hash of the names of the files that an entry runs, or would run if they existed, whatever their content;
     `None` if there are none. Only files in the folder of the configuration file count.
-
-    Args:
-        file: The configuration file.
-        entry: The entry.
     """
     folder = _resolved(file).parent
-    found = programs_of(entry, folder)
-    files = [*found.files, *([] if found.whole is None else whole_files(found.whole)[0])]
-    names = [[str(path) for path in files], [[str(path), _modules(path)] for path in found.module_folders]]
+    programs = programs_of(entry, folder)
+    files = [*programs.files, *([] if programs.whole is None else whole_files(programs.whole)[0])]
+    names = [[str(path) for path in files], [[str(path), _modules(path)] for path in programs.module_folders]]
     return digest(names) if any(names) else None
 
 
@@ -217,36 +189,29 @@ def _programs(file: Path, entry: JSON) -> str | None:
     """Return a hash of the project's files that the launch line runs, and of folders in which further files would run;
     `None` if there are none."""
     folder = _resolved(file).parent
-    found = programs_of(entry, folder)
-    held: list[Any] = [[os.path.relpath(path, folder), _program(path, _LARGEST_PROGRAM)] for path in found.files]
-    held += [["modules", os.path.relpath(path, folder), _modules(path)] for path in found.module_folders]
-    if found.whole is not None:
+    programs = programs_of(entry, folder)
+    held: list[Any] = [[os.path.relpath(path, folder), _program(path, _LARGEST_PROGRAM)] for path in programs.files]
+    held += [["modules", os.path.relpath(path, folder), _modules(path)] for path in programs.module_folders]
+    if programs.whole is not None:
         held += [
             ["whole", os.path.relpath(path, folder), _program(path, _LARGEST_OF_WHOLE)]
-            for path in whole_files(found.whole)[0]
+            for path in whole_files(programs.whole)[0]
         ]
     return digest(held) if held else None
 
 
 def whole_files(folder: Path) -> tuple[list[Path], bool]:
-    """Return the files of a folder that an approval holds as a whole.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The files, and whether these are all.
-    """
-    found: list[Path] = []
+    """Return the files of a folder that an approval holds as a whole, and whether these are all."""
+    files: list[Path] = []
     own = None
     with suppress(ConfigError):
         own = default_trust_path().parent  # left out, as each approval changes a file in it
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NOT_RUN and Path(place, name) != own)
-        found += (Path(place, name) for name in sorted(names))
-        if len(found) > WHOLE_FILES:
-            return found[:WHOLE_FILES], False
-    return found, True
+        files += (Path(place, name) for name in sorted(names))
+        if len(files) > WHOLE_FILES:
+            return files[:WHOLE_FILES], False
+    return files, True
 
 
 def _modules(folder: Path) -> list[str]:
@@ -262,17 +227,17 @@ def _is_package(entry: os.DirEntry[str]) -> bool:
 
 
 def _program(path: Path, largest: int) -> str | None:
-    known = hashlib.sha256()
+    content = hashlib.sha256()
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as program:  # it may be a FIFO
             status = os.fstat(program.fileno())
             if status.st_size > largest or not stat.S_ISREG(status.st_mode):
                 return f"{status.st_size} {status.st_mtime_ns}"
             while chunk := program.read(_CHUNK):
-                known.update(chunk)
+                content.update(chunk)
     except OSError:
         return None
-    return known.hexdigest()
+    return content.hexdigest()
 
 
 def _content(folder: Path, name: str) -> str | None:

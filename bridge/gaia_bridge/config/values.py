@@ -32,16 +32,18 @@ class Values:
 
     def text(self, key: str) -> str | None:
         """Return a text."""
-        return self._text(self._place(key), self._entry[key]) if key in self._entry else None
+        return self._text(self.place(key), self._entry[key]) if key in self._entry else None
 
     def choice(self, key: str, *choices: T) -> T | None:
         """Return one of certain texts."""
         value = self.text(key)
-        found = next((choice for choice in choices if choice == value), None)
-        if value is not None and found is None:
-            expected = " or ".join(f'"{choice}"' for choice in choices)
-            raise EntryError(f"{self._place(key)} has a value that is not known; expected {expected}")
-        return found
+        for choice in choices:
+            if choice == value:
+                return choice
+        if value is None:
+            return None
+        expected = " or ".join(f'"{choice}"' for choice in choices)
+        raise EntryError(f"{self.place(key)} has a value that is not known; expected {expected}")
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Return a list of texts."""
@@ -49,8 +51,8 @@ class Values:
         if items is None:
             return None
         if not is_array(items):
-            raise EntryError(f"{self._place(key)} is {kind_of(items)}; expected a list of texts")
-        return tuple(self._text(f"item {number} of {self._place(key)}", item) for number, item in enumerate(items, 1))
+            raise EntryError(f"{self.place(key)} is {kind_of(items)}; expected a list of texts")
+        return tuple(self._text(f"item {number} of {self.place(key)}", item) for number, item in enumerate(items, 1))
 
     def words(self, key: str) -> tuple[str, ...] | None:
         """Return a list of texts, or the words of one text."""
@@ -65,41 +67,37 @@ class Values:
             return None
         if not is_object(section):
             kind = "true" if section is True else kind_of(section)
-            raise EntryError(f"{self._place(key)} is {kind}; expected an object, or false")
+            raise EntryError(f"{self.place(key)} is {kind}; expected an object, or false")
         return Values(section, key)
 
     def sections(self, key: str) -> dict[str, Values]:
         """Return an object of objects, each with values of its own."""
         table = self._entry.get(key, {})
         if not is_object(table):
-            raise EntryError(f"{self._place(key)} is {kind_of(table)}; expected an object of objects")
-        found: dict[str, Values] = {}
+            raise EntryError(f"{self.place(key)} is {kind_of(table)}; expected an object of objects")
+        sections: dict[str, Values] = {}
         for name, section in table.items():
             if section is None:
                 continue
             path = f"{self._path}{key}.{name}"
             if not is_object(section):
                 raise EntryError(f"'{path}' is {kind_of(section)}; expected an object")
-            found[name] = Values(section, path)
-        return found
+            sections[name] = Values(section, path)
+        return sections
 
     def anything(self, key: str) -> Any:
         """Return any JSON value, as it is; `None` if it is absent."""
         return self._entry.get(key)
 
-    def place(self, key: str) -> str:
-        """Return the name of a value for an error."""
-        return self._place(key)
-
     def table(self, key: str) -> dict[str, str]:
         """Return an object of texts. Numbers and booleans are a common slip and clear enough: they become texts."""
         table = self._entry.get(key, {})
         if not is_object(table):
-            raise EntryError(f"{self._place(key)} is {kind_of(table)}; expected an object of texts")
+            raise EntryError(f"{self.place(key)} is {kind_of(table)}; expected an object of texts")
         return {
             name: json.dumps(value)
             if isinstance(value, bool | int | float)
-            else self._text(f"{name!r} in {self._place(key)}", value)
+            else self._text(f"{name!r} in {self.place(key)}", value)
             for name, value in table.items()
             if value is not None
         }
@@ -108,7 +106,7 @@ class Values:
         """Return `true` or `false`."""
         value = self._entry.get(key, default)
         if not isinstance(value, bool):
-            raise EntryError(f"{self._place(key)} is {kind_of(value)}; expected true or false")
+            raise EntryError(f"{self.place(key)} is {kind_of(value)}; expected true or false")
         return value
 
     def seconds(self, key: str) -> float | None:
@@ -121,7 +119,7 @@ class Values:
             return None
         value = self._number(key, "a whole number")
         if not isinstance(value, int):
-            raise EntryError(f"{self._place(key)} is a fraction; expected a whole number above 0")
+            raise EntryError(f"{self.place(key)} is a fraction; expected a whole number above 0")
         return value
 
     def flag_or_texts(self, key: str) -> bool | tuple[str, ...]:
@@ -130,22 +128,23 @@ class Values:
         if value is None or isinstance(value, bool):
             return value or ()
         if not is_array(value):
-            raise EntryError(f"{self._place(key)} is {kind_of(value)}; expected true, false or a list of names")
+            raise EntryError(f"{self.place(key)} is {kind_of(value)}; expected true, false or a list of names")
         return self.texts(key) or ()
 
-    def _place(self, key: str) -> str:
+    def place(self, key: str) -> str:
+        """Return the name of a value for an error."""
         return f"'{key}'{self._within}"
 
     def _number(self, key: str, expected: str) -> int | float:
         value: Any = self._entry[key]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise EntryError(f"{self._place(key)} is {kind_of(value)}; expected {expected}")
+            raise EntryError(f"{self.place(key)} is {kind_of(value)}; expected {expected}")
         try:
             usable = math.isfinite(value) and value > 0
         except OverflowError:  # an integer beyond every float
             usable = False
         if not usable:
-            raise EntryError(f"{self._place(key)} is not above 0 and finite; expected {expected}")
+            raise EntryError(f"{self.place(key)} is not above 0 and finite; expected {expected}")
         return value
 
     def _text(self, place: str, value: object) -> str:

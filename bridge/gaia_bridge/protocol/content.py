@@ -26,9 +26,7 @@ from gaia_bridge.protocol.shapes import (
 
 _MOST_COMPLETIONS: Final = 100
 """The most values that one completion result may have (server/utilities/completion)."""
-
 ROLE: Final = one_of("assistant", "user")
-
 _META: Final = Field("_meta", OBJECT)
 _ICON: Final = Record(
     required("src", TEXT),
@@ -149,12 +147,8 @@ HANDSHAKE_DEFINITIONS: Final[Mapping[str, Record]] = {
 
 MODERN_DEFINITIONS: Final[Mapping[str, Record]] = {**HANDSHAKE_DEFINITIONS, "tool": TOOL}
 """The definitions that clients of 2026-07-28 accept in lists, by kind."""
-
-_MIME_TYPE: Final = Field("mimeType", TEXT)
-
-
 _TEXT_OR_BLOB: Final = [
-    Record(required("uri", TEXT), required(name, TEXT), _MIME_TYPE, _META) for name in ("text", "blob")
+    Record(required("uri", TEXT), required(name, TEXT), Field("mimeType", TEXT), _META) for name in ("text", "blob")
 ]
 _CONTENTS: Final = Shape(
     "an object with a uri, and text or a blob", lambda value: any(shape.fits(value) for shape in _TEXT_OR_BLOB)

@@ -13,42 +13,24 @@ from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object
 
 OUTPUT_PART: Final = "part of the output schema of tool"
 """The kind under which a part of an output schema is reported as left out: not every client can compile that part."""
-
 _OPTIONAL: Final = frozenset(
-    {
-        "title",
-        "description",
-        "icons",
-        "_meta",
-        "annotations",
-        "outputSchema",
-        "execution",
-        "arguments",
-        "mimeType",
-        "size",
-    }
+    "title description icons _meta annotations outputSchema execution arguments mimeType size".split()
 )
 """The optional fields of all kinds of definitions. MCP does not allow null in them, but servers often send it."""
-
 _PARTS: Final[Mapping[str, int]] = {"annotations": 2, "arguments": 3, "icons": 2}
 """The depth of the part to be left out where an optional field is not left out whole: a hint, an icon, or one
 property of an argument."""
-
 _NOTES: Final = frozenset({"$comment", "$defs", "$id", "$schema", "definitions", "description", "title"})
 """Keywords that may stand beside a reference because they validate nothing."""
-
 _MAX_REFERENCES: Final = 8
 """The longest chain of references to be resolved."""
 
 
 def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
-    """Repair violations of MCP's schema in a definition, as far as its meaning is clear.
+    """Repair violations of MCP's schema in a definition, as far as its meaning is clear; `kind` is as in `LIST_FIELDS`.
 
-    An optional part that stays invalid is left out: less information, but none that is wrong.
-
-    Args:
-        kind: A key of `vocabulary.LIST_FIELDS`.
-        definition: The definition, unchecked. Valid and unknown fields are left unchanged.
+    Valid and unknown fields are left unchanged. An optional part that stays invalid is left out: less information, but
+    none that is wrong.
     """
     definition = _without_nulls(definition, _OPTIONAL)
     if is_object(annotations := definition.get("annotations")):
@@ -63,14 +45,13 @@ def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
             del definition["execution"]
     elif kind == "prompt" and is_array(arguments := definition.get("arguments")):
         definition["arguments"] = [_without_nulls(item) if is_object(item) else item for item in arguments]
-    return _without_invalid_parts(MODERN_DEFINITIONS[kind], definition, _OPTIONAL)
+    return _without_invalid_parts(MODERN_DEFINITIONS[kind], definition)
 
 
 def with_portable_output(tool: JSON) -> tuple[JSON, str | None]:
-    """Return the tool with an output schema that every client can compile, and the part that had to be left out.
+    """Return a tool with an output schema that every client can compile, and the part that had to be left out.
 
-    Args:
-        tool: A definition that is `repaired`, and has no `shape_problem`; not changed.
+    The tool is `repaired`, and has no problem of its shape.
     """
     if (schema := tool.get("outputSchema")) is None:
         return tool, None
@@ -88,12 +69,7 @@ def without_tasks_only(tool: JSON) -> JSON:
 
 
 def repaired_result(method: str, result: JSON) -> JSON:
-    """Repair violations of MCP's schema in a result, as far as its meaning is clear; the same object if it has none.
-
-    Args:
-        method: A key of `RESULTS`.
-        result: The result, unchecked; not changed.
-    """
+    """Repair violations of MCP's schema in a result, as far as its meaning is clear; the same object if it has none."""
     if (shape := RESULTS.get(method)) is None or shape.is_plain(result):
         return result
     result = _without_nulls(result, frozenset({"_meta", "description", "isError", "structuredContent"}))
@@ -117,23 +93,22 @@ def _repaired_block(block: Any) -> Any:
             block[field] = _repaired_block(inner)
     if is_object(annotations := block.get("annotations")):
         block["annotations"] = _with_timestamp(_without_nulls(annotations))
-    return _without_invalid_parts(DECORATION, block, _OPTIONAL)
+    return _without_invalid_parts(DECORATION, block)
 
 
-def _without_invalid_parts(shape: Record, value: JSON, optional: frozenset[str]) -> JSON:
+def _without_invalid_parts(shape: Record, value: JSON) -> JSON:
     """Remove the parts of optional fields that do not fit the shape."""
     if shape.accepts(value):
         return value
-    places = {_optional_part(problem, optional) for problem in shape.problems(value)}
-    without: JSON = _without(value, places - {()})
+    without: JSON = _without(value, {_optional_part(problem) for problem in shape.problems(value)} - {()})
     return without
 
 
-def _optional_part(problem: Problem, optional: frozenset[str]) -> tuple[str | int, ...]:
+def _optional_part(problem: Problem) -> tuple[str | int, ...]:
     """Return the place of the part to be left out because of a problem; empty if that part is not optional."""
     field = problem.place[0] if problem.place else None
     place = problem.place[: _PARTS.get(str(field), 1)]
-    if field not in optional or (field == "arguments" and (len(place) < 3 or place[2] == "name")):
+    if field not in _OPTIONAL or (field == "arguments" and (len(place) < 3 or place[2] == "name")):
         return ()
     return place
 
@@ -181,14 +156,9 @@ def with_object_properties(schema: object) -> Any:
     properties = schema.get("properties") if is_object(schema) else None
     if not is_object(schema) or not is_object(properties) or not any(isinstance(s, bool) for s in properties.values()):
         return schema
-    converted = {name: _as_object(inner) for name, inner in properties.items()}
+    objects: dict[bool, JSON] = {True: {}, False: {"not": {}}}
+    converted = {name: objects[inner] if isinstance(inner, bool) else inner for name, inner in properties.items()}
     return {**schema, "properties": converted}
-
-
-def _as_object(schema: object) -> object:
-    if isinstance(schema, bool):
-        return {} if schema else {"not": {}}
-    return schema
 
 
 def _without_nulls(given: Mapping[str, Any], fields: frozenset[str] | None = None) -> JSON:

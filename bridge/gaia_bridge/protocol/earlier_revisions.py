@@ -34,15 +34,7 @@ def declares_context(revision: str) -> bool:
 
 
 def question_for(revision: str, method: str, params: JSON) -> JSON:
-    """Translate a question to the form that clients of a revision understand.
-
-    Args:
-        method: `elicitation/create`, `roots/list` or `sampling/createMessage`.
-        params: The parameters in the form of the newest handshake revision; not changed.
-
-    Raises:
-        AnswerError: The revision has no form for this question.
-    """
+    """Translate a question to the form of a handshake revision; raise `AnswerError` if it has none there."""
     if revision not in _SAMPLED:
         return params
     if method == "sampling/createMessage" and is_array(messages := params.get("messages")):
@@ -53,28 +45,21 @@ def question_for(revision: str, method: str, params: JSON) -> JSON:
 
 
 def answer_for(revision: str, method: str, answer: JSON) -> JSON:
-    """Translate an answer to the form that servers of a revision understand: of a model, one block.
-
-    Args:
-        answer: The answer, as the client gave it; not changed.
-
-    Raises:
-        AnswerError: The answer does not fit in one block, or has a type of content that the revision does not have.
-    """
+    """Translate an answer to the form of a revision: of a model, one block. Raises `AnswerError` if it does not fit."""
     kinds, content = _SAMPLED.get(revision), answer.get("content")
     if kinds is None or method != "sampling/createMessage":
         return answer
     blocks = content if is_array(content) else [content]
-    known = [block for block in blocks if is_object(block)]
-    told = {str(block.get("type")) for block in known}
-    if unknown := sorted(told - kinds):
+    objects = [block for block in blocks if is_object(block)]
+    types = {str(block.get("type")) for block in objects}
+    if unknown := sorted(types - kinds):
         raise AnswerError(f"the answer to {method} cannot be given: MCP {revision} has no {unknown[0]} in messages")
     if content is not blocks:
         return answer
     if len(blocks) == 1:
         return {**answer, "content": blocks[0]}
-    if told <= {"text"}:
-        return {**answer, "content": {"type": "text", "text": "\n".join(str(block.get("text")) for block in known)}}
+    if types <= {"text"}:
+        return {**answer, "content": {"type": "text", "text": "\n".join(str(block.get("text")) for block in objects)}}
     raise AnswerError(f"the answer to {method} cannot be given: MCP {revision} has one block of content in it")
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 _ENDS = 512
 """Bytes that are kept of the beginning and of the end of an oversized line, to find its JSON-RPC id."""
-
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _ID: Final = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")\s*'
 _ID_FIRST: Final = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb",")
@@ -16,63 +15,53 @@ _ID_LAST: Final = re.compile(_ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
 _METHOD: Final = re.compile(rb'"method"\s*:\s*"')
 
 
-def identifier_of(head: bytes, tail: bytes | None = None) -> int | str | None:
-    """Return the id of a JSON-RPC request that could not be parsed, if the id is near its beginning or end.
+def identifier_of(head: bytes, tail: bytes | None = None, marker: re.Pattern[bytes] = _METHOD) -> int | str | None:
+    """Return the id of a JSON-RPC message that could not be parsed, if the id is near its beginning or end.
 
     Args:
-        head: The first bytes of the request, or all of it.
-        tail: The last bytes; `None` if `head` is the whole request.
+        head: The first bytes of the message, or all of it.
+        tail: The last bytes; `None` if `head` is the whole message.
+        marker: A part of such messages, without which there is no id: by default a method, since the id of a response
+            is one of ours.
     """
     head, tail = head[:_ENDS], (head if tail is None else tail)[-_ENDS:]
-    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    if found is None or not (_METHOD.search(head) or _METHOD.search(tail)):  # a response has an id of ours
+    match = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    if match is None or not (marker.search(head) or marker.search(tail)):
         return None
     try:
-        identifier: int | str = json.loads(found[1])
+        identifier: int | str = json.loads(match[1])
     except ValueError:
         return None
     return identifier
 
 
-class OversizedLine:
-    """Replaces a line that was longer than the limit and was discarded.
+class OversizedLine(NamedTuple):
+    """Replaces a line that was longer than the limit and was discarded: its bytes, and the first and last of them."""
 
-    Args:
-        size: Its length in bytes.
-        head: Its first bytes.
-        tail: Its last bytes.
-    """
-
-    def __init__(self, size: int, head: bytes = b"", tail: bytes = b"") -> None:
-        self.size = size
-        self.head = head
-        self.tail = tail
+    size: int
+    head: bytes = b""
+    tail: bytes = b""
 
 
 class LineFramer:
     r"""Splits a byte stream at `\n`. A line over the limit is discarded while it arrives; later lines are unaffected.
 
-    Args:
-        limit: The most bytes of one line, without its line end.
+    The limit is in bytes, without the line end.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
-        self._size = 0
+        self.size = 0
+        """Bytes received of the incomplete line."""
         self._head = b""
         self._tail = b""
         self.blank = 0
         """The number of blank lines received; the caller that counts them resets this."""
 
-    @property
-    def size(self) -> int:
-        """Bytes received of the incomplete line."""
-        return self._size
-
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes; return the lines that they complete, without line ends and blank lines."""
-        if data.endswith(b"\n") and not self._size and data.find(b"\n") == len(data) - 1 < self._limit:
+        if data.endswith(b"\n") and not self.size and data.find(b"\n") == len(data) - 1 < self._limit:
             line = data[:-1].removesuffix(b"\r")  # fast path: nearly always exactly one line
             if line.strip():
                 return [line]
@@ -82,35 +71,28 @@ class LineFramer:
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             self._keep(data[start:end])
-            lines.extend(self._complete())
+            lines.extend(self.end())
             start = end + 1
         self._keep(data[start:])
         return lines
 
-    def end(self) -> list[bytes | OversizedLine]:
-        """End the stream; return its last line if that has no line end."""
-        return self._complete()
-
     def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size <= self._limit + 1:  # the last byte may be the `\r` of the end
+        self.size += len(part)
+        if self.size <= self._limit + 1:  # the last byte may be the `\r` of the end
             if part:
                 self._parts.append(part)
-        elif self._parts or not self._head:
-            self._drop(part)
+        elif self._parts or not self._head:  # of a line that is too long, only its ends are kept
+            line = b"".join((*self._parts, part))
+            self._head, self._tail = line[:_ENDS], line[-_ENDS:]
+            self._parts.clear()
         else:
             self._tail = (self._tail + part[-_ENDS:])[-_ENDS:]
 
-    def _drop(self, part: bytes) -> None:
-        """Keep only the first and last bytes of a line that is too long."""
-        seen = b"".join((*self._parts, part))
-        self._head, self._tail = seen[:_ENDS], seen[-_ENDS:]
-        self._parts.clear()
-
-    def _complete(self) -> list[bytes | OversizedLine]:
-        size, line = self._size, b"".join(self._parts).removesuffix(b"\r")
+    def end(self) -> list[bytes | OversizedLine]:
+        """End the incomplete line, as the end of the stream does; return the line, unless it is blank."""
+        size, line = self.size, b"".join(self._parts).removesuffix(b"\r")
         head, tail = self._head or line[:_ENDS], self._tail or line[-_ENDS:]
-        self._size, self._parts, self._head, self._tail = 0, [], b"", b""
+        self.size, self._parts, self._head, self._tail = 0, [], b"", b""
         if size > self._limit + 1 or len(line) > self._limit:
             return [OversizedLine(size, head, tail)]
         if line.strip():

@@ -15,20 +15,17 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.messages import Refusal, identifier
 from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 
 REVISION_HEADER: Final = "mcp-protocol-version"
 METHOD_HEADER: Final = "mcp-method"
 NAME_HEADER: Final = "mcp-name"
 PARAM_PREFIX: Final = "mcp-param-"
 """The prefix of headers that repeat single arguments of a tool call."""
-
 _ANNOTATION: Final = "x-mcp-header"
 """The keyword in the schema of an argument that names the header to repeat it in."""
-
 NAMED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that `Mcp-Name` repeats, by method."""
-
 _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
 _PLAIN: Final = re.compile(r"[\x20-\x7E]*")
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -44,7 +41,6 @@ _ONE_SCHEMA: Final = frozenset(
 _SCHEMAS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _NAMED_SCHEMAS: Final = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties"))
 """The keywords of JSON Schema 2020-12, besides `properties`, that hold a schema, a list of them, or a map of them."""
-
 _Path = tuple[str, ...]
 HeaderMap = Mapping[_Path, str]
 """Header names without their common prefix, by the path of properties that leads to the argument."""
@@ -59,11 +55,11 @@ def encoded_value(value: str) -> str:
 
 def decoded_value(value: str | None) -> str | None:
     """Decode the text of a header value; `None` if the header is absent or its Base64 is invalid."""
-    if value is None or (found := _ENCODED.fullmatch(value)) is None:
+    if value is None or (match := _ENCODED.fullmatch(value)) is None:
         return value
     try:
-        decoded = base64.b64decode(found[1], validate=True)
-        return decoded.decode() if base64.b64encode(decoded).decode() == found[1] else None
+        decoded = base64.b64decode(match[1], validate=True)
+        return decoded.decode() if base64.b64encode(decoded).decode() == match[1] else None
     except (binascii.Error, UnicodeDecodeError):
         return None
 
@@ -134,9 +130,8 @@ def _mismatch(message: JSON, revision: Any, headers: Mapping[str, str], revision
     if (translating := revisions.translating(revision)) is not None:
         message = translating.read(message, message["method"])
     key = NAMED.get(message["method"])
-    wanted = None if key is None else message["params"].get(key)
-    told = headers.get(NAME_HEADER)
-    if wanted is not None and decoded_value(told) != wanted:
+    expected = None if key is None else message["params"].get(key)
+    if expected is not None and decoded_value(headers.get(NAME_HEADER)) != expected:
         return f"{NAME_HEADER} header does not match the request body's {key!r} parameter"
     return ""
 
@@ -162,11 +157,7 @@ def annotation_problem(schema: Any) -> str | None:
 
 
 def header_map(schema: Any) -> HeaderMap:
-    """Return the headers that a schema asks for, by the path of properties that leads to each argument.
-
-    Args:
-        schema: An input schema without `annotation_problem`.
-    """
+    """Return the headers that a schema without `annotation_problem` asks for, by the path to each argument."""
     return {path: name for path, name, _ in _annotated(schema)}
 
 
@@ -174,16 +165,13 @@ def parameter_headers(asked: HeaderMap, arguments: Mapping[str, Any]) -> dict[st
     """Return the `Mcp-Param-*` headers of a tool call."""
     headers: dict[str, str] = {}
     for path, name in asked.items():
-        if (text := _header_text(_at(arguments, path))) is not None:
+        if (text := _header_text(value_at(arguments, *path))) is not None:
             headers[f"Mcp-Param-{name}"] = encoded_value(text)
     return headers
 
 
 class ParameterHeaders:
-    """The `Mcp-Param-*` headers that calls of one tool must have (SEP-2243).
-
-    A schema with invalid annotations asks for no headers.
-    """
+    """The `Mcp-Param-*` headers that calls of one tool must have (SEP-2243); none if its annotations are invalid."""
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
@@ -199,7 +187,7 @@ class ParameterHeaders:
                 came.setdefault(field.decode("latin-1"), []).append(content.decode("latin-1"))
         for path, name, part in self._asked:
             header, argument = f"Mcp-Param-{name}", ".".join(path)
-            values, value = came.get(header.lower(), []), _at(arguments, path)
+            values, value = came.get(header.lower(), []), value_at(arguments, *path)
             if len(values) > 1:
                 return f"{header} header appears more than once"
             text = _header_text(value)
@@ -237,15 +225,6 @@ def _header_text(value: Any) -> str | None:
         except ValueError:  # too many digits
             return None
     return None
-
-
-def _at(arguments: Mapping[str, Any], path: _Path) -> Any:
-    found: Any = arguments
-    for key in path:
-        if not is_object(found):
-            return None
-        found = found.get(key)
-    return found
 
 
 def _annotated(schema: Any) -> Iterator[tuple[_Path, str, JSON]]:

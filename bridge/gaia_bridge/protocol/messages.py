@@ -91,12 +91,7 @@ def _response_problem(message: JSON) -> str:
 
 
 def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refusal | None:
-    """Return the refusal of a batch, or `None` if it is accepted.
-
-    Args:
-        revision: The revision that was negotiated; `None` before that.
-        limit: The most messages of one batch.
-    """
+    """Return the refusal of a batch, or `None` if it is accepted; before a revision is negotiated, none is."""
     if revision not in BATCHING_REVISIONS:
         return unexpected_batch(revision)
     if not messages:
@@ -144,8 +139,8 @@ def era_problem(message: JSON, header: str | None) -> Refusal | None:
 def meta_of(message: Mapping[str, Any]) -> JSON:
     """Return the `_meta` of a message; empty if it has none."""
     params = message.get("params")
-    found = params.get("_meta") if is_object(params) else None
-    return found if is_object(found) else {}
+    content = params.get("_meta") if is_object(params) else None
+    return content if is_object(content) else {}
 
 
 def says_revision(message: Mapping[str, Any]) -> bool:
@@ -154,7 +149,6 @@ def says_revision(message: Mapping[str, Any]) -> bool:
 
 
 def is_request(message: JSON) -> bool:
-    """Whether a message is a request."""
     return "method" in message and "id" in message
 
 
@@ -165,11 +159,15 @@ def identifier(message: object) -> int | str | None:
     return message["id"] if is_identifier(message.get("id")) else None
 
 
+def error_object(code: int, message: str, data: Any = None) -> JSON:
+    """Return the `error` of a response; without `data`, if that is `None`."""
+    error: JSON = {"code": code, "message": message}
+    return error if data is None else {**error, "data": data}
+
+
 def error_message(refusal: Refusal) -> JSON:
     """Return the error response for a refusal."""
-    error: JSON = {"code": refusal.code, "message": refusal.message}
-    if refusal.data is not None:
-        error["data"] = refusal.data
+    error = error_object(refusal.code, refusal.message, refusal.data)
     return {"jsonrpc": "2.0", "id": refusal.id, "error": error}
 
 
@@ -205,27 +203,21 @@ def encoded(value: Any) -> bytes:
 
 
 def encoded_result(request_id: int | str, result: JSON) -> bytes:
-    """Write a response with a result."""
     written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
     return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + encoded(result) + b"}"
 
 
 def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
-    """Write a response with an error."""
-    fields: JSON = {"code": error.code, "message": error.message}
-    if error.data is not None:
-        fields["data"] = error.data
-    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + encoded(fields) + b"}"
+    content = encoded(error_object(error.code, error.message, error.data))
+    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + content + b"}"
 
 
 def encoded_request(request_id: int, method: str, params: JSON | None) -> bytes:
-    """Write a request."""
     message: JSON = {"jsonrpc": "2.0", "id": request_id, "method": method}
     return encoded(message if params is None else {**message, "params": params})
 
 
 def encoded_notification(method: str, params: JSON | None) -> bytes:
-    """Write a notification."""
     message: JSON = {"jsonrpc": "2.0", "method": method}
     return encoded(message if params is None else {**message, "params": params})
 

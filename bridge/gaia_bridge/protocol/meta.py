@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gaia_bridge.text.json_types import JSON, is_array, is_object, is_too_deep
+from gaia_bridge.text.json_types import JSON, is_array, is_object, is_too_deep, value_at
 
 PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
@@ -15,20 +15,12 @@ SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN_KEY: Final = "progressToken"
-
 LEFT_OUT_KEY: Final = "io.gaia-mcp-bridge/leftOut"
 """Ours, in the `_meta` of a definition: the reason why the server that lists it does not offer it, for people."""
 
 _OF_ONE_CONNECTION: Final = frozenset(
-    {
-        PROTOCOL_VERSION_KEY,
-        CLIENT_INFO_KEY,
-        CLIENT_CAPABILITIES_KEY,
-        LOG_LEVEL_KEY,
-        SERVER_INFO_KEY,
-        SUBSCRIPTION_ID_KEY,
-        PROGRESS_TOKEN_KEY,
-    }
+    (PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY)
+    + (SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY, PROGRESS_TOKEN_KEY)
 )
 
 TASK_ID: Final = "taskId"
@@ -39,8 +31,7 @@ TASK_STATUS: Final = "notifications/tasks/status"
 def forwarded_meta(params: Mapping[str, Any]) -> JSON | None:
     """Return the `_meta` of a notification to be forwarded, without the keys that concern one connection only.
 
-    Returns:
-        `None` where nothing is left, or where it is nested too deep to be written.
+    `None` where nothing is left, or where it is nested too deep to be written.
     """
     meta = params.get("_meta")
     if not is_object(meta) or is_too_deep(meta):
@@ -54,22 +45,15 @@ def is_model_visible(definition: Mapping[str, Any]) -> bool:
     In MCP Apps (SEP-1865) a server may have tools that only its views call; the host hides them from its model. Where
     the bridge itself lists tools for a model, or calls them for one, as tool search does, it has to hide them. A direct
     `tools/call` does not say who calls, so that check stays with the host.
-
-    Args:
-        definition: The tool's definition, in any revision of MCP.
     """
-    meta = definition.get("_meta")
-    ui = meta.get("ui") if is_object(meta) else None
-    visibility = ui.get("visibility") if is_object(ui) else None
+    visibility = value_at(definition, "_meta", "ui", "visibility")
     return not is_array(visibility) or "model" in visibility
 
 
 def with_public_task(message: JSON, prefix: str) -> JSON:
     """Replace the id of a task in a result, or in the parameters of a question, by its public id.
 
-    Args:
-        message: The result or parameters that the server sent; not changed.
-        prefix: The beginning of the public ids of its tasks; empty where they are the server's own.
+    All public ids of the server's tasks begin with the prefix; it is empty where they are the server's own.
     """
     if not prefix:
         return message
@@ -77,30 +61,22 @@ def with_public_task(message: JSON, prefix: str) -> JSON:
         message = {**message, TASK_ID: prefix + identifier}
     if is_object(task := message.get("task")):
         message = {**message, "task": with_public_task(task, prefix)}
-    told = message.get("_meta")
-    if is_object(told) and is_object(related := told.get(RELATED_TASK_KEY)):
-        message = {**message, "_meta": {**told, RELATED_TASK_KEY: with_public_task(related, prefix)}}
+    if is_object(related := value_at(message, "_meta", RELATED_TASK_KEY)):
+        message = {**message, "_meta": {**message["_meta"], RELATED_TASK_KEY: with_public_task(related, prefix)}}
     return message
 
 
 def with_own_task(message: JSON, prefix: str) -> JSON:
-    """Replace the public id of the related task, in a message of a client, by the server's own id.
-
-    Args:
-        message: The client's answer to a question, or the parameters of a notification; not changed.
-        prefix: The beginning of the public ids of the server's tasks; empty where they are its own.
-    """
-    told = message.get("_meta")
-    related = told.get(RELATED_TASK_KEY) if is_object(told) else None
-    identifier = related.get(TASK_ID) if is_object(related) else None
-    if not (prefix and is_object(told) and is_object(related) and isinstance(identifier, str)):
+    """Replace the public id of the related task, in a message of a client, by the server's own id."""
+    related = value_at(message, "_meta", RELATED_TASK_KEY)
+    identifier = value_at(related, TASK_ID)
+    if not prefix or not isinstance(identifier, str):
         return message
     own = {**related, TASK_ID: identifier.removeprefix(prefix)}
-    return {**message, "_meta": {**told, RELATED_TASK_KEY: own}}
+    return {**message, "_meta": {**message["_meta"], RELATED_TASK_KEY: own}}
 
 
 def made_task(result: JSON) -> str | None:
     """Return the id of the task that a result announces; `None` if the result announces none."""
-    task = result.get("task")
-    identifier = task.get(TASK_ID) if is_object(task) else None
+    identifier = value_at(result, "task", TASK_ID)
     return identifier if isinstance(identifier, str) else None

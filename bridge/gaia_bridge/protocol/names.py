@@ -19,15 +19,12 @@ from gaia_bridge.model import NamingPolicy, SourceKind
 
 MAX_NAME = 64
 """The most characters of a name that every model provider accepts."""
-
 MAX_QUALIFIED = 44
 """The most characters of a name that begins with its source. Editors put the name of the bridge before it and cut at
 64, Copilot CLI (`gaia-mcp-bridge-`) at the end, Gemini CLI (`mcp_gaia-mcp-bridge_`) in the middle: longer names that
 differ only there would become the same."""
-
 _LEAST_PREFIX = 12
 """The fewest characters kept of a source's name in a long name: the tool's own name is more useful to models."""
-
 MAX_SERVER_NAME = 128
 """The most characters of a server's name in a configuration."""
 
@@ -46,10 +43,8 @@ _UNSAFE_RUN = re.compile(r"[^A-Za-z0-9_-]+")
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_SOURCE_NAMES = re.compile(r"[^a-z0-9_.-]+")
-
 _EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
 """The suffixes of an editor's name in its preview editions."""
-
 _VIA: Final = " (via "
 """The text that mcp-remote puts between the name of the client that it forwards for and its own."""
 
@@ -62,8 +57,8 @@ def is_source_name(name: str) -> bool:
 def is_server_name(name: str) -> bool:
     """Whether `name` can name a server of a configuration.
 
-    The name is percent-encoded in URLs, but a segment `.` or `..` would still mean another path. On a command line, a
-    dash at its beginning would make it an option.
+    In a URL, a segment `.` or `..` would mean another path, percent-encoded or not. On a command line, a dash at its
+    beginning would make it an option.
     """
     shown = name.isprintable() and name.strip() != ""
     return shown and len(name) <= MAX_SERVER_NAME and not name.startswith("-") and name not in (".", "..")
@@ -82,12 +77,7 @@ def source_prefix(name: str) -> str:
 
 
 def source_prefixes(names: Iterable[str]) -> dict[str, str]:
-    """Give each source a prefix, no two the same.
-
-    Args:
-        names: In the order in which the sources were added; the first to claim a prefix keeps it, and that of another
-            ends in a hash of its name.
-    """
+    """Give each source a prefix, no two the same: the first to claim one keeps it, another gets a hash at its end."""
     prefixes: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
@@ -103,7 +93,7 @@ def file_name(server: str) -> str:
     """Return the name of a server's file or folder: its own, or a safe one, unique since no plain name has an `@`."""
     if is_source_name(server):
         return server
-    return f"{source_prefix(server)}@{hashlib.sha256(server.encode()).hexdigest()[:16]}"
+    return f"{source_prefix(server)}@{hashlib.sha256(server.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def words_of(name: str) -> list[str]:
@@ -132,11 +122,7 @@ class SourceName(Struct, frozen=True):
 
 
 def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = None) -> str:
-    """Return the public name with the name of the source in it, in the style of `policy`.
-
-    Args:
-        prefix: The prefix of its source; `source_prefix` of the source's name if not given.
-    """
+    """Return the public name with the name of the source in it (by default its `source_prefix`), as `policy` wants."""
     prefix = source_prefix(item.source) if prefix is None else prefix
     if policy is NamingPolicy.GAIA:
         return _fit(f"mcp_{prefix}_{item.name}", item)
@@ -157,23 +143,22 @@ def may_be_of(name: str, prefix: str) -> bool:
 def fitting_names(names: Iterable[str]) -> dict[str, str]:
     """Map each name to one that model providers accept: unchanged if it fits, else with a hash; no two the same."""
     every = tuple(dict.fromkeys(names))
-    found = {name: _fit(name, SourceName("", SourceKind.AGENT, name)) for name in every}
-    taken = {name for name in every if found[name] == name}
+    fitting = {name: _fit(name, SourceName("", SourceKind.AGENT, name)) for name in every}
+    taken = {name for name in every if fitting[name] == name}
     for name in every:
-        while found[name] != name and found[name] in taken:
-            found[name] = _with_hash(found[name], SourceName("", SourceKind.AGENT, name))
-        taken.add(found[name])
-    return found
+        while fitting[name] != name and fitting[name] in taken:
+            fitting[name] = _with_hash(fitting[name], SourceName("", SourceKind.AGENT, name))
+        taken.add(fitting[name])
+    return fitting
 
 
 def assign_names(
     items: Iterable[SourceName], policy: NamingPolicy, prefixes: Mapping[str, str] | None = None
 ) -> tuple[dict[str, SourceName], list[SourceName]]:
-    """Give every item a public name of its own.
+    """Give every item a public name of its own; the first to claim a name keeps it.
 
     Args:
-        items: In the order in which sources were added; the first to claim a name keeps it.
-        prefixes: The prefix of each source; of more sources is allowed. Derived from the items if not given.
+        prefixes: The prefix of each source, and perhaps of more. Derived from the items if not given.
 
     Returns:
         The map from public name to item, in the order of `items`, and those items that were qualified only because

@@ -5,7 +5,7 @@ Fields that the specification does not define are not checked, and are passed on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gaia_bridge.errors import ProtocolError
@@ -20,8 +20,8 @@ from gaia_bridge.protocol.shapes import (
     TEXT,
     TEXTS,
     TOKEN,
+    Chosen,
     Field,
-    Problem,
     Record,
     Shape,
     one_of,
@@ -35,21 +35,14 @@ _SHOWN: Final = 3
 """The most invalid parameters that one error message lists."""
 
 
-class _Reference(Shape):
-    """The `ref` of a completion request: a prompt or a resource template."""
-
-    _NAMES: Final = {"ref/prompt": required("name", TEXT), "ref/resource": required("uri", TEXT)}
-
-    def __init__(self) -> None:
-        super().__init__('a reference of type "ref/prompt" or "ref/resource"')
-
-    def problems(self, value: Any) -> Iterable[Problem]:
-        """Return the problems of a value; none if it fits."""
-        kind = value.get("type") if is_object(value) else None
-        field = self._NAMES.get(kind) if isinstance(kind, str) else None
-        return super().problems(value) if field is None else field.problems(value)
+def _reference_shape(value: Any) -> Shape | None:
+    kind = value.get("type") if is_object(value) else None
+    return _REFERENCES.get(kind) if isinstance(kind, str) else None
 
 
+_REFERENCES: Final = {"ref/prompt": Record(required("name", TEXT)), "ref/resource": Record(required("uri", TEXT))}
+_REFERENCE: Final = Chosen('a reference of type "ref/prompt" or "ref/resource"', _reference_shape)
+"""The `ref` of a completion request: a prompt or a resource template."""
 _CAPABILITIES: Final = Record(
     *optional("elicitation", "experimental", "extensions", "roots", "sampling", "tasks", shape=OBJECT)
 )
@@ -75,7 +68,7 @@ _ROUNDS: Final = (Field("inputResponses", Record(values=_ANSWER)), Field("reques
 
 _BOTH: Final[Mapping[str, tuple[Field, ...]]] = {
     "completion/complete": (
-        required("ref", _Reference()),
+        required("ref", _REFERENCE),
         required("argument", Record(required("name", TEXT), required("value", TEXT))),
         Field("context", Record(Field("arguments", Record(values=TEXT)))),
     ),
@@ -119,27 +112,21 @@ _OF_HANDSHAKE: Final = {
 _OF_MODERN: Final = {
     method: Record(*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN, **_OF_EXTENSIONS}.items()
 }
-
 EXTENSION_METHODS: Final = frozenset(_OF_EXTENSIONS)
 """The request methods of the extensions that the bridge knows, in either era."""
-
 HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE) - EXTENSION_METHODS
 """The request methods of the core protocol in the handshake era, without extensions."""
-
 MODERN_METHODS: Final = frozenset(_OF_MODERN) - EXTENSION_METHODS
 """The request methods of the core protocol since 2026-07-28, without extensions."""
-
 METHODS: Final = HANDSHAKE_METHODS | MODERN_METHODS
 """The request methods of the core protocol in either era."""
-
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> None:
-    """Check the parameters of a request.
+    """Check the parameters of a request; those of methods that are neither of the core nor of an extension pass.
 
     Args:
-        method: One of `HANDSHAKE_METHODS`, `MODERN_METHODS` or `EXTENSION_METHODS`; other methods are not checked.
         modern: Whether the client speaks 2026-07-28 or later.
 
     Raises:
@@ -156,10 +143,6 @@ def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: 
     shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
     if shape.accepts(given):
         return ""
-    found = list(shape.problems(given))
-    shown = [_described(problem) for problem in found[:_SHOWN]]
-    return "Invalid request parameters: " + "; ".join([*shown, *(["and more"] if len(found) > _SHOWN else [])])
-
-
-def _described(problem: Problem) -> str:
-    return f"at {json_pointer(('params', *problem.place))}: {problem.message}"
+    problems = list(shape.problems(given))
+    shown = [f"at {json_pointer(('params', *problem.place))}: {problem.message}" for problem in problems[:_SHOWN]]
+    return "Invalid request parameters: " + "; ".join([*shown, *(["and more"] if len(problems) > _SHOWN else [])])

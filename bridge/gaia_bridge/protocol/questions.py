@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol.content import BLOCK, BLOCKS, ROLE, TOOL
@@ -17,9 +17,9 @@ from gaia_bridge.protocol.shapes import (
     TEXTS,
     TOKEN,
     WHOLE,
+    Chosen,
     Field,
     Items,
-    Problem,
     Record,
     Shape,
     Tagged,
@@ -30,20 +30,6 @@ from gaia_bridge.protocol.shapes import (
 from gaia_bridge.text.json_types import is_object
 
 _META: Final = Field("_meta", OBJECT)
-
-
-class _OneOrMore(Shape):
-    """One value, or a list of such values."""
-
-    def __init__(self, one: Shape) -> None:
-        super().__init__(one.expected)
-        self._one, self._more = one, Items(one)
-
-    def problems(self, value: Any) -> Iterable[Problem]:
-        """Return the problems of a value; none if it fits."""
-        return (self._one if is_object(value) else self._more).problems(value)
-
-
 _SAMPLED: Final = Tagged(
     "type",
     {
@@ -54,7 +40,9 @@ _SAMPLED: Final = Tagged(
         ),
     },
 )
-_MESSAGE: Final = Record(required("role", ROLE), required("content", _OneOrMore(_SAMPLED)), _META)
+_SAMPLED_LIST: Final = Items(_SAMPLED)
+_ONE_OR_MORE: Final = Chosen(_SAMPLED.expected, lambda value: _SAMPLED if is_object(value) else _SAMPLED_LIST)
+_MESSAGE: Final = Record(required("role", ROLE), required("content", _ONE_OR_MORE), _META)
 _PREFERENCES: Final = Record(
     Field("hints", Items(Record(Field("name", TEXT)))),
     *optional("costPriority", "intelligencePriority", "speedPriority", shape=FRACTION),
@@ -64,26 +52,16 @@ _REQUESTED: Final = Record(
 )
 
 
-class _Elicitation(Shape):
-    """The parameters of an elicitation, in form mode or URL mode."""
-
-    _FORM: Final = Record(
-        required("message", TEXT), required("requestedSchema", _REQUESTED), Field("mode", one_of("form"))
-    )
-    _LINK: Final = Record(
-        required("message", TEXT), required("url", TEXT), required("mode", one_of("url")), Field("elicitationId", TEXT)
-    )
-
-    def __init__(self) -> None:
-        super().__init__("a form or a link")
-
-    def problems(self, value: Any) -> Iterable[Problem]:
-        """Return the problems of a value; none if it fits."""
-        return (self._LINK if is_object(value) and value.get("mode") == "url" else self._FORM).problems(value)
+_FORM: Final = Record(required("message", TEXT), required("requestedSchema", _REQUESTED), Field("mode", one_of("form")))
+_LINK: Final = Record(
+    required("message", TEXT), required("url", TEXT), required("mode", one_of("url")), Field("elicitationId", TEXT)
+)
 
 
 QUESTIONS: Final[Mapping[str, Shape]] = {
-    "elicitation/create": _Elicitation(),
+    "elicitation/create": Chosen(
+        "a form or a link", lambda value: _LINK if is_object(value) and value.get("mode") == "url" else _FORM
+    ),
     "roots/list": OBJECT,
     "sampling/createMessage": Record(
         required("messages", Items(_MESSAGE)),

@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 STATEFUL_METHODS: Final = frozenset({"prompts/get", "resources/read", "tools/call"})
 """The methods whose result may ask the client for input."""
-
 _FORMAT: Final = "s1."
 _NONCE: Final = 12
 
@@ -34,9 +33,7 @@ _NONCE: Final = 12
 class StateSeal:
     """Encrypts states with AES-GCM, under a random key of this object that never leaves the process.
 
-    Args:
-        lifetime: Seconds for which a state is valid.
-        clock: Returns the time, in seconds.
+    A state is valid for `lifetime` seconds.
     """
 
     def __init__(self, lifetime: float, clock: Callable[[], float] = time.time) -> None:
@@ -51,25 +48,14 @@ class StateSeal:
         return AESGCM(AESGCM.generate_key(256))
 
     def seal(self, state: str, method: str, params: Mapping[str, Any]) -> str:
-        """Encrypt a state into the `requestState` that a client is sent.
-
-        Args:
-            method: The method of the request whose result asks for input.
-        """
+        """Encrypt a state into the `requestState` that a client is sent, for the request that asks it for input."""
         nonce = os.urandom(_NONCE)
         content = json.dumps({"until": self._clock() + self._lifetime, "state": state}).encode()
         sealed = nonce + self._cipher.encrypt(nonce, content, self._binding(method, params))
         return _FORMAT + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
     def opened(self, sealed: str, method: str, params: Mapping[str, Any]) -> str:
-        """Decrypt the `requestState` that a client sent.
-
-        Args:
-            sealed: The `requestState`.
-
-        Raises:
-            ProtocolError: The state is from elsewhere, for another request, or expired; only the log has the cause.
-        """
+        """Decrypt the `requestState` of a client; raise `ProtocolError` if it is not valid. The log has the cause."""
         try:
             return self._state(sealed, self._binding(method, params))
         except ValueError as error:

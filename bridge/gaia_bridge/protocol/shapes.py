@@ -58,9 +58,6 @@ class Shape:
     @cached_property
     def plain(self) -> Any:
         """A type for msgspec: decoded JSON that can be converted to it fits. Other values may fit as well."""
-        return self._as_plain()
-
-    def _as_plain(self) -> Any:
         return self._plain
 
     def accepts(self, value: Any) -> bool:
@@ -106,24 +103,20 @@ class Field(NamedTuple):
 
 
 class Record(Shape):
-    """An object.
-
-    Args:
-        values: The shape of the values of all fields, if it is checked.
-    """
+    """An object. `values` is the shape of the values of all fields, if these are checked."""
 
     def __init__(self, *fields: Field, values: Shape | None = None) -> None:
         super().__init__("an object")
         self.fields = fields
         self._values = values
 
-    def _as_plain(self) -> Any:
+    @cached_property
+    def plain(self) -> Any:
         if self._values is None:
             return _struct(self.fields) if self.fields else dict
         return _NOTHING if self.fields else dict[str, self._values.plain]  # type: ignore[name-defined]
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Return the problems of a value; none if it fits."""
         if not is_object(value):
             yield Problem((), self.expected, value)
             return
@@ -150,11 +143,11 @@ class Items(Shape):
         self._item = item
         self._most = most
 
-    def _as_plain(self) -> Any:
+    @cached_property
+    def plain(self) -> Any:
         return Annotated[list[self._item.plain], msgspec.Meta(max_length=self._most)]  # type: ignore[name-defined]
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Return the problems of a value; none if it fits."""
         if not is_array(value):
             yield Problem((), self.expected, value)
             return
@@ -164,31 +157,38 @@ class Items(Shape):
             yield from _below(number, self._item.problems(item))
 
 
-class Tagged(Shape):
-    """An object whose shape depends on one of its fields: a tagged union.
+class Chosen(Shape):
+    """A value whose shape depends on the value. `choose` returns the shape, or `None` to refuse the value."""
 
-    Args:
-        others: The shape of objects with any other value of that field; `None` refuses them.
-    """
+    def __init__(self, expected: str, choose: Callable[[Any], Shape | None]) -> None:
+        super().__init__(expected)
+        self._choose = choose
+
+    def problems(self, value: Any) -> Iterable[Problem]:
+        shape = self._choose(value)
+        return super().problems(value) if shape is None else shape.problems(value)
+
+
+class Tagged(Chosen):
+    """An object whose shape depends on one of its fields; `others` is that for other values, `None` refuses them."""
 
     def __init__(self, key: str, kinds: Mapping[str, Record], others: Record | None = None) -> None:
-        super().__init__(f"an object whose {key} is one of {', '.join(kinds)}")
+        super().__init__(f"an object whose {key} is one of {', '.join(kinds)}", self._of_its_kind)
         self._key = key
         self._kinds = kinds
         self._others = others
 
-    def _as_plain(self) -> Any:
-        # A new type for each kind, since msgspec tags the type: kinds may share a shape, which others may hold too.
+    @cached_property
+    def plain(self) -> Any:
+        """A tagged union: a new type for each kind, since kinds may share a shape, which others may hold too."""
         plain: Any = _NOTHING
         for kind, shape in self._kinds.items():
             plain |= _struct(shape.fields, self._key, kind)
         return plain
 
-    def problems(self, value: Any) -> Iterable[Problem]:
-        """Return the problems of a value; none if it fits."""
+    def _of_its_kind(self, value: Any) -> Shape | None:
         kind = value.get(self._key) if is_object(value) else None
-        shape = self._kinds.get(kind, self._others) if isinstance(kind, str) else None
-        return super().problems(value) if shape is None else shape.problems(value)
+        return self._kinds.get(kind, self._others) if isinstance(kind, str) else None
 
 
 def _below(step: str | int, problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -198,12 +198,10 @@ def _below(step: str | int, problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def required(name: str, shape: Shape) -> Field:
-    """Make a required field."""
     return Field(name, shape, is_required=True)
 
 
 def optional(*names: str, shape: Shape) -> tuple[Field, ...]:
-    """Make optional fields of the same shape."""
     return tuple(Field(name, shape) for name in names)
 
 
@@ -217,17 +215,12 @@ def one_of(*values: str) -> Shape:
 
 
 def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = None) -> type:
-    """Build the msgspec type of objects whose fields have these shapes.
-
-    Args:
-        key: The name of the field that holds the kind of the object, if there is one.
-    """
+    """Build the msgspec type of objects with these fields; `key` is the field that holds the kind, if there is one."""
     # Members are numbered and renamed: names of fields in MCP, such as `_meta`, need not be valid for a struct.
     checked = [field for field in fields if field.name != key]
-    members = [
-        (f"field{number}", field.shape.plain)
-        if field.is_required
-        else (f"field{number}", field.shape.plain, msgspec.UNSET)
+    checked = [field for field in fields if field.name != key]
+    members: list[Any] = [
+        (f"field{number}", field.shape.plain, *(() if field.is_required else (msgspec.UNSET,)))
         for number, field in enumerate(checked)
     ]
     names = {f"field{number}": field.name for number, field in enumerate(checked)}
@@ -248,11 +241,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_whole(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and (isinstance(value, int) or value.is_integer())
-    )
+    return type(value) is int or (type(value) is float and value.is_integer())
 
 
 TEXT: Final = Shape("a string", str.__instancecheck__, str)
@@ -267,5 +256,4 @@ FRACTION: Final = Shape(
 TOKEN: Final = Shape("a string or an integer", lambda value: isinstance(value, str) or _is_whole(value), str | int)
 ANYTHING: Final = Shape("anything", lambda value: True, Any)
 OBJECT: Final = Record()
-LIST: Final = Items(ANYTHING)
 TEXTS: Final = Items(TEXT, "a list of strings")

@@ -17,22 +17,16 @@ SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
 SKILLS_LIST: Final = "skills/list"
 SKILLS_GET: Final = "skills/get"
 DIRECTORY_READ: Final = "resources/directory/read"
-
 SKILL_FILE: Final = "SKILL.md"
 """The file that makes a directory a skill."""
-
 DIRECTORY_TYPE: Final = "inode/directory"
 """The MIME type of a directory."""
-
 DYNAMIC: Final = "dynamic"
 """The value in place of the list of files, for a skill that is generated whenever it is read."""
-
 SKILL_KEY: Final = "io.gaia-mcp-bridge/skill"
 """Ours, in the `_meta` of a prompt that offers a skill to clients without skills: the URI of that skill."""
-
 SOURCE_KEY: Final = "io.gaia-mcp-bridge/source"
 """Ours, in the `_meta` of a skill, where several sources share an endpoint: the name of its source."""
-
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 _NAME_LENGTH: Final = 64
 _DESCRIPTION_LENGTH: Final = 1_024
@@ -92,35 +86,32 @@ def children(
     resources: Iterable[Mapping[str, Any]],
     kind_of: Callable[[str], str | None],
 ) -> list[JSON] | None:
-    """Return the children of a directory, in the form of `resources/directory/read`.
+    """Return the children of a directory, in the form of `resources/directory/read`; `None` if there is none.
 
     Args:
         resources: All resources that are listed; a file that is among them has its description from there.
         kind_of: Returns the MIME type of a file by its name, or `None` if the name does not tell.
-
-    Returns:
-        `None` if there is no such directory.
     """
     described = {item["uri"]: item for item in resources}
     beginning = f"{uri}/"
-    found: dict[str, JSON] = {}
+    children: dict[str, JSON] = {}
     for file in _all_files(entries, described):
         path: str = file["uri"]
         if not path.startswith(beginning):
             continue
         part, slash, _ = path.removeprefix(beginning).partition("/")
         child, name = beginning + part, unquote(part)
-        if not part or child in found:
+        if not part or child in children:
             continue
         if slash:
-            found[child] = {"uri": child, "name": name, "mimeType": DIRECTORY_TYPE}
+            children[child] = {"uri": child, "name": name, "mimeType": DIRECTORY_TYPE}
         elif child in described:
-            found[child] = dict(described[child])
+            children[child] = dict(described[child])
         else:
             about = {"mimeType": kind_of(name), "size": file.get("size")}
-            told = {key: value for key, value in about.items() if value is not None}
-            found[child] = {"uri": child, "name": name, **told}
-    return list(found.values()) or None
+            facts = {key: value for key, value in about.items() if value is not None}
+            children[child] = {"uri": child, "name": name, **facts}
+    return list(children.values()) or None
 
 
 def _all_files(entries: Iterable[Mapping[str, Any]], described: Iterable[str]) -> Iterator[Mapping[str, Any]]:
@@ -150,8 +141,8 @@ def frontmatter_problem(frontmatter: Mapping[str, Any]) -> str | None:
         if value is None and field == "compatibility" and field not in frontmatter:
             continue
         if not isinstance(value, str) or not value.strip() or len(value) > most:
-            said = f"has {len(value):,} characters" if isinstance(value, str) else f"is {_short(value)}"
-            return f"its {field} {said}; expected a text of 1 to {most:,} characters"
+            fault = f"has {len(value):,} characters" if isinstance(value, str) else f"is {_short(value)}"
+            return f"its {field} {fault}; expected a text of 1 to {most:,} characters"
     for field in ("license", "allowed-tools"):
         if field in frontmatter and not isinstance(frontmatter[field], str):
             return f"its {field} is {_short(frontmatter[field])}; expected a text"
@@ -167,8 +158,7 @@ def frontmatter_problem(frontmatter: Mapping[str, Any]) -> str | None:
 def skill_problem(entry: Mapping[str, Any]) -> str | None:
     """Explain how an entry breaks the rules of the extension; return `None` if it does not.
 
-    Args:
-        entry: The entry, with a `uri`, and a `frontmatter` that is an object.
+    The entry has a `uri`, and a `frontmatter` that is an object.
     """
     uri: str = entry["uri"]
     frontmatter: JSON = entry["frontmatter"]
@@ -191,14 +181,14 @@ def skill_problem(entry: Mapping[str, Any]) -> str | None:
 def _files_problem(uri: str, beginning: str, resources: object) -> str | None:
     if not is_array(resources):
         return f"its resources are {_short(resources)}; expected a list of its files, or {DYNAMIC!r}"
-    known: set[str] = set()
+    listed: set[str] = set()
     for file in resources:
         if (problem := _file_problem(file, beginning)) is not None:
             return problem
-        if file["uri"] in known:
+        if file["uri"] in listed:
             return f"it lists {file['uri']!r} twice"
-        known.add(file["uri"])
-    return None if uri in known else f"its resources lack its own {SKILL_FILE}"
+        listed.add(file["uri"])
+    return None if uri in listed else f"its resources lack its own {SKILL_FILE}"
 
 
 def _file_problem(file: object, beginning: str) -> str | None:

@@ -12,9 +12,7 @@ _VARIABLE: Final = re.compile(
 )
 _MOST: Final = 20
 """The most expressions of one template: matching costs time for each of them, for each character of a URI."""
-
 _SAMPLE: Final = "x"
-
 _ENDS: Final = {"": "/?#", "+": "", "#": "", ".": "/?#", "/": "?#", ";": "/?#", "?": "#", "&": "#"}
 """The characters that end the expansion of an expression, by its operator."""
 _FIRST: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";", "?": "?", "&": "&"}
@@ -37,11 +35,7 @@ class _Step(NamedTuple):
 
 
 class UriTemplate:
-    """A parsed URI template.
-
-    Raises:
-        UriTemplateError: The text is not a URI template, or has too many expressions.
-    """
+    """A parsed URI template; a text that is none, or has too many expressions, raises `UriTemplateError`."""
 
     def __init__(self, text: str) -> None:
         self._steps: list[_Step] = []
@@ -49,17 +43,17 @@ class UriTemplate:
         pattern: list[str] = []
         sample: list[str] = []
         place = 0
-        for found in _EXPRESSION.finditer(text):
-            self._add_literal(text[place : found.start()])
-            sample.append(text[place : found.start()])
-            operator, names = found[1], found[2].split(",")
+        for expression in _EXPRESSION.finditer(text):
+            literal = text[place : expression.start()]
+            self._add_literal(literal)
+            operator, names = expression[1], expression[2].split(",")
             if not all(map(_VARIABLE.fullmatch, names)):
-                raise UriTemplateError(f"{found[0]} is no expression of a URI template")
+                raise UriTemplateError(f"{expression[0]} is no expression of a URI template")
             self._steps.append(_Step(_FIRST[operator], _ENDS[operator]))
             self._expressions.append((operator, names))
-            pattern += [re.escape(text[place : found.start()]), _pattern(operator)]
-            sample.append(_expanded(operator, names))
-            place = found.end()
+            pattern += [re.escape(literal), _pattern(operator)]
+            sample += [literal, _expanded(operator, names)]
+            place = expression.end()
         self._add_literal(text[place:])
         self._pattern = re.compile("".join((*pattern, re.escape(text[place:]))), re.DOTALL)
         self.sample = "".join((*sample, text[place:]))
@@ -73,7 +67,6 @@ class UriTemplate:
         self._steps += map(_Step, text)
 
     def matches(self, uri: str) -> bool:
-        """Whether a URI matches the template."""
         # The set of states of a nondeterministic automaton: `2 * n` is before step n, `2 * n + 1` is within it.
         reached = self._skipping({0})
         for character in uri:
@@ -84,21 +77,19 @@ class UriTemplate:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of its variables."""
         return frozenset(_plain_name(name) for _, names in self._expressions for name in names)
 
     def variables(self, uri: str) -> dict[str, str | list[str]] | None:
-        """Read the decoded values of the variables from a URI; `None` if it does not match.
+        """Read the decoded values of the variables that have one from a URI; `None` if it does not match.
 
-        Returns:
-            The variables that have a value, by name; a list for one that is exploded (`{names*}`).
+        The value of a variable that is exploded (`{names*}`) is a list.
         """
         # The regular expression may backtrack, so it runs only on URIs that the linear automaton accepts.
-        found = self._pattern.fullmatch(uri) if self.matches(uri) else None
-        if found is None:
+        match = self._pattern.fullmatch(uri) if self.matches(uri) else None
+        if match is None:
             return None
         values: dict[str, str | list[str]] = {}
-        for (operator, names), expansion in zip(self._expressions, found.groups(), strict=True):
+        for (operator, names), expansion in zip(self._expressions, match.groups(), strict=True):
             if expansion:
                 values |= _read(operator, names, expansion.removeprefix(_FIRST[operator]))
         return values
@@ -132,7 +123,7 @@ class UriTemplate:
 
 
 def _expanded(operator: str, names: list[str]) -> str:
-    values = [f"{name.rstrip('*').partition(':')[0]}={_SAMPLE}" if operator in _IS_NAMED else _SAMPLE for name in names]
+    values = [f"{_plain_name(name)}={_SAMPLE}" if operator in _IS_NAMED else _SAMPLE for name in names]
     return _FIRST[operator] + _BETWEEN[operator].join(values)
 
 

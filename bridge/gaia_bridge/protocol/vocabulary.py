@@ -17,7 +17,7 @@ from gaia_bridge.protocol.headers import annotation_problem
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
 from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
 from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_problem
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, is_object, value_at
 
 LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "tool": ("tools/list", "tools"),
@@ -39,10 +39,8 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
 
 CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
 """The content blocks of MCP 2025-06-18 and later."""
-
 LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
 """The key in the `_meta` of a request for the lowest level of its log messages (2026-07-28)."""
-
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 """MCP 2025-11-25: the user has finished with a link. Sent only to the client that was asked to open the link."""
 LOG_MESSAGE: Final = "notifications/message"
@@ -50,11 +48,7 @@ LOG_MESSAGE: Final = "notifications/message"
 
 
 def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
-    """Whether the capabilities of a server declare definitions of a kind.
-
-    Args:
-        kind: A key of `LIST_FIELDS`.
-    """
+    """Whether the capabilities of a server declare definitions of a kind, a key of `LIST_FIELDS`."""
     return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
 
 
@@ -77,13 +71,7 @@ def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str
 
 
 def definition_problem(kind: str, definition: Mapping[str, Any], *, modern: bool = True) -> str | None:
-    """Explain why a definition is not valid in an era; return `None` if it is.
-
-    Args:
-        kind: A key of `LIST_FIELDS`.
-        definition: The definition, wire-shaped.
-        modern: Whether to check it for 2026-07-28 and later, or for the handshake era.
-    """
+    """Explain why a definition is not valid in 2026-07-28, or else in the handshake era; return `None` if it is."""
     problem = first_problem((MODERN_DEFINITIONS if modern else HANDSHAKE_DEFINITIONS)[kind], definition)
     if problem is None and kind == "skill":
         return skill_problem(definition)
@@ -125,12 +113,7 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
 
 
 def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
-    """Explain why the parameters of a request to a client are invalid; return `None` if they are valid.
-
-    Args:
-        method: A key of `CAPABILITY_OF`.
-        params: The parameters, wire-shaped, of either era.
-    """
+    """Explain why the parameters of a request to a client of either era are invalid; return `None` if they are not."""
     if (shape := QUESTIONS.get(method)) is None:
         return f"method: got {method!r}; expected one of {', '.join(QUESTIONS)}"
     return first_problem(shape, params)
@@ -154,13 +137,7 @@ def is_loud_enough(level: object, least: str | None) -> bool:
 
 
 def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: str) -> Mapping[str, Any]:
-    """Convert the parameters of a question to the handshake era, where an elicitation in URL mode has an id.
-
-    Args:
-        method: A key of `CAPABILITY_OF`.
-        params: The parameters, wire-shaped, of either era.
-        elicitation_id: The id that is added if there is none.
-    """
+    """Convert the parameters of a question to the handshake era: an elicitation in URL mode gets an id if need be."""
     if method == "elicitation/create" and params.get("mode") == "url":
         return {"elicitationId": elicitation_id, **params}
     return params
@@ -173,8 +150,6 @@ def for_modern_questions(result: JSON, declared: Mapping[str, Any], *, with_link
     questions.
 
     Args:
-        result: The result, with questions of either era.
-        declared: What the client declared, wire-shaped.
         with_link_ids: Whether the client nevertheless refuses a link without an `elicitationId`.
     """
     asked: Mapping[str, JSON] = result.get("inputRequests") or {}
@@ -209,13 +184,7 @@ def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:
 
 
 def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping[str, Any]) -> JSON | None:
-    """Return the capability that a question requires and the client did not declare, or `None`.
-
-    Args:
-        method: A key of `CAPABILITY_OF`.
-        params: The parameters, wire-shaped.
-        declared: What the client declared, wire-shaped.
-    """
+    """Return the capability that a question requires and the client did not declare, or `None`."""
     capability = CAPABILITY_OF[method]
     have = declared.get(capability)
     if have is None:
@@ -236,16 +205,10 @@ def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
 
     Clients may ignore `includeContext` in every revision, so the question need not fail because of it. The capability
     exists since 2025-11-25; see `earlier_revisions.declares_context`.
-
-    Args:
-        method: A key of `CAPABILITY_OF`.
-        params: The parameters, wire-shaped.
-        declared: What the client declared, wire-shaped.
     """
-    have = declared.get("sampling")
     if "includeContext" not in params or method != "sampling/createMessage":
         return params
-    if is_object(have) and have.get("context") is not None:
+    if value_at(declared, "sampling", "context") is not None:
         return params
     return {key: value for key, value in params.items() if key != "includeContext"}
 

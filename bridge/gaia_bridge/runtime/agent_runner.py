@@ -350,10 +350,10 @@ class AgentRunner:
                 else:
                     self._pending -= 1
                 self._unfinished -= 1
-                tell = None if self._unfinished else self._when_idle
+                when_idle = None if self._unfinished else self._when_idle
             on_done(outcome)
-            if tell is not None:
-                tell()
+            if when_idle is not None:
+                when_idle()
 
         return finish
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 
 def reserve_descriptors() -> None:
@@ -16,10 +15,3 @@ def reserve_descriptors() -> None:
             os.fstat(descriptor)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free one: those below are open
-
-
-def reserve_streams() -> None:
-    """Create the standard streams that Python left out, as their descriptors were closed: all code expects them."""
-    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Said(threading.local):
+class _Marks(threading.local):
     """The marks of this thread, and the state of `sniffio` before them."""
 
-    times = 0
-    """The number of marks that were not taken back."""
+    count = 0
+    """Those that were not taken back."""
     before: str | None = None
     """The value that `sniffio` had before the first mark."""
 
 
-_SAID = _Said()
+_MARKS = _Marks()
 
 
 def mark_thread_as_asyncio() -> Callable[[], None]:
@@ -38,15 +38,15 @@ def mark_thread_as_asyncio() -> Callable[[], None]:
     if importlib.util.find_spec("sniffio") is None:
         return lambda: None
     thread: Any = importlib.import_module("sniffio").thread_local
-    if not _SAID.times:
-        _SAID.before = thread.name
-    _SAID.times += 1
+    if not _MARKS.count:
+        _MARKS.before = thread.name
+    _MARKS.count += 1
     thread.name = "asyncio"
 
     def take_back() -> None:
-        _SAID.times -= 1
-        if not _SAID.times:
-            thread.name = _SAID.before
+        _MARKS.count -= 1
+        if not _MARKS.count:
+            thread.name = _MARKS.before
 
     return take_back
 

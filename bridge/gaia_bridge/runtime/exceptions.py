@@ -18,10 +18,10 @@ def only_error_in(error: BaseException) -> BaseException:
 
 def traceback_of_agent(error: BaseException) -> TracebackType | None:
     """Return the traceback of an exception from the first frame that is not ours; all of it, if all frames are ours."""
-    found = error.__traceback__
-    while found is not None and _package(found) in OWN_PACKAGES:
-        found = found.tb_next
-    return found or error.__traceback__
+    traceback = error.__traceback__
+    while traceback is not None and _package(traceback) in OWN_PACKAGES:
+        traceback = traceback.tb_next
+    return traceback or error.__traceback__
 
 
 def _package(traceback: TracebackType) -> str:

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from typing import Any, Final
 
 from gaia_bridge.runtime.agent_runner import AgentLoop, Outcome, RunsCoroutines
@@ -20,8 +20,8 @@ _ATTRIBUTE: Final = "_mcp_own_loop"
 
 def own_loop_of(agent: object) -> OwnLoop | None:
     """Return the event loop that an agent was created on, if that is kept with the agent."""
-    found = getattr(agent, "__dict__", {}).get(_ATTRIBUTE)
-    return found if isinstance(found, OwnLoop) else None
+    loop = getattr(agent, "__dict__", {}).get(_ATTRIBUTE)
+    return loop if isinstance(loop, OwnLoop) else None
 
 
 class FactoryTimeout(Exception):
@@ -29,11 +29,7 @@ class FactoryTimeout(Exception):
 
 
 class OwnLoop:
-    """An event loop in a thread of its own. It ends with the last of its leases, or when it is garbage-collected.
-
-    Args:
-        name: The name of the agent, for the thread.
-    """
+    """An event loop in a thread of its own. It ends with the last of its leases, or when it is garbage-collected."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -109,16 +105,7 @@ class _Lease:
         self._loop = loop
         self._give_back = weakref.finalize(self, give_back)
         self._give_back.atexit = False
-
-    def submit(
-        self,
-        awaitable: Awaitable[Any],
-        convert: Callable[[Any], Any],
-        context: Context,
-        on_done: Callable[[Outcome], None],
-    ) -> Callable[[], object]:
-        """Run `awaitable` as a task of the loop; return a thread-safe function that cancels it."""
-        return self._loop.submit(awaitable, convert, context, on_done)
+        self.submit = loop.submit
 
     def close(self) -> None:
         """Give the lease back; a second call does nothing."""

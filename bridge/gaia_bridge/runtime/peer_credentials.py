@@ -26,14 +26,11 @@ def is_of_this_user(connection: Socket) -> bool:
     """Return whether the other end of a connection belongs to the user that we run as, or to root.
 
     It takes no descriptor of its own, so that it also works where no more files may be open.
-
-    Args:
-        connection: To a socket in the file system.
     """
     try:
         if hasattr(socket, "SO_PEERCRED"):
-            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            user: int = _CREDENTIALS.unpack(told)[1]
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            user: int = _CREDENTIALS.unpack(credentials)[1]
         else:
             user = struct.unpack_from("2I", connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES))[1]
     except OSError:
@@ -42,15 +39,11 @@ def is_of_this_user(connection: Socket) -> bool:
 
 
 def peer_process(connection: socket.socket) -> int | None:
-    """Return the process that listens at the other end; `None` if the system does not report it.
-
-    Args:
-        connection: To a socket in the file system.
-    """
+    """Return the process that listens at the other end; `None` if the system does not report it."""
     try:
         if hasattr(socket, "SO_PEERCRED"):
-            told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            pid: int = _CREDENTIALS.unpack(told)[0]
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid: int = _CREDENTIALS.unpack(credentials)[0]
         else:
             pid = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
     except OSError:

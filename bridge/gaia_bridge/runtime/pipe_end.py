@@ -40,19 +40,11 @@ class PipeEnd:
             os.close(self._descriptor)
 
     async def connect_reader(self, protocol: Callable[[], _P]) -> tuple[asyncio.ReadTransport, _P]:
-        """Let the running loop read from the descriptor; closing the transport closes the descriptor.
-
-        Args:
-            protocol: Creates the protocol that receives the data.
-        """
+        """Let the running loop read from the descriptor; closing the transport closes the descriptor."""
         return await self._left_to_its_closer().connect_read_pipe(protocol, self)
 
     async def connect_writer(self, protocol: Callable[[], _P]) -> tuple[asyncio.WriteTransport, _P]:
-        """Let the running loop write to the descriptor; closing the transport closes the descriptor.
-
-        Args:
-            protocol: Creates the protocol that is called when writing must pause.
-        """
+        """Let the running loop write to the descriptor; closing the transport closes the descriptor."""
         return await self._left_to_its_closer().connect_write_pipe(protocol, self)
 
     def _left_to_its_closer(self) -> asyncio.AbstractEventLoop:

@@ -41,7 +41,7 @@ def watching(
         name: The name of the loop in the log.
     """
     watchdog = _Watchdog(loop or asyncio.get_running_loop(), name, patience, silence)
-    watchdog.start()
+    watchdog.thread.start()
     try:
         yield
     finally:
@@ -59,12 +59,11 @@ class _Watchdog:
         """The code that runs a loop which is not in Python (uvloop): while its frame is innermost, the loop waits."""
         self._ended = threading.Event()
         self._alive = threading.Event()
-        self._told = float("-inf")
-        self._untold = 0
-        self._thread = threading.Thread(target=self._watch, name="gaia-watchdog", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._logged = float("-inf")
+        """The time of the last line in the log."""
+        self._unlogged = 0
+        """The blocks since then."""
+        self.thread = threading.Thread(target=self._watch, name="gaia-watchdog", daemon=True)
 
     def stop(self) -> None:
         self._ended.set()
@@ -78,7 +77,7 @@ class _Watchdog:
             with suppress(RuntimeError):  # it is closed
                 self._loop.call_soon_threadsafe(self._give_sign)
             if not self._came():
-                self._tell()
+                self._log()
 
     def _is_resting(self) -> bool:
         """Whether the loop is idle."""
@@ -106,27 +105,27 @@ class _Watchdog:
         passed = time.monotonic() - began
         return passed > 2 * self._patience and time.process_time() - worked < passed / 2
 
-    def _tell(self) -> None:
+    def _log(self) -> None:
         frame = self._innermost()
         began = time.monotonic()
-        is_told = began - self._told >= self._silence
-        if is_told:
+        is_logged = began - self._logged >= self._silence
+        if is_logged:
             stack = "".join(traceback.format_stack(frame)[-_FRAMES:]).rstrip() if frame is not None else None
-            self._say_held(stack)
-            self._told, self._untold = began, 0
+            self._log_held(stack)
+            self._logged, self._unlogged = began, 0
         else:
-            self._untold += 1
+            self._unlogged += 1
         while not (self._alive.wait(self._patience) or self._ended.is_set()):
             pass
-        if is_told:
+        if is_logged:
             logger.warning("%s goes on, after %.1f s", self._name, time.monotonic() - began + self._patience)
 
-    def _say_held(self, stack: str | None) -> None:
-        said, parts = "%s has been held for %g s, and still is", [self._name, self._patience]
-        if self._untold:
-            said += "; so it was %d times since that was said last"
-            parts.append(self._untold)
-        record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, said, tuple(parts), None, sinfo=stack)
+    def _log_held(self, stack: str | None) -> None:
+        text, parts = "%s has been held for %g s, and still is", [self._name, self._patience]
+        if self._unlogged:
+            text += "; so it was %d times since that was said last"
+            parts.append(self._unlogged)
+        record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, text, tuple(parts), None, sinfo=stack)
         if logger.isEnabledFor(logging.WARNING):
             logger.handle(record)
 

@@ -337,7 +337,7 @@ class Catalog:
     @property
     def settled(self) -> bool:
         """Whether the offer of every source is known."""
-        return all(source.features.settled for source in self.sources)
+        return all(source.features.is_known for source in self.sources)
 
     async def settle(self, *, listed_once: bool = False) -> None:
         """Wait until the offers of the sources are known, for as long as clients can be made to wait.
@@ -380,7 +380,7 @@ class Catalog:
             return find()
         except ProtocolError:
             starting = [
-                source for source in self.sources if not source.features.settled and self._may_be_of(name, source)
+                source for source in self.sources if not source.features.is_known and self._may_be_of(name, source)
             ]
             if not starting:
                 raise

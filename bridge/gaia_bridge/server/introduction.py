@@ -50,7 +50,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
         modern: Whether the clients speak 2026-07-28 or later.
     """
     server = catalog.server
-    if server is not None and server.features.settled:
+    if server is not None and server.features.is_known:
         return _for_era(server.features.for_era(modern=modern).declared or {}, modern=modern)
     all_features = [source.features.for_era(modern=modern) for source in catalog.sources]
     declared = [_offered(features) for features in all_features]
@@ -91,7 +91,7 @@ async def settled(catalog: Catalog, call: Call, limits: ClientLimits) -> None:
     if HOPS_META_KEY in call.meta or known_client(client).lists_again:
         await catalog.settle()
     else:
-        names = ", ".join(source.name for source in catalog.sources if not source.features.settled)
+        names = ", ".join(source.name for source in catalog.sources if not source.features.is_known)
         began = anyio.current_time()
         with anyio.move_on_after(limits.first_request):
             await catalog.settle(listed_once=True)
@@ -117,7 +117,7 @@ async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
 def _offered(features: ServerFeatures) -> Mapping[str, Any]:
     """Return the capabilities of a source, without those of empty lists that do not announce changes."""
     declared = _declared(features)
-    if not features.settled:
+    if not features.is_known:
         return declared
     empty = _empty(features)
     if "prompts" not in declared.keys() - empty and "resources" not in declared.keys() - empty:
@@ -127,7 +127,7 @@ def _offered(features: ServerFeatures) -> Mapping[str, Any]:
 
 def _empty(features: ServerFeatures) -> set[str]:
     """Return the lists that a source declares, that are empty, and whose changes it does not announce."""
-    if not features.settled:
+    if not features.is_known:
         return set()
     declared = _declared(features)
     return {

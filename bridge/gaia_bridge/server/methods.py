@@ -160,7 +160,8 @@ class Methods:
             result = {key: value for key, value in result.items() if key != "structuredContent"}
         result = with_public_task(self._catalog.addresses.outward(source, result), call.task_prefix)
         if "task" in result and not call.modern and (task := made_task(result)) is not None:
-            self._subscriptions.made_task(call.connection, task)
+            if isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] # an `OwnRequest` has no connection
+                self._subscriptions.made_task(call.connection, task)
         return result
 
     async def _get_prompt(self, call: Call) -> JSON:
@@ -207,8 +208,8 @@ class Methods:
                 error = ResourceNotFoundError(uri)
             else:
                 raise
-            if error.said is not None and self._catalog.server is not None and not lost:
-                raise error.said from None
+            if error.original is not None and self._catalog.server is not None and not lost:
+                raise error.original from None
             words = lost or error.own_words or ResourceNotFoundError(uri).message
             code = INVALID_PARAMS if call.modern else LEGACY_RESOURCE_NOT_FOUND
             raise ProtocolError(code, words, {**error.data, "uri": uri}) from None

@@ -15,19 +15,7 @@ from gaia_bridge.settings.limits import Limits
 from gaia_bridge.settings.upstream import OpenApiLimits, RegistryLimits, UpstreamLimits
 
 __all__ = [
-    "AcpLimits",
-    "AgentLimits",
-    "BackgroundLimits",
-    "BacklogLimits",
-    "ChatEndpointLimits",
-    "ClientLimits",
-    "DoctorLimits",
-    "HttpLimits",
-    "Limits",
-    "OpenApiLimits",
-    "PageLimits",
-    "RegistryLimits",
-    "Settings",
-    "SubscriptionLimits",
-    "UpstreamLimits",
-]
+    "AcpLimits", "AgentLimits", "BackgroundLimits", "BacklogLimits", "ChatEndpointLimits", "ClientLimits",
+    "DoctorLimits", "HttpLimits", "Limits", "OpenApiLimits", "PageLimits", "RegistryLimits", "Settings",
+    "SubscriptionLimits", "UpstreamLimits",
+]  # fmt: skip

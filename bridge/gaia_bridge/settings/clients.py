@@ -178,17 +178,17 @@ class ClientLimits(Limits, frozen=True):
         """Check every field, and the number of every client."""
         super().__post_init__()
         for name, least in (("results", LEAST_RESULT), ("instructions", 1)):
-            said: dict[str, object] = {}
+            entries: dict[str, object] = {}
             for pair in getattr(self, name):
                 match pair:
                     case (str(client), int(size)) if (
-                        (known := known_name(client)) and type(size) is int and (not size or size >= least)
+                        (key := known_name(client)) and type(size) is int and (not size or size >= least)
                     ):
-                        if known in said:
-                            both = f"{said[known]!r:.100} and {pair!r:.100}"
+                        if key in entries:
+                            both = f"{entries[key]!r:.100} and {pair!r:.100}"
                             expected = "one number for a client, whatever the case of its name"
                             raise ValueError(f"ClientLimits.{name} has {both}; expected {expected}")
-                        said[known] = pair
+                        entries[key] = pair
                     case _:
                         expected = f"the name of a client, and 0 for any number or at least {least:,}"
                         raise ValueError(f"ClientLimits.{name} has {pair!r:.100}; expected {expected}")

@@ -32,12 +32,12 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
     Raises:
         RepeatedKeyError: A key appears twice; the message names it.
     """
-    found: JSON = {}
+    built: JSON = {}
     for key, value in pairs:
-        if key in found:
+        if key in built:
             raise RepeatedKeyError(f"the key {key!r} appears twice in one object")
-        found[key] = value
-    return found
+        built[key] = value
+    return built
 
 
 def is_too_deep(value: Any) -> bool:
@@ -135,18 +135,24 @@ def is_larger(value: Any, size: int) -> bool:
 _END: Final = object()
 
 
+def value_at(value: Any, *keys: str) -> Any:
+    """Return the value below some keys of nested objects; `None` where one is absent, or not in an object."""
+    for key in keys:
+        value = value.get(key) if is_object(value) else None
+    return value
+
+
 def at_pointer(value: Any, pointer: str) -> Any:
     """Return the value that a JSON pointer (RFC 6901, as a URI fragment, with or without `#`) refers to, or `None`."""
-    found = value
     for step in pointer.split("/")[1:]:
         key = unquote(step).replace("~1", "/").replace("~0", "~")
-        if is_object(found):
-            found = found.get(key)
-        elif is_array(found) and key.isdecimal() and len(key) < 20 and int(key) < len(found):
-            found = found[int(key)]
+        if is_object(value):
+            value = value.get(key)
+        elif is_array(value) and key.isdecimal() and len(key) < 20 and int(key) < len(value):
+            value = value[int(key)]
         else:
             return None
-    return found
+    return value
 
 
 def json_pointer(path: Sequence[str | int]) -> str:

@@ -8,17 +8,17 @@ _TELLING = 3
 """The fewest letters of a name for which longer names that begin with it are suggested."""
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like another one, whatever the case of letters; `None` if none is."""
+def closest(name: str, existing: Iterable[str]) -> str | None:
+    """Return the existing name that is most like another one, whatever the case of letters; `None` if none is."""
     import difflib
 
-    by_lower = {item.lower(): item for item in known}
+    by_lower = {item.lower(): item for item in existing}
     like = difflib.get_close_matches(name.lower(), by_lower, 1)
     like += [item for item in by_lower if len(name) >= _TELLING and item.startswith(name.lower())]
     return by_lower[like[0]] if like else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, existing: Iterable[str]) -> str:
     """Return a hint at the closest name; empty if there is none. Arguments as for `closest`."""
-    found = closest(name, known)
-    return "" if found is None else f"did you mean {found!r}?"
+    match = closest(name, existing)
+    return "" if match is None else f"did you mean {match!r}?"

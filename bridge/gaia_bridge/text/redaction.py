@@ -73,12 +73,12 @@ class Redactor:
         secrets = [secret for secret in secrets if len(secret) >= _MIN_LENGTH]
         parts = {part for secret in secrets for part in secret.splitlines() if len(part) >= _MIN_LENGTH}
         encoded = {form for secret in secrets for form in _encoded(secret)}
-        self._known = sorted({*secrets, *parts, *encoded}, key=len, reverse=True)
+        self._secrets = sorted({*secrets, *parts, *encoded}, key=len, reverse=True)
 
     def and_also(self, secrets: Iterable[str]) -> Redactor:
         """Return a redactor of these and further secrets."""
         both = Redactor(secrets)
-        both._known = sorted({*self._known, *both._known}, key=len, reverse=True)
+        both._secrets = sorted({*self._secrets, *both._secrets}, key=len, reverse=True)
         return both
 
     def __call__(self, text: str) -> str:
@@ -90,13 +90,13 @@ class Redactor:
 
     def without_known(self, text: str) -> str:
         """Replace the secrets that are known by value, plain or encoded."""
-        for secret in self._known:  # one pattern of them all would take seconds to compile where one is large
+        for secret in self._secrets:  # one pattern of them all would take seconds to compile where one is large
             text = text.replace(secret, MASK)
         return text
 
     def without_known_in(self, value: Any) -> Any:
         """Replace the secrets known by value in all texts of a JSON value; without secrets, nothing is copied."""
-        if not self._known:
+        if not self._secrets:
             return value
         if isinstance(value, str):
             return self.without_known(value)
@@ -106,11 +106,7 @@ class Redactor:
 
 
 class LineRedactor:
-    """Removes secrets from text that comes line by line, where a private key spans many lines.
-
-    Args:
-        redactor: Removes the secrets within one line.
-    """
+    """Removes secrets from text that comes line by line, where a private key spans many lines."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redacted = redactor

@@ -16,7 +16,6 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.calls.results.rendering import ContentStyle, render_block
 from gaia_bridge.client import ClientDelegate
-from gaia_bridge.constants import MODEL_CLASS
 from gaia_bridge.errors import ModelError, ProtocolError
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.text.escaping import one_line, printable
@@ -24,6 +23,9 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.common import Activity
 from gaia_bridge_cli.servers.form_fields import Field, FieldError
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
+
+_MODEL_CLASS: Final = "gaia.llm:OpenAIModel"
+"""The class that answers for the user's model; docs/models.md says which model that is."""
 
 _SHOWN: Final = 2_000
 """Characters of one message that are shown to the user."""
@@ -68,7 +70,7 @@ class SampledAnswers:
 
 
 def _model() -> object:
-    module, _, name = MODEL_CLASS.partition(":")
+    module, _, name = _MODEL_CLASS.partition(":")
     made: object = getattr(import_module(module), name)()
     return made
 

@@ -241,8 +241,8 @@ def _agreed(found: Mapping[str, Found], *, yes: bool) -> dict[str, Found]:
     Raises:
         NobodyToAskError: A question is needed, and there is no terminal.
     """
-    from gaia_bridge.config import launch_line_text
-    from gaia_bridge.config.foreign_entries import questions
+    from gaia_bridge_desk.review.foreign_entries import questions
+    from gaia_bridge_desk.review.launch_lines import launch_line_text
 
     agreed: dict[str, Found] = {}
     for number, (name, server) in enumerate(found.items()):

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import Struct
 
-from gaia_bridge.config.launching.programs import works_in_folder
-from gaia_bridge.config.launching.search_path import active_folders
+from gaia_bridge.config.launching.command_lines import launch_words
+from gaia_bridge.config.launching.launchers import program_name
+from gaia_bridge.config.launching.programs import MANIFESTS
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
+from gaia_bridge_cli.remembered_path import active_folders, remember_search_path
 from gaia_bridge_cli.servers.asked_secrets import sealed
 from gaia_bridge_cli.servers.common import print_json
 from gaia_bridge_cli.servers.kept_secrets import left_behind
@@ -35,6 +37,12 @@ _PYTHON: Final = re.compile(r"python[\d.]*")
 
 _WITH_FOLDER: Final = re.compile(r"-C|--(?:[a-z-]*-)?(?:cwd|dir|directory|folder|path|prefix|project|root)")
 """Options that are followed by a folder."""
+
+_FETCHERS: Final = frozenset({"bunx", "node", "npx", "pipx", "pnpx", "uvx"})
+"""The runners that run packages of a registry, or named files, independently of the folder they start in."""
+
+_CHOOSING: Final = frozenset({"--directory", "--project", "--prefix", "--cwd", "-C", "--manifest-path", "--dir"})
+"""Options that name the folder that a runner works in."""
 
 _RELATIVE: Final = re.compile(r"\.{1,2}(/.*)?")
 """A word that can only be a path; any other word is one if there is such a file."""
@@ -63,10 +71,26 @@ def portable(entry: JSON, folder: Path) -> tuple[JSON, list[str]]:
     if is_array(args):
         before = [None, *args]
         made["args"] = [_whole(word, before[number], folder, changed) for number, word in enumerate(args)]
-    if works_in_folder(entry, folder):
+    if _works_in_folder(entry, folder):
         made["cwd"] = str(folder)
         changed.append(f"it is started in {folder}")
     return made, changed
+
+
+def _works_in_folder(entry: JSON, folder: Path) -> bool:
+    """Return whether an entry's program depends on the folder it is started in, beside the paths that it names."""
+    words = launch_words(entry)
+    if not words:
+        return False
+    program, args = program_name(words[0]), words[1:]
+    if "-m" in args[:-1] and program.startswith("python"):
+        module = os.path.join(folder, args[args.index("-m") + 1].replace(".", "/"))
+        return os.path.isdir(module) or os.path.isfile(f"{module}.py")
+    if program in _FETCHERS or not _CHOOSING.isdisjoint(word.partition("=")[0] for word in args):
+        return False
+    if (program == "uv" and "run" not in args) or (program == "docker" and "compose" not in args):
+        return False
+    return any((folder / name).is_file() for name in MANIFESTS.get(program, ()))
 
 
 def _document(entry: JSON, folder: Path, changed: list[str]) -> JSON:
@@ -147,7 +171,6 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
         ServerUnavailableError: The server does not work.
     """
     from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
-    from gaia_bridge.config.launching.search_path import remember_search_path
     from gaia_bridge.errors import ConfigError
 
     config, local = place.config, place.local

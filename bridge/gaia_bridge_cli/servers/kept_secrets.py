@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from gaia_bridge.config.expansion import has_reference, referenced_files, texts_in, without_references
 from gaia_bridge.config.file_editor import edit_file
-from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
+from gaia_bridge_desk.review.launch_lines import is_secret
 
 _SERVICE: Final = "gaia-bridge"
 _FOLDER: Final = "~/.gaia/secrets"

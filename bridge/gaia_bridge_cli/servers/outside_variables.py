@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from gaia_bridge.config.expansion import as_text
 from gaia_bridge.config.file_reader import read_bytes
-from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors.installing import MAX_BYTES, text_of
 from gaia_bridge_desk.editors.reading import Found
+from gaia_bridge_desk.review.launch_lines import is_secret
 
 _PROGRAMS: Final = frozenset({"docker", "podman", "nerdctl"})
 _OPTIONS: Final = ("-e", "--env")

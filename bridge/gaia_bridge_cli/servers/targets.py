@@ -202,7 +202,7 @@ def _agent(reference: str) -> Target:
     """Return an agent, which runs in this process, with the others of its file: they may use each other."""
     with imported_for_good():
         from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server
-        from gaia_bridge.config.showing import only_shown
+        from gaia_bridge.config.process_rules import ONLY_SHOWN
         from gaia_bridge.contract import AgentLike
         from gaia_bridge.model import AgentServerSpec
         from gaia_bridge.sources.agent.parts import parts_of
@@ -210,7 +210,7 @@ def _agent(reference: str) -> Target:
         from gaia_bridge_cli.output import stdout_to_stderr
         from gaia_bridge_cli.serving.agent_choice import told_of_slow_imports
 
-    with stdout_to_stderr(), keep_log(), told_of_slow_imports(), only_shown():
+    with stdout_to_stderr(), keep_log(), told_of_slow_imports(), ONLY_SHOWN.kept():
         chosen, others = _loaded(reference)
     agents = {
         each.name: each.agent

@@ -133,8 +133,8 @@ def _approve(store: TrustStore, file: Layer, waiting: dict[str, JSON], yes: bool
 
 def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
     """Show the whole launch line, in a harmless form."""
-    from gaia_bridge.config import launch_line_text, launch_warnings
     from gaia_bridge.config.launching.programs import programs_of
+    from gaia_bridge_desk.review.launch_lines import launch_line_text, launch_warnings
 
     click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
     click.echo(launch_line_text(entry), err=err)

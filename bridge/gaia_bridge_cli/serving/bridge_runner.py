@@ -24,7 +24,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.bridge.agent_reloading import AgentReloader
 from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.discovery import LoadedAgent
 from gaia_bridge.calls.process_ancestry import LINEAGE
@@ -45,6 +44,7 @@ from gaia_bridge_cli.interrupts import ended_by_interrupt
 from gaia_bridge_cli.logs import hide_in_log, keep_log
 from gaia_bridge_cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge_cli.serving.agent_choice import AgentChoice, told_of_slow_imports
+from gaia_bridge_cli.serving.agent_reloading import AgentReloader
 from gaia_bridge_cli.serving.shutdown import Shutdown
 
 if TYPE_CHECKING:

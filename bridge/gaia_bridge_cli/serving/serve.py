@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.protocol.revisions import DRAFTS, PUBLISHED
 from gaia_bridge.settings import ClientLimits, Settings
@@ -164,7 +164,7 @@ def serve(
     with imported_for_good():
         from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
 
-    collect_in_larger_pieces(YOUNG_OBJECTS)
+    collect_in_larger_pieces()
     clients = _client_limits(ctx, result_limits, instructions_limits)
     settings = Settings(tool_search=ToolSearchPolicy(tool_search), clients=clients)
     if draft:

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType
+from typing import Final
 
 import anyio
 import click
 from anyio.abc import TaskStatus
 
-from gaia_bridge.constants import STOP_DEADLINE
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.text.escaping import one_line
@@ -25,6 +25,11 @@ from gaia_bridge_cli.deadline import Deadline
 from gaia_bridge_cli.output import counted
 
 logger = logging.getLogger(__name__)
+
+STOP_DEADLINE: Final = 8.0
+"""Seconds from a signal, or from the end of input, to the end of `gaia-bridge serve`, whatever hangs: Docker and
+editors kill after ten. `HttpLimits.shutdown_grace` for the calls in flight, then `UpstreamLimits.stop_grace` and
+`terminate_grace` for children, and a second for everything else."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -19,12 +19,12 @@ from msgspec import Struct
 from gaia_bridge.config.entries import KEYS_OF, OPTION_KEYS
 from gaia_bridge.config.expansion import texts_in, without_references
 from gaia_bridge.config.launching.command_lines import launch_words
-from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
+from gaia_bridge_desk.review.launch_lines import is_secret
 
 _LAUNCHERS: Final = frozenset(
     {"bun", "bunx", "deno", "dnx", "docker", "node", "npx", "pipx", "pnpm", "podman", "uv", "uvx"}

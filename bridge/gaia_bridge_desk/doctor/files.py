@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
+from xml.parsers.expat import ExpatError
 
 from gaia_bridge.config.file_reader import writable_by_others
 from gaia_bridge.config.paths import default_servers_path, default_trust_path, expanded
@@ -75,7 +76,7 @@ def _command_line(path: Path) -> list[str]:
         lines = content.decode("utf-8").splitlines()
         line = next((line for line in lines if line.startswith(_STARTS)), "")
         return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line.removeprefix(_STARTS))]
-    except (OSError, ValueError, plistlib.InvalidFileException):
+    except (OSError, ValueError, plistlib.InvalidFileException, ExpatError):
         return []
 
 

@@ -10,7 +10,7 @@ import anyio
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import UnreachableError, UpstreamError
-from gaia_bridge.client.transports.http_client import HttpClient, Reply
+from gaia_bridge.client.transports.http_client import HttpClient, HttpReply
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import RegistryLimits, UpstreamLimits
@@ -190,7 +190,7 @@ class RegistryClient:
         except UpstreamError as error:
             raise RegistryError(self.base, str(error)) from None
 
-    async def _body(self, reply: Reply) -> bytes:
+    async def _body(self, reply: HttpReply) -> bytes:
         is_json = reply.content_type.endswith("json")
         if reply.ok and is_json:
             return await reply.body()

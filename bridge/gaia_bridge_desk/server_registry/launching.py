@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gaia_bridge.config.foreign_entries import refused_text, refused_variable
 from gaia_bridge.text.json_types import JSON
+from gaia_bridge_desk.review.foreign_entries import refused_text, refused_variable
 from gaia_bridge_desk.server_registry.documents import Argument, Input, Package, Remote
 from gaia_bridge_desk.server_registry.slots import Answers, AnswersError, Asked, Slot, asked_in, plain, slot_of
 from gaia_bridge_desk.server_registry.ways import (

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config.foreign_entries import NPX_OPTIONS, UVX_OPTIONS
 from gaia_bridge.text.web_addresses import is_loopback_host
+from gaia_bridge_desk.review.foreign_entries import NPX_OPTIONS, UVX_OPTIONS
 from gaia_bridge_desk.server_registry.documents import Argument, Package, Remote, Server
 from gaia_bridge_desk.server_registry.slots import plain
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from acp.schema import ContentToolCallContent
 from pydantic import ValidationError
@@ -254,9 +255,11 @@ def _place(arguments: JSON) -> JSON:
 def _locations(places: Sequence[Any], cwd: Path) -> list[JSON]:
     found: list[JSON] = []
     for place in places:
-        if not is_object(place) or not isinstance(path := place.get("path"), str) or not path or "\0" in path:
+        if not is_object(place) or not isinstance(path := place.get("path"), str) or not path:
             continue
         location: JSON = {"path": _absolute(path, cwd)}
+        if "\0" in location["path"]:
+            continue
         if isinstance(line := place.get("line"), int) and not isinstance(line, bool) and 0 <= line <= _MAX_LINE:
             location["line"] = line
         if location not in found:
@@ -265,7 +268,8 @@ def _locations(places: Sequence[Any], cwd: Path) -> list[JSON]:
 
 
 def _absolute(path: str, cwd: Path) -> str:
-    return str(cwd / path.removeprefix("file://"))
+    """Return the absolute path of a file that is named by a path or a URI (RFC 8089)."""
+    return str(cwd / (unquote(path.removeprefix("file://")) if path.startswith("file://") else path))
 
 
 def _entry(item: Any) -> JSON | None:

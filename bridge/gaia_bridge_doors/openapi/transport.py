@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client.transport import Link, Receiver, UpstreamError
-from gaia_bridge.client.transports.http_client import HttpClient, Method, Reply
+from gaia_bridge.client.transports.http_client import HttpClient, HttpReply, Method
 from gaia_bridge.client.transports.http_values import checked_headers, origin, url_for_log, usable_url
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.errors import ConfigError, ToolError
@@ -272,7 +272,7 @@ class _ApiLink:
             if not reply.ended:
                 await reply.close()
 
-    async def _result(self, request: ApiRequest, reply: Reply) -> JSON:
+    async def _result(self, request: ApiRequest, reply: HttpReply) -> JSON:
         media = reply.headers.get("content-type", "")
         shown = url_for_log(request.url)
         if not reply.ok:
@@ -300,7 +300,7 @@ _SECRET: Final = 8
 """Characters of the shortest value that may be a secret; shorter ones occur in every text."""
 
 
-async def _beginning(reply: Reply, limit: int) -> bytes:
+async def _beginning(reply: HttpReply, limit: int) -> bytes:
     """Return the first bytes of a body."""
     found = bytearray()
     while len(found) < limit and (piece := await reply.read()):

@@ -23,9 +23,9 @@ from gaia.agents.base import Agent
 from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.requests import TurnRequest
 from gaia.agents.chat.turn_stream import discard
+from gaia.background_loop import BACKGROUND
 from gaia_bridge.chat_types import Reply
 from gaia_bridge.errors import ModelError, ModelUnreachableError
-from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.text.json_types import JSON
 from tests.support.fake_model import Asked, FakeModel, call, calls, made, replied, say
 from tests.support.processes import threads_named

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gaia.agents.base import Agent
+from gaia.background_loop import BACKGROUND
 from gaia_bridge.errors import ModelError, ModelUnreachableError
-from gaia_bridge.runtime.background_loop import BACKGROUND
 from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, script, scripted_model
 from tests.support.waiting import PATIENCE, after_collection, eventually
 

@@ -16,9 +16,9 @@ import pytest
 
 from gaia.agents.base import Agent
 from gaia.agents.chat.limits import ChatLimits
+from gaia.background_loop import BACKGROUND
 from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.errors import ModelError
-from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.text.json_types import JSON
 from tests.support.fake_model import FakeModel, made, say
 from tests.support.waiting import PATIENCE, wait_in_thread

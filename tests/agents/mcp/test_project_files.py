@@ -15,7 +15,7 @@ import pytest
 from gaia.mcp import MCPClientManager, MCPClientMixin
 from gaia.mcp.client import MCPConfig
 from gaia_bridge.config import TrustStore
-from gaia_bridge.config.approvals import approvals_are_needed, approvals_needed
+from gaia_bridge.config.process_rules import APPROVALS_NEEDED
 from tests.cli.running import run
 from tests.support.processes import background_threads
 
@@ -121,7 +121,7 @@ def test_where_the_bridge_runs_the_agent_a_projects_server_is_started_once_it_is
     agents: Any, project: Path, here: Path
 ) -> None:
     file = project / "mcp_servers.json"
-    with approvals_needed():
+    with APPROVALS_NEEDED.kept():
         agent = agents()
         [status] = agent.get_mcp_status_report()
         assert agent.list_mcp_servers() == []
@@ -130,12 +130,12 @@ def test_where_the_bridge_runs_the_agent_a_projects_server_is_started_once_it_is
         assert agent.load_mcp_servers_from_config() == 1
         shutil.copy(file, here)  # the same lines in another project are others
         assert agents().list_mcp_servers() == []
-    assert not approvals_are_needed()
+    assert not APPROVALS_NEEDED.holds
 
 
 def test_a_program_that_was_changed_since_it_was_approved_is_not_started_again(agents: Any, project: Path) -> None:
     TrustStore().approve(project / "mcp_servers.json", "up", ENTRY)
-    with approvals_needed():
+    with APPROVALS_NEEDED.kept():
         client = agents().get_mcp_client("up")
         client.disconnect()
         with (project / "server.py").open("a", encoding="utf-8") as program:
@@ -156,7 +156,7 @@ def test_until_a_projects_server_is_approved_the_users_own_of_that_name_counts(h
         "own": "own",
         "new": "new",
     }
-    with approvals_needed():
+    with APPROVALS_NEEDED.kept():
         servers, held_back = config.to_start()
     assert {name: server.entry["command"] for name, server in servers.items()} == {"up": "mine", "own": "own"}
     assert list(held_back) == ["up", "new"]
@@ -164,7 +164,7 @@ def test_until_a_projects_server_is_approved_the_users_own_of_that_name_counts(h
 
 
 def test_a_file_that_an_agent_names_needs_no_approval(project: Path) -> None:
-    with approvals_needed():
+    with APPROVALS_NEEDED.kept():
         servers, held_back = MCPConfig(project / "mcp_servers.json").to_start()
     assert (list(servers), held_back) == (["up"], {})
 

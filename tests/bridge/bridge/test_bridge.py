@@ -322,6 +322,39 @@ async def test_adding_can_be_given_up() -> None:
         assert await say(running, "play") == "new"
 
 
+NOT_OPEN = "the bridge is not open; use it inside"
+
+
+@pytest.mark.anyio
+async def test_a_closed_bridge_takes_no_agents_until_it_is_open_again_and_then_under_any_name() -> None:
+    bridge = Bridge()
+    async with bridge:
+        pass
+    with pytest.raises(RuntimeError, match=NOT_OPEN):
+        await bridge.add_agent(saying("late"), "name")
+    async with bridge:
+        await bridge.add_agent(saying("new"), "name")
+        assert [source.name for source in bridge.sources] == ["name"]
+
+
+@pytest.mark.anyio
+async def test_who_adds_an_agent_while_the_bridge_closes_is_told_that_it_is_not_open() -> None:
+    slow, bridge, refused = Slow(), Bridge(), list[str]()
+
+    async def add() -> None:
+        try:
+            await bridge.add_agent(slow, "slow")
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    async with anyio.create_task_group() as tasks:
+        async with bridge:
+            tasks.start_soon(add)
+            await wait_in_thread(slow.asked.wait)
+    slow.release.set()
+    assert [NOT_OPEN in error for error in refused] == [True]
+
+
 class Leaving(ScriptedAgent):
     """An agent that takes its time to go."""
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from gaia_bridge.bridge import configured_servers
 from gaia_bridge.bridge.configured_servers import Reloader, difference
-from gaia_bridge.config import load_servers
 from gaia_bridge.config.file_reader import writable_by_others
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTransform
 from gaia_bridge.runtime import file_watch
+from tests.support.configured import load_servers
 from tests.support.waiting import PATIENCE, until
 
 NAMES = st.sampled_from("abcd")

@@ -16,7 +16,6 @@ from gaia_bridge.config.expansion import (
     Expander,
     as_text,
     has_reference,
-    is_plain_reference,
     without_references,
 )
 from gaia_bridge.config.problems import EntryError
@@ -152,24 +151,6 @@ def test_what_was_looked_up_is_remembered_as_secret(tmp_path: Path, keyring: Mod
     text = "${TOKEN} ${file:token} ${keyring:https://example.com/api/me} ${HOME} ${EMPTY} ${NONE:-default}"
     expander.text("'key'", text)
     assert expander.secrets == {"from a variable", "from a file", "from the keyring"}
-
-
-@pytest.mark.parametrize(
-    ("value", "is_plain"),
-    [
-        ("${TOKEN}", True),
-        ("${env:TOKEN}", True),
-        ("${file:~/token}", True),
-        ("${keyring:service/me}", True),
-        ("${TOKEN:-s3cr3t}", False),
-        ("Bearer ${TOKEN}", False),
-        ("${TOKEN}${OTHER}", False),
-        ("s3cr3t", False),
-        ("${file:a}${TOKEN:-s3cr3t}", False),
-    ],
-)
-def test_a_plain_reference_can_be_shown(value: str, is_plain: bool) -> None:
-    assert is_plain_reference(value) is is_plain
 
 
 def test_what_an_entry_sets_is_found_before_the_environment_and_a_secret_may_begin_like_a_path(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.config import LayerState, ServersConfig, load_servers
+from gaia_bridge.config import LayerState, ServersConfig
 from gaia_bridge.config.file_reader import readable_by_others, writable_by_others
+from tests.support.configured import load_servers
 
 SECRET = "s3cr3t-canary-value"
 URL = "https://example.com"

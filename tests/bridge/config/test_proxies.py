@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.client.transport_factory import secrets_of
-from gaia_bridge.config import EntryError, launch_line_text, launch_warnings, parse_entry
+from gaia_bridge.config import EntryError, parse_entry
 from gaia_bridge.config.fingerprints import fingerprint, launch_line
 from gaia_bridge.config.proxies import ProxyAddressError, SocksError, proxy_at, proxy_for
 from gaia_bridge.model import HttpServerSpec, OpenApiServerSpec
+from gaia_bridge_desk.review.launch_lines import launch_line_text, launch_warnings
 
 P = "http://p:3128"
 HERE = Path()

@@ -10,32 +10,34 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.config import ServersFile, default_servers_path, load_servers
+from gaia_bridge.bridge.configured_servers import ConfiguredServers
+from gaia_bridge.config import LoadReport, default_servers_path
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import StdioServerSpec
+from tests.support.configured import load_servers
 
 SECRET = "s3cr3t-canary-value"
 
 
-def loaded(folder: Path, content: str | bytes, **environ: str) -> ServersFile:
+def loaded(folder: Path, content: str | bytes, **environ: str) -> LoadReport:
     path = folder / "mcp_servers.json"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return load_servers(path, environ)
 
 
-def entry(folder: Path, value: Any, /, **environ: str) -> ServersFile:
+def entry(folder: Path, value: Any, /, **environ: str) -> LoadReport:
     """A file with one entry, named x, beside one that is always fine."""
     return loaded(folder, json.dumps({"mcpServers": {"x": value, "fine": {"command": "true"}}}), **environ)
 
 
-def reason(file: ServersFile) -> str:
+def reason(file: LoadReport) -> str:
     """Why x was left out; the entry beside it must have loaded."""
     [skipped] = file.skipped
     assert (skipped.name, [server.name for server in file.servers]) == ("x", ["fine"])
     return skipped.reason
 
 
-def child(file: ServersFile) -> StdioServerSpec:
+def child(file: LoadReport) -> StdioServerSpec:
     """The first server, which is a child process."""
     assert isinstance(spec := file.servers[0], StdioServerSpec)
     return spec
@@ -70,11 +72,9 @@ def test_keys_of_other_programs_are_tolerated(tmp_path: Path) -> None:
         "inputs": [{"id": "key"}],
         "mcpServers": {"x": {"type": "stdio", "command": "true", "autoApprove": ["*"], "url": None}},
     }
-    assert loaded(tmp_path, json.dumps(content)) == ServersFile(
-        tmp_path / "mcp_servers.json",
-        (StdioServerSpec("x", "true"),),
-        warnings=("server x: 'autoApprove' is not known",),
-    )
+    report = loaded(tmp_path, json.dumps(content))
+    assert [spec.name for spec in report.servers] == ["x"]
+    assert report.warnings == (f"{tmp_path / 'mcp_servers.json'}: server x: 'autoApprove' is not known",)
 
 
 @pytest.mark.parametrize("content", ["{}", '{"mcpServers": {}}'])
@@ -112,9 +112,8 @@ def test_references_are_filled_in_everywhere(tmp_path: Path) -> None:
 
 def test_what_a_shell_would_expand_stays_literal(tmp_path: Path) -> None:
     args = ["$HOME", "$(touch pwned)", "`id`", "~", "%PATH%", "$$", "${"]
-    assert entry(tmp_path, {"command": "true; touch pwned", "args": args}).servers[0] == StdioServerSpec(
-        "x", "true; touch pwned", tuple(args)
-    )
+    spec = child(entry(tmp_path, {"command": "true; touch pwned", "args": args}))
+    assert (spec.command, spec.args) == ("true; touch pwned", tuple(args))
 
 
 def test_a_value_that_was_filled_in_is_not_read_again(tmp_path: Path) -> None:
@@ -236,7 +235,7 @@ def test_a_file_that_is_no_configuration_is_refused_in_words(
 @pytest.mark.requirement("F-099b")
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file") as caught:
-        load_servers(tmp_path / "absent.json")
+        ConfiguredServers(tmp_path / "absent.json").first()
     assert caught.value.place == str(tmp_path / "absent.json")
 
 

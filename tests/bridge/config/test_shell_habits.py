@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.config import EntryError, ParsedEntry, entry_of, launch_warnings, parse_entry
-from gaia_bridge.config.launching.programs import program_files
+from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
+from gaia_bridge.config.launching.programs import programs_of
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.text.json_types import JSON
+from gaia_bridge_desk.review.launch_lines import launch_warnings
 
 ENVIRON = {"HOME": "/home/me", "PKG": "a b", "TOKEN": "t0"}
 
@@ -122,16 +123,16 @@ def test_who_approves_a_line_is_warned_of_what_is_in_it(tmp_path: Path) -> None:
         {"command": "uvx", "args": ["some-server"]}
     )
     assert launch_warnings({"command": "sudo serve"}) == ["sudo runs as another user"]
-    assert program_files({"command": "python serve.py"}, tmp_path) == [script]
-    assert program_files({"command": "python -m serve"}, tmp_path) == [script]
+    assert programs_of({"command": "python serve.py"}, tmp_path).files == (script,)
+    assert programs_of({"command": "python -m serve"}, tmp_path).files == (script,)
     (tmp_path / "package.json").write_text("{}", encoding="utf-8")
-    assert program_files({"command": "npx x"}, tmp_path) == [tmp_path / "package.json"]
+    assert programs_of({"command": "npx x"}, tmp_path).files == (tmp_path / "package.json",)
 
 
 def test_a_file_that_would_be_launched_instead_of_the_line_is_approved_with_it(tmp_path: Path) -> None:
     whole = program(tmp_path / "bin" / "uvx x")
-    assert whole in program_files({"command": "uvx x", "env": {"PATH": "bin"}}, tmp_path)
-    assert whole in program_files({"command": "bin/uvx x"}, tmp_path)
+    assert whole in programs_of({"command": "uvx x", "env": {"PATH": "bin"}}, tmp_path).files
+    assert whole in programs_of({"command": "bin/uvx x"}, tmp_path).files
 
 
 # The home folder

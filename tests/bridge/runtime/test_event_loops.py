@@ -9,8 +9,8 @@ from contextvars import Context
 import anyio
 import pytest
 
+from gaia.background_loop import BackgroundLoop
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.runtime.background_loop import BackgroundLoop
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 
 pytest.importorskip("sniffio")

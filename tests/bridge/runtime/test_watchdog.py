@@ -21,8 +21,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from gaia import background_loop as background
 from gaia_bridge.runtime import agent_runner as runtime
-from gaia_bridge.runtime import background_loop as background
 from gaia_bridge.runtime.watchdog import _Watchdog, watching  # pyright: ignore[reportPrivateUsage]
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
@@ -137,11 +137,11 @@ async def test_a_loop_that_is_held_again_and_again_is_counted_rather_than_named(
         assert comes_true(holds)(10)
 
     with listening(told):
-        watchdog.start()
+        watchdog.thread.start()
         try:
             await hold_until(told.held.is_set)
             await anyio.to_thread.run_sync(told.twice.wait, 10)
-            await hold_until(lambda: watchdog._untold == 1)
+            await hold_until(lambda: watchdog._unlogged == 1)
             watchdog._silence = 0
             await wait_in_thread(watchdog._alive.wait)  # it saw that the loop went on
             await hold_until(lambda: len(told.records) == 3)
@@ -170,7 +170,7 @@ async def test_a_loop_that_waits_is_left_asleep(monkeypatch: pytest.MonkeyPatch)
 
     resting = watchdog._is_resting
     monkeypatch.setattr(watchdog, "_is_resting", look)
-    watchdog.start()
+    watchdog.thread.start()
     with anyio.fail_after(10):
         await looked.wait()
 

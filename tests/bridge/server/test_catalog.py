@@ -424,7 +424,7 @@ class SlowSource(FixedSource):
 
     def __init__(self, name: str, *tools: str) -> None:
         super().__init__(name, kind=SourceKind.SERVER)
-        self.features = replace(self.features, settled=False)
+        self.features = replace(self.features, is_known=False)
         self.learnt = 0
         self._tools = tools
 

@@ -15,6 +15,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from gaia_bridge.calls import call_log
+from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
@@ -283,6 +284,15 @@ async def test_a_client_sees_its_own_tasks_and_asks_for_no_other() -> None:
                 assert "There is no such task" in (await ask(other, method, taskId=task))["error"]["message"]
         assert "result" in await ask(clients[0], method, taskId="task 0")
     assert source.asked == ["tasks/get", "tasks/result", "tasks/cancel"]
+
+
+async def test_a_caller_that_is_no_client_gets_the_task_that_a_server_made_of_its_call() -> None:
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
+    catalog.add(Delegating())
+    request = OwnRequest("somebody")
+    request.params = {"name": "work", "arguments": {}}
+    result = await Dispatcher(catalog, Settings(), "/").own_request(request)
+    assert result["task"]["taskId"] == "task 0"
 
 
 async def test_a_state_is_sealed_for_the_time_that_the_settings_say() -> None:

@@ -100,7 +100,7 @@ def test_logging_and_extensions_are_declared_where_one_source_has_them(modern: b
 @pytest.mark.parametrize("modern", [False, True])
 def test_what_is_not_known_yet_may_be_anything(modern: bool) -> None:
     sources = [server(name, {"tools": {}, "prompts": {}}) for name in "abc"]
-    sources[1].features = replace(sources[1].features, settled=False)
+    sources[1].features = replace(sources[1].features, is_known=False)
     assert {"tools", "prompts", "resources"} <= told(*sources, modern=modern).keys()
 
 

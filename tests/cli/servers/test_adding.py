@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.config import load_servers
 from gaia_bridge.text.json_types import JSON
 from tests.cli.running import GLOBAL, Run, entries
 from tests.cli.terminals import terminal
+from tests.support.configured import load_servers
 
 SERVER = Path(__file__).parents[2] / "servers" / "raw_server.py"
 COMMAND = f"{sys.executable} -S {SERVER}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from gaia_bridge.config import launch_line_text
+from gaia_bridge_desk.review.launch_lines import launch_line_text
 from tests.cli.running import GLOBAL, Run, entries
 from tests.support.http_apis import served_app
 

@@ -12,6 +12,7 @@ import pytest
 
 from gaia_bridge.config.launching import search_path as search_path_module
 from gaia_bridge.settings import DoctorLimits
+from gaia_bridge_cli.remembered_path import remember_search_path
 from gaia_bridge_desk.doctor import checks
 from gaia_bridge_desk.doctor import programs as programs_module
 from gaia_bridge_desk.doctor.programs import PROGRAMS, PYTHON
@@ -155,7 +156,7 @@ def test_what_a_terminal_had_is_not_hidden_from_an_editor(tmp_path: Path) -> Non
     has_servers({"a": {"command": "our-npx", "args": ["x"]}})
     environ = {"PATH": str(tmp_path / "shell")}
     assert "path.hidden" in by_id(look(PROGRAMS, environ=environ, platform="linux"))
-    search_path_module.remember_search_path(environ)
+    remember_search_path(environ)
     found = by_id(look(PROGRAMS, environ=environ, platform="linux"))
     assert "path.hidden" not in found and "our-npx" in found["path.editor"].message
 

@@ -45,6 +45,9 @@ def test_the_kind_of_a_call_is_what_its_name_and_its_hints_say(name: str, hints:
         ({"path": 5}, None),
         ({"path": ""}, None),
         ({"path": "a\0b"}, None),
+        ({"path": "file:///a%20b.py"}, [{"path": "/a b.py"}]),
+        ({"path": "/a%20b.py"}, [{"path": "/a%20b.py"}]),
+        ({"path": "file:///a%00b"}, None),
         ({"city": "Graz"}, None),
     ],
 )

@@ -96,7 +96,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("        self._emit(Change(ChangeKind.TOOLS))  # always", "        pass  # always"),
         ("if warning not in before:", "if True:"),
         ("tasks.start_soon(do, source)", "await do(source)"),
-        ("if not source.features.settled and self._may_be_of(name, source)", "if not source.features.settled"),
+        ("if not source.features.is_known and self._may_be_of(name, source)", "if not source.features.is_known"),
         (
             "if status.state is not SourceState.READY and self._may_be_of(name, source):",
             "if self._may_be_of(name, source):",

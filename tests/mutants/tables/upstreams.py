@@ -139,7 +139,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
             "            return os.path.expanduser(self.text(place, text))\n        try",
         ),
         ("self._folder / expanded(Path(name))", "expanded(Path(name))"),
-        ("lambda found: found[0] * 2", "lambda found: found[0]"),
+        ("lambda match: match[0] * 2", "lambda match: match[0]"),
         ("MAX_SECRET)\n            text", "10 * MAX_SECRET)\n            text"),
     ),
     *mutations(
@@ -163,7 +163,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
             'digest([str(_resolved(file)), name, entry.get("command")])',
         ),
         ("if problem := writable_by_others(file.status):", "if problem := None:"),
-        ("return {**_without(approved, place, name), approval_key", "return {**approved, approval_key"),
+        ("lambda approved: {**_without(approved, place, name), key", "lambda approved: {**approved, key"),
         ("return file.parent.resolve() / file.name", "return file.resolve()"),
         ("return file.parent.resolve() / file.name", "return file.absolute()"),
         ("if status.st_size > largest or not stat.S_ISREG", "if not stat.S_ISREG"),
@@ -179,7 +179,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ),
         ('(approval.get("file"), approval.get("server")) == (place, name)', 'approval.get("server") == name'),
         ("return digest([key, approval.get(_FILLED_IN), approval.get(_PROGRAMS)])", "return key"),
-        ("            return found[:WHOLE_FILES], False\n", "            return found, False\n"),
+        ("            return files[:WHOLE_FILES], False\n", "            return files, False\n"),
         ("        if not is_object(approval):\n            return None\n", ""),
     ),
 )

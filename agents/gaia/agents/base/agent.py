@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from gaia.agents.chat.engine import ChatEngine
     from gaia.agents.chat.sessions import AgentSession
     from gaia.llm.model import ChatModel
-    from gaia_bridge.bridge.embedding.serving import Serving
     from gaia_bridge.chat_types import ChatRequest, Piece
     from gaia_bridge.contract import AgentLike
+    from gaia_bridge_cli.serving.serve_function import Serving
 
 __all__ = ["Agent"]
 

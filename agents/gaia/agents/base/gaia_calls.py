@@ -125,7 +125,7 @@ def _words(error: Exception) -> str:
 
 
 def _awaited(value: Any, seconds: float) -> Any:
-    from gaia_bridge.runtime.background_loop import BACKGROUND
+    from gaia.background_loop import BACKGROUND
 
     async def wait() -> Any:
         return await value

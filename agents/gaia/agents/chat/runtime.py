@@ -11,12 +11,11 @@ import anyio
 
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.sampling_model import SamplingModel
+from gaia.background_loop import BACKGROUND, BACKGROUND_FAREWELL
 from gaia.llm.model import ChatModel
 from gaia_bridge.calls.request_context import RequestContext
-from gaia_bridge.constants import BACKGROUND_FAREWELL
 from gaia_bridge.errors import ModelError
 from gaia_bridge.runtime.agent_runner import AgentRunner
-from gaia_bridge.runtime.background_loop import BACKGROUND
 
 __all__ = ["ChatRuntime"]
 

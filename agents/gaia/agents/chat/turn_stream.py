@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import anyio
 
 from gaia_bridge.chat_types import Piece, Reply, TurnEvent
-from gaia_bridge.runtime.background_loop import Lease
+from gaia_bridge.runtime.lent_loop import Lease
 
 __all__ = ["Play", "Tell", "TurnStream", "discard"]
 

@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia.background_loop import BACKGROUND
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.results import failure, outcome
 from gaia.mcp.client.server_config import client_spec
-from gaia_bridge.config import EntryError, read_json_file
+from gaia_bridge.config import EntryError
 from gaia_bridge.config.documents import servers_of
+from gaia_bridge.config.file_reader import read_json
 from gaia_bridge.config.launching.workplaces import in_own_folder, lies_in_workspace
 from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.meta import is_model_visible
-from gaia_bridge.runtime.background_loop import BACKGROUND, Lease
+from gaia_bridge.runtime.lent_loop import Lease
 from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:
@@ -290,7 +292,7 @@ class MCPClientManager:
             logger.warning("there is no %s, and so there are no MCP servers", path)
             return {}
         try:
-            return read_json_file(path)
+            return read_json(path).document
         except ConfigError as error:
             logger.error("MCP servers are missing: %s", error)
             return {}

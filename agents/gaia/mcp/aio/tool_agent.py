@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaia.agents.base.agent import Agent
 from gaia.agents.base.tools import ToolEntry
+from gaia.background_loop import BACKGROUND
 from gaia.llm.model import ChatModel
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.manager import MCPClientManager
@@ -19,7 +20,6 @@ from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.protocol.names import SourceName, assign_names
-from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from gaia.mcp.client.config_report import ConfigReport
 from gaia_bridge.config import Layer, ServersConfig, TrustStore, default_servers_path
-from gaia_bridge.config.approvals import approvals_are_needed
 from gaia_bridge.config.launching.workplaces import relative_words
 from gaia_bridge.config.layers import is_local
 from gaia_bridge.config.paths import is_current_folder
+from gaia_bridge.config.process_rules import APPROVALS_NEEDED
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import is_object
 
@@ -152,7 +152,7 @@ class MCPConfig:
         All may, but where `gaia-bridge` runs the agent: there, what a project's file lists needs an approval
         (`gaia-bridge trust`), and until it has one, a global entry of that name counts.
         """
-        trust = TrustStore() if approvals_are_needed() else None
+        trust = TrustStore() if APPROVALS_NEEDED.holds else None
         layers, refused = self._config.counting(trust)
         servers: dict[str, ServerToStart] = {}
         for name, layer in layers.items():

@@ -17,7 +17,7 @@ from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.transports.agent import AgentTransport
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.config.expansion import referenced_files
-from gaia_bridge.config.showing import is_only_shown
+from gaia_bridge.config.process_rules import ONLY_SHOWN
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.json_types import is_object
 
@@ -91,7 +91,7 @@ class MCPClientManager:
         self._failed.pop(name, None)
         if self.config.server_exists(name):
             self.config.remove_server(name)
-            if not is_only_shown():
+            if not ONLY_SHOWN.holds:
                 logger.warning("MCP server '%s' is taken out of the configuration", name)
         elif client is None:
             logger.warning("MCP server '%s' is not known; there is nothing to remove", name)
@@ -227,7 +227,7 @@ class MCPClientManager:
             return self._clients.pop(name, None)
 
     def _remember(self, name: str, config: dict[str, Any]) -> None:
-        is_news = self.config.get_server(name) != config and not is_only_shown()
+        is_news = self.config.get_server(name) != config and not ONLY_SHOWN.holds
         try:
             self.config.add_server(name, self.config.as_remembered(name, config))
         except (ConfigError, OSError) as error:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from types import TracebackType
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
 
 import anyio
 
@@ -55,30 +54,17 @@ class AgentTransport:
         catalog = Catalog(self._source.features.info, NamingPolicy.BARE, merges=False)
         catalog.add(self._source)
         dispatcher = Dispatcher(catalog, self._settings, self._source.name)
-        failure: Exception | None = None
         try:
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(dispatcher.run)
-                try:
-                    async with DispatcherTransport(dispatcher).connect(receiver) as link:
-                        yield link
-                except Exception as error:  # raised again, not in the task group, which would wrap it
-                    failure = error
-                finally:
-                    tasks.cancel_scope.cancel()
+            async with _running(dispatcher.run), DispatcherTransport(dispatcher).connect(receiver) as link:
+                yield link
         finally:
             catalog.remove(self._source.name)
-        if failure is not None:
-            raise failure
 
 
 class DispatcherTransport:
     """Reaches an endpoint of this process, on its own event loop. Implements `client.transport.Transport`.
 
     Whoever has the dispatcher runs it. It speaks both eras.
-
-    Args:
-        dispatcher: The dispatcher of the endpoint.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -96,13 +82,7 @@ class DispatcherTransport:
 
 
 class _AgentLink:
-    """Implements `client.transport.Link`.
-
-    Args:
-        dispatcher: Publishes the source.
-        receiver: Receives the messages of the source.
-        patience: Seconds for the source to end what nobody wants any more.
-    """
+    """Implements `client.transport.Link`."""
 
     last_words = ""
 
@@ -110,6 +90,7 @@ class _AgentLink:
         self.dispatcher = dispatcher
         self._receiver = receiver
         self._patience = patience
+        """Seconds for the source to end what nobody wants any more."""
         self._handshake = Connection(_Channel(self, None, can_ask=True), is_shared=True)
         self._modern = Connection(_Channel(self, None, can_ask=False), PUBLISHED.latest, is_shared=True)
         self._running: set[asyncio.Task[None]] = set()
@@ -189,7 +170,7 @@ class _Channel:
         """Do nothing: no stream carries the answer."""
 
 
-class Opens(Protocol):
+class Opens(AbstractAsyncContextManager[object], Protocol):
     """The methods that `BridgeTransport` needs of a `gaia_bridge.Bridge`."""
 
     @property
@@ -199,16 +180,6 @@ class Opens(Protocol):
 
     def dispatcher(self, source: str | None = None) -> Dispatcher:
         """Return the dispatcher of an endpoint."""
-        ...
-
-    async def __aenter__(self) -> object:
-        """Open the bridge."""
-        ...
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> bool | None:
-        """Close the bridge."""
         ...
 
 
@@ -267,14 +238,20 @@ class PublishedAgent:
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Publish the agent, and open a link to it."""
         source = AgentSource(self._find(), self._name, self._limits)
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(source.run)
-            async with AgentTransport(source, self._limits).connect(receiver) as link:
-                try:
-                    yield link
-                except Exception as error:  # raised again, not in the task group, which would wrap it
-                    failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        async with _running(source.run), AgentTransport(source, self._limits).connect(receiver) as link:
+            yield link
+
+
+@asynccontextmanager
+async def _running(run: Callable[..., Coroutine[Any, Any, object]]) -> AsyncGenerator[None]:
+    """Run a task during a block, whose exceptions are raised unchanged."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(run)
+        try:
+            yield
+        except Exception as error:  # raised again, not in the task group, which would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

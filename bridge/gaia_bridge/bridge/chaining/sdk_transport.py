@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 
@@ -30,33 +30,15 @@ Serve = Callable[[Any, Any], Awaitable[None]]
 """A function that serves one connection, over the streams to read and to write, until the first of them ends."""
 
 
-class Session(Protocol):
-    """A connection, from the side of the server."""
-
-    async def serve(self, serve: Serve) -> None:
-        """Serve the connection. Runs on the server's loop, and raises nothing but its own cancellation."""
-        ...
-
-    def over(self, outcome: Outcome) -> None:
-        """Note that the server has ended with all its connections."""
-        ...
-
-
 class SdkHost:
-    """Runs a server until the last of its connections has left. All methods are for the loop that made it.
-
-    Args:
-        server: The low-level server.
-        name: The server's name, for threads.
-        loop: The event loop that it was made on, where that is kept.
-    """
+    """Runs a low-level server until the last of its connections has left. All methods are for the loop that made it."""
 
     def __init__(self, server: Any, name: str, loop: RunsCoroutines | None = None) -> None:
         self._server = server
         self._runner = AgentRunner(name, 1, 0, loop)
-        self._users: list[Session] = []
-        self._sessions: asyncio.Queue[Session | None] = asyncio.Queue()
-        self._early: list[Session | None] = []
+        self._users: list[_SdkLink] = []
+        self._sessions: asyncio.Queue[_SdkLink | None] = asyncio.Queue()
+        self._early: list[_SdkLink | None] = []
         self._ours = LoopHandle()
         self._theirs: LoopHandle | None = None
         self._over = anyio.Event()
@@ -70,12 +52,12 @@ class SdkHost:
         """Begin the server's lifespan."""
         self._runner.start(self._run, copy_context(), lambda outcome: self._ours.call_soon(partial(self._end, outcome)))
 
-    def join(self, session: Session) -> None:
+    def join(self, session: _SdkLink) -> None:
         """Serve a connection, as soon as the lifespan has begun."""
         self._users.append(session)
         self._put(session)
 
-    async def leave(self, session: Session, seconds: float, *, stuck: bool) -> None:
+    async def leave(self, session: _SdkLink, seconds: float, *, stuck: bool) -> None:
         """Take leave of a connection; with the last one, the lifespan ends.
 
         Args:
@@ -93,7 +75,7 @@ class SdkHost:
         self._runner.close()
         await self._runner.wait_closed(seconds)
 
-    def _put(self, session: Session | None) -> None:
+    def _put(self, session: _SdkLink | None) -> None:
         if self._theirs is None:
             self._early.append(session)
         else:
@@ -174,9 +156,8 @@ class SdkServerTransport:
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Open a link to the server, which runs as long as there is one. Each connection is a session of its own."""
         if self._host is None or self._host.is_over:
-            self._host = SdkHost(
-                self._server, self._name, None if self._own_loop is None else self._own_loop.borrowed()
-            )
+            loop = None if self._own_loop is None else self._own_loop.borrowed()
+            self._host = SdkHost(self._server, self._name, loop)
             self._host.start()
         host, link = self._host, _SdkLink(receiver)
         host.join(link)
@@ -197,7 +178,7 @@ class SdkServerTransport:
 
 
 class _SdkLink:
-    """Implements `client.transport.Link` and `Session`. `serve` and `_pump` run on the server's loop."""
+    """Implements `client.transport.Link`. `serve` and `_pump` run on the server's loop."""
 
     last_words = ""
 
@@ -215,7 +196,7 @@ class _SdkLink:
         self.ended = anyio.Event()
 
     async def serve(self, serve: Serve) -> None:
-        """Serve the session until its input is closed."""
+        """Serve the session until its input is closed. Raises nothing but its own cancellation."""
         to_server, reading = anyio.create_memory_object_stream[Any](math.inf)
         writing, from_server = anyio.create_memory_object_stream[Any](0)
         self._put, self._end = to_server.send_nowait, to_server.close

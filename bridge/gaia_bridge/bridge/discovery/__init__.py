@@ -20,12 +20,11 @@ from __future__ import annotations
 
 from gaia_bridge.bridge.discovery.search import (
     ENTRY_POINT_GROUP,
-    Found,
     LoadedAgent,
-    discover_default,
+    SearchResult,
     find_agents,
     load_agent,
     place_of,
 )
 
-__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent", "place_of"]
+__all__ = ["ENTRY_POINT_GROUP", "LoadedAgent", "SearchResult", "find_agents", "load_agent", "place_of"]

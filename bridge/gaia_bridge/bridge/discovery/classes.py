@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import ModuleType
 
@@ -67,13 +67,13 @@ def agent_classes(module: ModuleType) -> list[type]:
     return [cls for cls in own_classes(module) if not abstract_methods(cls)]
 
 
-def agent_instances(module: ModuleType) -> list[str]:
-    """Return the public names under which a module keeps agents that are built already, each agent once."""
-    found: dict[int, str] = {}
+def public_names(module: ModuleType, is_wanted: Callable[[object], bool]) -> list[str]:
+    """Return the public names under which a module keeps certain objects, each object once."""
+    names: dict[int, str] = {}
     for name, value in vars(module).items():
-        if not name.startswith("_") and _is_instance(value):
-            found.setdefault(id(value), name)
-    return list(found.values())
+        if not name.startswith("_") and is_wanted(value):
+            names.setdefault(id(value), name)
+    return list(names.values())
 
 
 def is_mcp_server(value: object) -> bool:
@@ -87,24 +87,6 @@ def is_bridge(value: object) -> bool:
     """Return whether a value is a `gaia_bridge.Bridge`, which chooses itself the agents that it publishes."""
     kinds = () if inspect.isclass(value) else type(value).__mro__
     return any(kind.__module__.startswith("gaia_bridge.bridge.") and kind.__name__ == "Bridge" for kind in kinds)
-
-
-def bridges(module: ModuleType) -> list[str]:
-    """Return the public names under which a module keeps bridges that it has made, each one once."""
-    found: dict[int, str] = {}
-    for name, value in vars(module).items():
-        if not name.startswith("_") and is_bridge(value):
-            found.setdefault(id(value), name)
-    return list(found.values())
-
-
-def mcp_servers(module: ModuleType) -> list[str]:
-    """Return the public names under which a module keeps server objects that it has made itself, each object once."""
-    found: dict[int, str] = {}
-    for name, value in vars(module).items():
-        if not name.startswith("_") and is_mcp_server(value):
-            found.setdefault(id(value), name)
-    return list(found.values())
 
 
 def required_arguments(cls: type) -> list[str]:
@@ -160,7 +142,8 @@ def kind_of(value: object) -> str:
     return f"class {value.__qualname__}" if inspect.isclass(value) else f"{type(value).__name__} object"
 
 
-def _is_instance(value: object) -> bool:
+def is_built_agent(value: object) -> bool:
+    """Return whether a value is an agent that is built already, and neither a bridge nor a server object."""
     try:
         return (
             not inspect.isclass(value)

@@ -1,7 +1,4 @@
-"""Import the file that a reference names: that file itself, not another module of its name.
-
-Describe an exception of an agent's code for its user: one line, and the place in their file.
-"""
+"""Imports the file that a reference names, not another module of its name, and describes its exceptions in one line."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
 
     Args:
         doing: The step that failed: `importing it`.
-        error: The exception, with its traceback.
+        error: The exception.
 
     Returns:
         The problem, with `file:line` of the innermost line that the agent's author can change, and a hint, which may
@@ -139,10 +136,7 @@ def put_first_on_path(folder: Path) -> None:
 
 
 def split_package(file: Path) -> tuple[Path, str]:
-    """Return the folder that a file is imported from, and its module name there.
-
-    Args:
-        file: An absolute path.
+    """Return the folder that a file, given absolutely, is imported from, and its module name there.
 
     Returns:
         The folder that holds the outermost package around it (or the file), and the dotted name below that folder.
@@ -187,7 +181,7 @@ def is_about(error: ModuleNotFoundError, name: str) -> bool:
 
 
 def _is_taken(name: str, file: Path) -> bool:
-    known = sys.modules.get(name)
-    if known is None:
+    module = sys.modules.get(name)
+    if module is None:
         return name in sys.stdlib_module_names
-    return getattr(known, "__file__", None) != str(file)
+    return getattr(module, "__file__", None) != str(file)

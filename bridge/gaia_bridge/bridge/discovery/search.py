@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,17 +21,16 @@ from gaia_bridge.bridge.discovery.classes import (
     MODEL_METHODS,
     abstract_methods,
     agent_classes,
-    agent_instances,
-    bridges,
     construct,
     is_bridge,
+    is_built_agent,
     is_mcp_server,
     kind_of,
-    mcp_servers,
     missing_methods,
     name_of,
     no_agent_made,
     own_classes,
+    public_names,
     required_arguments,
 )
 from gaia_bridge.bridge.discovery.imports import (
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "gaia.agents"
 """The group of entry points by which a distribution announces its agents."""
 
-_DISTRIBUTION = "gaia-mcp-bridge"
 _FILE_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<attribute>.*))?", re.DOTALL)
 _MISSING = object()
 _LIMITS = AgentLimits()
@@ -70,20 +69,16 @@ T = TypeVar("T")
 
 
 class LoadedAgent(Struct, frozen=True):
-    """An agent that is ready to be published.
-
-    Args:
-        name: The name that it is published under: `[a-z0-9][a-z0-9_.-]{0,63}`.
-        agent: The agent itself.
-        reference: Its precise origin: `path/file.py:Class`, `module:Class`, or the installed name.
-    """
+    """An agent that is ready to be published."""
 
     name: str
+    """The name that it is published under: `[a-z0-9][a-z0-9_.-]{0,63}`."""
     agent: Publishable
     reference: str
+    """Its precise origin: `path/file.py:Class`, `module:Class`, or the installed name."""
 
 
-class Found(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """The result of one reference: at least one agent or one failure, and both where only a part could be loaded."""
 
     reference: str
@@ -97,7 +92,7 @@ def find_agents(
     root: Path | None = None,
     limits: AgentLimits = _LIMITS,
     in_windows: bool = False,
-) -> list[Found]:
+) -> list[SearchResult]:
     """Load every agent that the references lead to. One that fails does not keep the others from loading.
 
     Args:
@@ -113,38 +108,36 @@ def find_agents(
         ConfigError: The current folder is gone.
     """
     folder = root.absolute() if root else current_folder()
-    shipped = _InWindows if in_windows else _Shipped
+    shipped = WINDOW_AGENTS if in_windows else SHIPPED_AGENTS
     searches = [
-        shipped(reference, folder) if in_windows and reference in WINDOW_AGENTS else _Search(reference, folder, limits)
-        for reference in references
-    ] or [shipped(name, folder) for name in SHIPPED_AGENTS]
+        _Shipped(name, folder, shipped[name]) if in_windows and name in shipped else _Search(name, folder, limits)
+        for name in references
+    ] or [_Shipped(name, folder, place) for name, place in shipped.items()]
     taken: set[str] = set()
-    return [_with_unique_names(search.find(), taken) for search in searches]
+    return [
+        replace(result, agents=tuple(_with_unique_name(agent, taken) for agent in result.agents))
+        for result in (search.find() for search in searches)
+    ]
 
 
 def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits = _LIMITS) -> list[LoadedAgent]:
-    """Load the agents that one reference leads to.
+    """Load the agents that one reference leads to, at least one; the log lists those that could not be loaded.
 
-    Args:
-        reference: See the package's description.
-        root: The folder of a relative reference; the current folder if not given.
-        limits: How long an `async` factory may take.
-
-    Returns:
-        At least one agent. The log lists others beside it that could not be loaded.
+    The arguments are as for `find_agents`.
 
     Raises:
         AgentLoadError: It leads to no agent at all. Its cause is the exception of the agent's own code.
     """
-    return _agents(find_agents([reference], root=root, limits=limits))
+    [result] = find_agents([reference], root=root, limits=limits)
+    if not result.agents:
+        raise result.failures[0]
+    for failure in result.failures:
+        logger.warning("left out: %s", failure)
+    return list(result.agents)
 
 
 def place_of(reference: str, *, root: Path | None = None) -> Path | None:
     """Return the file or folder that a reference names, which may be missing; `None` for modules and installed agents.
-
-    Args:
-        reference: See the package's description.
-        root: The folder of a relative reference; the current folder if not given.
 
     Raises:
         AgentLoadError: It names the folder of a user that does not exist.
@@ -157,24 +150,6 @@ def place_of(reference: str, *, root: Path | None = None) -> Path | None:
         return search.path(reference)
     is_name = not reference or ":" in reference or not os.path.isdir(search.path(reference))
     return None if is_name or search.installed(reference) else search.path(reference)
-
-
-def discover_default() -> list[LoadedAgent]:
-    """Load the agents that ship with the bridge.
-
-    Raises:
-        AgentLoadError: One of them cannot be loaded.
-    """
-    return _agents(find_agents())
-
-
-def _agents(finds: list[Found]) -> list[LoadedAgent]:
-    for found in finds:
-        if not found.agents:
-            raise found.failures[0]
-        for failure in found.failures:
-            logger.warning("left out: %s", failure)
-    return [agent for found in finds for agent in found.agents]
 
 
 def _entry_points(group: str, **query: Any) -> EntryPoints:
@@ -197,12 +172,12 @@ class _Search:
         self.agents: list[LoadedAgent] = []
         self.failures: list[AgentLoadError] = []
 
-    def find(self) -> Found:
+    def find(self) -> SearchResult:
         try:
             self.follow()
         except AgentLoadError as error:
             self.failures.append(error)
-        return Found(self.reference, tuple(self.agents), tuple(self.failures))
+        return SearchResult(self.reference, tuple(self.agents), tuple(self.failures))
 
     def follow(self) -> None:
         """Decide the kind of the reference, and load its agents."""
@@ -237,11 +212,11 @@ class _Search:
             raise self.error(f"there is no folder {short_path(folder)}", "an agent's file ends in .py")
         files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_") and path.is_file()]
         for file in files:
-            found = _FileInFolder(short_path(file), self.root, file.resolve()).find()
-            known = [loaded.agent for loaded in self.agents]
+            result = _FileInFolder(short_path(file), self.root, file.resolve()).find()
+            loaded = {id(each.agent) for each in self.agents}
             # A server object that another file imports is one and the same.
-            self.agents.extend(new for new in found.agents if not any(new.agent is agent for agent in known))
-            self.failures.extend(found.failures)
+            self.agents.extend(new for new in result.agents if id(new.agent) not in loaded)
+            self.failures.extend(result.failures)
         if not self.agents and not self.failures:
             problem = f"there is no agent in any of its {len(files)} .py files" if files else "it has no .py files"
             raise self.error(problem, "`gaia-bridge new agent NAME` writes an agent into the current folder")
@@ -267,19 +242,24 @@ class _Search:
 
     def load_all(self, module: ModuleType, place: str) -> None:
         """Load the bridges of a module; else its agent classes, its agents, its servers, or its decorated functions."""
-        if names := self.contain("looking through it", lambda: bridges(module)):
-            for name in names:
-                self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
+        if names := self.names_of(module, is_bridge):
+            self.add_named(module, place, names)
         elif classes := self.contain("looking through it", lambda: agent_classes(module)):
             self.load_classes(classes, place)
-        elif self.takes_instances and (names := self.contain("looking through it", lambda: agent_instances(module))):
-            for name in names:
-                self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
-        elif servers := self.contain("looking through it", lambda: mcp_servers(module)):
+        elif self.takes_instances and (names := self.names_of(module, is_built_agent)):
+            self.add_named(module, place, names)
+        elif servers := self.names_of(module, is_mcp_server):
             for name in servers:
                 self.add(vars(module)[name], f"{place}:{name}")
         elif self.contain("looking through it", lambda: has_decorated_members(module)):
             self.add(self.contain("reading its functions", lambda: ModuleFunctions(module)), place)
+
+    def names_of(self, module: ModuleType, is_wanted: Callable[[object], bool]) -> list[str]:
+        return self.contain("looking through it", lambda: public_names(module, is_wanted))
+
+    def add_named(self, module: ModuleType, place: str, names: list[str]) -> None:
+        for name in names:
+            self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
 
     def load_classes(self, classes: list[type], place: str) -> None:
         for cls in classes:
@@ -357,10 +337,9 @@ class _Search:
             raise self.error(f"{dotted!r} is no name", "write module:Class or file.py:Class")
         value: object = module
         for part in dotted.split("."):
-            found = self.contain(f"looking up {part}", _getter(value, part))
-            if found is _MISSING:
-                raise self.error(f"{kind_of(value)} has no attribute {part!r}", _hint_for_attribute(value, part))
-            value = found
+            owner, value = value, self.contain(f"looking up {part}", partial(getattr, value, part, _MISSING))
+            if value is _MISSING:
+                raise self.error(f"{kind_of(owner)} has no attribute {part!r}", _hint_for_attribute(owner, part))
         return value
 
     def import_module(self, name: str) -> ModuleType:
@@ -395,8 +374,8 @@ class _Search:
         if os.path.isfile(self.path(self.reference)):
             return "an agent's file ends in .py"
         files = (file.removesuffix(".py") for file in _files_beside(self.root / self.reference))
-        known = (*_entry_points(group=ENTRY_POINT_GROUP).names, *files)
-        return did_you_mean(self.reference, known) or f"looked in {self.root}, then where Python looks"
+        names = (*_entry_points(group=ENTRY_POINT_GROUP).names, *files)
+        return did_you_mean(self.reference, names) or f"looked in {self.root}, then where Python looks"
 
     def contain(self, doing: str, call: Callable[[], T]) -> T:
         """Run code of the agent's author, whose exceptions become an `AgentLoadError`."""
@@ -415,22 +394,13 @@ class _Search:
 class _Shipped(_Search):
     """The search for an agent that ships with the bridge, also where its entry point is not installed."""
 
-    def follow(self) -> None:
-        for entry in _entry_points(group=ENTRY_POINT_GROUP, name=self.reference):
-            if entry.dist is not None and entry.dist.name == _DISTRIBUTION:
-                return self.load_entry_point(entry)
-        from importlib.metadata import EntryPoint
-
-        return self.load_entry_point(EntryPoint(self.reference, SHIPPED_AGENTS[self.reference], ENTRY_POINT_GROUP))
-
-
-class _InWindows(_Search):
-    """The search for an agent that ships with the bridge, and works in the folder of the asking window."""
+    def __init__(self, reference: str, root: Path, place: str) -> None:
+        super().__init__(reference, root)
+        self.place = place
 
     def follow(self) -> None:
-        from importlib.metadata import EntryPoint
-
-        self.load_entry_point(EntryPoint(self.reference, WINDOW_AGENTS[self.reference], ENTRY_POINT_GROUP))
+        module, _, attribute = self.place.partition(":")
+        self.add(self.attribute(self.import_module(module), attribute), self.reference, self.reference)
 
 
 class _FileInFolder(_Search):
@@ -460,10 +430,6 @@ def _files_beside(path: Path) -> list[str]:
     return sorted(file.name for file in path.parent.glob("*.py"))
 
 
-def _getter(owner: object, name: str) -> Callable[[], object]:
-    return lambda: getattr(owner, name, _MISSING)
-
-
 def _abstract(cls: type) -> str:
     """Return why a class cannot be built."""
     methods = abstract_methods(cls)
@@ -482,15 +448,10 @@ def _hint_without_classes(module: ModuleType, place: str) -> str:
 
 
 def _hint_for_attribute(owner: object, name: str) -> str:
-    public = [known for known in dir(owner) if not known.startswith("_")]
-    if hint := did_you_mean(name, public):
+    if hint := did_you_mean(name, [public for public in dir(owner) if not public.startswith("_")]):
         return hint
     classes = [cls.__name__ for cls in agent_classes(owner)] if isinstance(owner, ModuleType) else []
     return f"it defines {', '.join(classes)}" if classes else ""
-
-
-def _with_unique_names(found: Found, taken: set[str]) -> Found:
-    return replace(found, agents=tuple(_with_unique_name(agent, taken) for agent in found.agents))
 
 
 def _with_unique_name(agent: LoadedAgent, taken: set[str]) -> LoadedAgent:

@@ -69,8 +69,8 @@ class Reached(Struct, frozen=True):
             return words
         self.errors.explained(self.spec, error, "")
         lines = "".join(f"\n  {line}" for line in [*self.errors.last][-_SHOWN_LINES:])
-        said = f"; its last lines of error output:{lines}" if lines else ""
-        return "".join((words, f"; {self.errors.cause}" if self.errors.cause else "", said))
+        cause = f"; {self.errors.cause}" if self.errors.cause else ""
+        return words + cause + (f"; its last lines of error output:{lines}" if lines else "")
 
 
 def loaded_agent(path: Path) -> Any:
@@ -199,6 +199,8 @@ class Client:
         self._server: Reached | None = None
         self._connection: Connection | None = None
         self._process = os.getpid()
+        self._on_progress: Callable[[Progress], object] | None = None
+        """Receives the progress of calls that nothing else receives."""
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
@@ -296,7 +298,7 @@ class Client:
             ServerUnavailableError: There is no answer.
         """
         params = {"name": name, "arguments": _named(arguments, more)}
-        result = await self.request("tools/call", params, on_progress=on_progress, timeout=timeout)
+        result = await self.request("tools/call", params, on_progress=on_progress or self._on_progress, timeout=timeout)
         answer = ToolResult(
             content=_objects(result.get("content")),
             structured_content=result.get("structuredContent"),
@@ -452,10 +454,10 @@ class Client:
             ServerUnavailableError: There is no answer.
         """
         deadline = None if timeout is None else Deadline(timeout, max(timeout, self._limits.call_cap))
-        told = None if on_progress is None else _awaiting(on_progress)
+        report = None if on_progress is None else _awaiting(on_progress)
         given = None if params is None else dict(params)
         with self._failures():
-            return await self.connection.request(method, given, on_progress=told, deadline=deadline)
+            return await self.connection.request(method, given, on_progress=report, deadline=deadline)
 
     async def _prepared(self) -> object:
         """Return the target, with a file replaced by its agent."""
@@ -487,13 +489,13 @@ def _objects(items: Any) -> list[JSON]:
     return [item for item in items if is_object(item)] if is_array(items) else []
 
 
-def _awaiting(told: Callable[[Progress], object]) -> Callable[[Progress], Awaitable[None]]:
-    async def tell(progress: Progress) -> None:
-        outcome = told(progress)
+def _awaiting(on_progress: Callable[[Progress], object]) -> Callable[[Progress], Awaitable[None]]:
+    async def report(progress: Progress) -> None:
+        outcome = on_progress(progress)
         if inspect.isawaitable(outcome):
             await outcome
 
-    return tell
+    return report
 
 
 def _named(arguments: Mapping[str, Any] | None, more: Mapping[str, Any]) -> JSON:

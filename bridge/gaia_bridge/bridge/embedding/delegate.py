@@ -11,13 +11,11 @@ from gaia_bridge.client import ClientDelegate
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.text.json_types import JSON
 
-_Elicitation = Elicited | Mapping[str, Any] | bool | None
+UserAnswer = Elicited | Mapping[str, Any] | bool | None
+"""A user's answer: the fields as a mapping; `True` accepts without any, `False` and `None` decline; or `Elicited`."""
 
-OnElicitation = Callable[[str, JSON], _Elicitation | Awaitable[_Elicitation]]
-"""A function that answers a form for the user, given its message and the schema of its fields.
-
-Returns the user's values, as a mapping; `True` to accept without, `None` or `False` to decline; or an `Elicited`.
-"""
+OnElicitation = Callable[[str, JSON], UserAnswer | Awaitable[UserAnswer]]
+"""A function that answers a form for the user, given its message and the schema of its fields."""
 
 OnSampling = Callable[[JSON], str | JSON | Awaitable[str | JSON]]
 """A function that answers for the model, given the parameters of `sampling/createMessage`: text, or a wire
@@ -36,17 +34,7 @@ _DECLARED: Final[Mapping[str, JSON]] = {"elicitation": {"form": {}}, "sampling":
 
 
 class Delegate(ClientDelegate):
-    """A `Client`'s part in the conversation with its server.
-
-    Args:
-        on_elicitation: Answers forms, if there is someone.
-        on_sampling: Answers for a model, if there is one.
-        roots: Folders, as URIs.
-        on_log: Called with log messages.
-        on_change: Called with other notifications.
-        name: The client's name for the server; the bridge's if `None`.
-        server: The server's name.
-    """
+    """A `Client`'s part in the conversation with its server."""
 
     def __init__(
         self,
@@ -72,7 +60,8 @@ class Delegate(ClientDelegate):
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Answer a question of the server."""
         if method == "elicitation/create" and self._on_elicitation is not None:
-            return _elicited(await _value(self._on_elicitation(_message(params), params.get("requestedSchema") or {})))
+            schema: JSON = params.get("requestedSchema") or {}
+            return _elicited(await _value(self._on_elicitation(str(params.get("message", "")), schema)))
         if method == "sampling/createMessage" and self._on_sampling is not None:
             return self._sampled(await _value(self._on_sampling(params)))
         if method == "roots/list":
@@ -98,11 +87,7 @@ async def _value(answer: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _message(params: JSON) -> str:
-    return str(params.get("message", ""))
-
-
-def _elicited(answer: _Elicitation) -> JSON:
+def _elicited(answer: UserAnswer) -> JSON:
     if isinstance(answer, Elicited):
         return {"action": answer.action, **({"content": dict(answer.content)} if answer.accepted else {})}
     if answer is None or answer is False:

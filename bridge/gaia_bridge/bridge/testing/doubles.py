@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from gaia_bridge.calls.request_context import Elicited
+from gaia_bridge.bridge.embedding.delegate import UserAnswer
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-
-UserAnswer = Elicited | Mapping[str, Any] | bool | None
-"""A user's answer: the fields as a mapping; `True` accepts without any, `False` and `None` decline; or `Elicited`."""
 
 
 class FakeUser:

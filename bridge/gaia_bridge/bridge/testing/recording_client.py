@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import anyio
 
-from gaia_bridge.bridge.embedding.client import Client, ToolResult
+from gaia_bridge.bridge.embedding.client import Client
 from gaia_bridge.bridge.testing.doubles import FakeModel, FakeUser
 from gaia_bridge.model import Progress
 from gaia_bridge.settings import UpstreamLimits
@@ -44,34 +44,14 @@ class RecordingClient(Client):
         self.progress: list[Progress] = []
         self._news = anyio.Event()
         super().__init__(
-            target, on_elicitation=user, on_sampling=model, on_log=self._logged, on_change=self._changed, **options
+            target, on_elicitation=user, on_sampling=model, on_log=self.log.append, on_change=self._changed, **options
         )
+        self._on_progress = self.progress.append
 
     async def __aenter__(self) -> RecordingClient:
         await super().__aenter__()
         await self.set_log_level("debug")
         return self
-
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        /,
-        *,
-        on_progress: Callable[[Progress], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds the server, which is notified
-        raise_on_error: bool = True,
-        **more: Any,
-    ) -> ToolResult:
-        """Call a tool, as `Client.call_tool` does; progress is recorded, unless it is received."""
-        return await super().call_tool(
-            name,
-            arguments,
-            on_progress=on_progress or self.progress.append,
-            timeout=timeout,
-            raise_on_error=raise_on_error,
-            **more,
-        )
 
     async def heard(self, method: str) -> JSON:
         """Wait until a notification has come, unless one came before.
@@ -99,9 +79,6 @@ class RecordingClient(Client):
     def _changed(self, method: str, params: JSON) -> None:
         self.changes.append((method, params))
         self._news.set()
-
-    def _logged(self, params: JSON) -> None:
-        self.log.append(params)
 
 
 def connected(

@@ -22,7 +22,6 @@ from gaia_bridge.text.json_types import is_object
 
 _REFUSALS: Final = (400, 401, 403)
 """The statuses with which token endpoints refuse a refresh token (RFC 6749, section 5.2, and deviations from it)."""
-
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 """Tokens that a header carries unchanged: those of RFC 6750, section 2.1, and more."""
 _LONGEST: Final = 10**11
@@ -61,18 +60,14 @@ def without_scope(request: httpx2.Request, response: httpx2.Response) -> httpx2.
 
 
 def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
-    """Check that the flow can continue with an answer.
-
-    Raises:
-        AuthorizationError: The answer is an error or lacks the required data.
-    """
+    """Raise `AuthorizationError` if an answer is an error, or lacks the data with which the flow continues."""
     if request.method != "POST" or refused_renewal(request, response) is not None:
         return
     place = url_for_log(request.url)
     if response.status_code not in (200, 201):
-        said = one_line(": ".join(part for part in _error_of(response) if part), 200)
+        words = one_line(": ".join(part for part in _error_of(response) if part), 200)
         raise AuthorizationError(
-            f"{place} answered with HTTP {named_status(response.status_code)}" + (f", {said}" if said else "")
+            f"{place} answered with HTTP {named_status(response.status_code)}" + (f", {words}" if words else "")
         )
     wants_token = grant_of(request) is not None
     if not (_has_token(response.content) if wants_token else _has_registration(response.content)):

@@ -51,14 +51,7 @@ class CallbackServer:
     @classmethod
     @asynccontextmanager
     async def listening(cls, *ports: int) -> AsyncGenerator[CallbackServer]:
-        """Listen to the end of the block.
-
-        Args:
-            ports: The ports to try, in order; 0 is any that is free.
-
-        Raises:
-            AuthorizationError: None of the ports is free.
-        """
+        """Listen on the first free port (0 is any), to the end of the block; raise `AuthorizationError` if none is."""
         connections: set[asyncio.Task[None]] = set()
         ours: CallbackServer | None = None
 
@@ -85,14 +78,7 @@ class CallbackServer:
                     task.cancel()
 
     async def answer(self, state: str) -> Mapping[str, str]:
-        """Wait for the answer of the login in progress.
-
-        Args:
-            state: The secret `state` of the authorization request.
-
-        Returns:
-            The parameters, each with its only value.
-        """
+        """Wait for the answer of the login in progress, with this secret `state`; return its single parameters."""
         self._state = state.encode()
         return await self._answer
 
@@ -120,9 +106,8 @@ class CallbackServer:
             target = urlsplit(rest.partition(" ")[0])
         except ValueError:
             return "400 Bad Request", "This is no address of a page."
-        hosts = [
-            value.strip().lower() for name, _, value in (field.partition(":") for field in fields) if _is_host(name)
-        ]
+        headers = [field.strip().lower().partition(":") for field in fields]
+        hosts = [value.strip() for name, _, value in headers if name.strip() == "host"]
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return "421 Misdirected Request", "This is not the address you meant."
         if target.path != CALLBACK_PATH:
@@ -138,10 +123,6 @@ class CallbackServer:
         if "error" in answer:
             return "200 OK", "The login was refused. You can close this page."
         return "200 OK", "Done. You can close this page."
-
-
-def _is_host(name: str) -> bool:
-    return name.strip().lower() == "host"
 
 
 async def _bound(

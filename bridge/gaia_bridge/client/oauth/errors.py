@@ -17,9 +17,7 @@ class LoginNotAcceptedError(AuthorizationError):
 class LoginRefusedError(AuthorizationError):
     """The browser came back with an error instead of a code.
 
-    Args:
-        reason: The text of the answer, unchanged; empty if there was none.
-        issuer: The authorization server that the answer claims to come from, if it does (RFC 9207).
+    The reason is the text of the answer; the issuer is the authorization server that it claims to come from (RFC 9207).
     """
 
     def __init__(self, reason: str, issuer: str | None = None) -> None:

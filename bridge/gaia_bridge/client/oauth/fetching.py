@@ -36,7 +36,6 @@ from gaia_bridge.text.web_addresses import is_loopback_address, is_loopback_host
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Looks up the addresses of a host, in order of preference. Raises `OSError` if it has none."""
-
 _HOPS: Final = 3
 """The most redirects of one request; more are a loop."""
 _ADDRESSES: Final = 4
@@ -47,7 +46,6 @@ _SENT: Final = ("accept", "authorization", "content-type", "mcp-protocol-version
 """The only headers of a request that are sent. `Authorization` is for a client at its own token endpoint."""
 _FRAMING: Final = ("connection", "content-length", "set-cookie", "set-cookie2", "transfer-encoding")
 """Headers of an answer that are left out, since its body was read whole and there are no cookies."""
-
 LONGEST_URL: Final = 8_192
 """The most characters of a URL; more than any server's metadata needs."""
 
@@ -70,8 +68,8 @@ _LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host, from the system's resolver."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 class _UnknownHostError(FetchError):
@@ -88,7 +86,6 @@ class Fetcher:
     Args:
         issuer: The authorization server, if the user has named it.
         tls: The TLS context that verifies servers; the system's authorities if not given.
-        proxy: The `proxy` of the server's entry.
     """
 
     def __init__(
@@ -114,11 +111,7 @@ class Fetcher:
     async def fetch(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and read the whole answer, after redirects that stay at its origin.
 
-        Args:
-            request: The URL and the content. Only a few of its headers are sent.
-
-        Returns:
-            The answer, whatever its status, also a redirect to another origin.
+        Only the URL, the content and a few headers are sent. The answer may have any status, also that of a redirect.
 
         Raises:
             FetchError: The address may not be fetched; or the answer is late or too large.
@@ -134,8 +127,7 @@ class Fetcher:
         place = request.url
         for _ in range(_HOPS + 1):
             response = await self._send(request)
-            following = _redirected(request, response)
-            if following is None:
+            if (following := _redirected(request, response)) is None:
                 return response
             request = following
         raise FetchError(f"{url_for_log(place)} redirects in circles")
@@ -161,11 +153,6 @@ class Fetcher:
         raise FetchError(f"{url_for_log(request.url)} cannot be reached ({reason_of(failure)})") from None
 
     async def _by_proxy(self, request: httpx2.Request, proxy: Proxy) -> httpx2.Response:
-        """Send a request through a tunnel.
-
-        Raises:
-            FetchError: The URL may not be fetched, or cannot be reached.
-        """
         with anyio.move_on_after(self._limits.fetch_timeout / 2):
             try:
                 await self._addresses(request.url)
@@ -183,11 +170,7 @@ class Fetcher:
             raise FetchError(f"{url_for_log(request.url)} broke off ({reason_of(error)})") from None
 
     async def _addresses(self, url: httpx2.URL) -> Sequence[str]:
-        """Return the addresses of a URL's host, if they may be fetched.
-
-        Raises:
-            FetchError: They may not, or there are none.
-        """
+        """Return the addresses of a URL's host; raise `FetchError` if there are none, or they may not be fetched."""
         if problem := url_problem(url, allow_http=self._local):
             raise FetchError(f"it leads to {url_for_log(url)}, which is {problem}")
         host = url.raw_host.decode("ascii")
@@ -231,7 +214,11 @@ class Fetcher:
             extensions=extensions,
         )
         way = None if proxy is None else _outer(proxy)
-        async with httpx2.AsyncHTTPTransport(verify=self._verifying(url), trust_env=False, proxy=way) as transport:
+        if url.scheme == "http":
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
+        else:
+            tls = self._tls or verifying_context()
+        async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=way) as transport:
             response = await transport.handle_async_request(sent)
             try:
                 body = await self._body(url, response)
@@ -253,14 +240,8 @@ class Fetcher:
                 raise FetchError(f"{url_for_log(url)} sent more than {self._limits.fetch_bytes} bytes")
         return bytes(body)
 
-    def _verifying(self, url: httpx2.URL) -> ssl.SSLContext:
-        if url.scheme == "http":
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
-        return self._tls or verifying_context()
-
 
 def _outer(proxy: Proxy) -> httpx2.Proxy:
-    """Convert a proxy to the type of httpx2."""
     who = {} if proxy.authorization is None else {"proxy-authorization": proxy.authorization}
     return httpx2.Proxy(str(proxy), headers=who, ssl_context=verifying_context() if proxy.scheme == "https" else None)
 
@@ -282,11 +263,7 @@ def _redirected(request: httpx2.Request, response: httpx2.Response) -> httpx2.Re
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is on the public internet, and carries no other that is not.
-
-    Args:
-        address: An IPv4 or IPv6 address in the form of `getaddrinfo`.
-    """
+    """Whether an address in the form of `getaddrinfo` is public, and carries no other that is not."""
     parsed = ip_address(address)
     if any(parsed.version == network.version and parsed in network for network in _NEVER):
         return False
@@ -304,8 +281,6 @@ def is_public(address: str) -> bool:
 def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
     if address.sixtofour is not None:
         yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
     if (int(address) >> 32) & 0xFFFF_FFFF & ~_UNIVERSAL == _ISATAP:
         yield _low_half(address)
 
@@ -318,9 +293,6 @@ def url_problem(url: httpx2.URL, *, allow_http: bool) -> str:
     """Return the reason why a URL may not be fetched or opened, whatever its host is; empty if there is none.
 
     An odd spelling is refused, not interpreted: another program might read it differently than this check.
-
-    Args:
-        allow_http: Whether the URL may be without TLS.
     """
     if url.scheme != "https" and not (allow_http and url.scheme == "http"):
         return "not https"

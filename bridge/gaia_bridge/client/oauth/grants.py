@@ -7,93 +7,61 @@ of stored tokens.
 
 from __future__ import annotations
 
-import ssl
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Callable
+from typing import Final
 
-import httpx2
 from mcp.client.auth import OAuthClientProvider
-from mcp.client.auth.extensions.client_credentials import (
-    ClientCredentialsOAuthProvider,
-    PrivateKeyJWTOAuthProvider,
-    SignedJWTParameters,
-)
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider, PrivateKeyJWTOAuthProvider
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
-from mcp.client.auth.utils import (
-    build_protected_resource_metadata_discovery_urls,
-    issuers_match,
-    validate_authorization_response_iss,
-)
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-    ProtectedResourceMetadata,
-)
-from pydantic import AnyUrl, ValidationError
+from mcp.client.auth.utils import issuers_match, validate_authorization_response_iss
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
+from pydantic import AnyUrl
 
 from gaia_bridge.client.oauth.errors import LoginRefusedError
-from gaia_bridge.client.oauth.fetching import Fetcher
 from gaia_bridge.client.oauth.interaction import Login
 from gaia_bridge.client.oauth.store import TokenStore
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import named_status, url_for_log, usable_url
-from gaia_bridge.model import HttpServerSpec, OAuthOptions
-from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.model import OAuthOptions
 from gaia_bridge.text.escaping import one_line
 
 SdkClient = OAuthClientProvider | IdentityAssertionOAuthProvider
 """An OAuth client of the SDK: an `httpx2.Auth` whose flow makes requests of its own."""
-
-_AnySdkClient = TypeVar("_AnySdkClient", bound=OAuthClientProvider)
-
 _OUR_NAME: Final = "gaia-mcp-bridge"
 """The name of the client that an authorization server shows to the user."""
-
 _NOT_REGISTERED: Final = "it sends us to another authorization server than the one that knows the configured client id"
 
 
 def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login | None, scope: str | None) -> SdkClient:
-    """Create the SDK's OAuth client for one attempt at a token.
-
-    Args:
-        scope: The scope that was requested until now.
-    """
+    """Create the SDK's OAuth client for one attempt at a token; `scope` is the one that was requested until now."""
     method = options.token_endpoint_auth_method
+    client_id, secret, issuer = options.client_id or "", options.client_secret or "", options.issuer
     if options.identity_assertion is not None:
         return IdentityAssertionOAuthProvider(
             url,
             store,
-            options.client_id or "",
-            options.client_secret or "",
-            _Issuer(options.issuer or ""),
+            client_id,
+            secret,
+            _Issuer(issuer or ""),
             options.identity_assertion,
             scope=scope,
             token_endpoint_auth_method=method or "client_secret_basic",
         )
+    client: OAuthClientProvider
     if options.client_assertion is not None:
-        return _informed(
-            _AssertingClient(
-                url, store, options.client_id or "", options.client_assertion, scope=scope, issuer=options.issuer
-            ),
-            store,
+        client = _AssertingClient(url, store, client_id, options.client_assertion, scope=scope, issuer=issuer)
+    elif options.grant == "client_credentials":
+        client = _SecretClient(
+            url, store, client_id, secret, method or "client_secret_basic", scope=scope, issuer=issuer
         )
-    if options.grant == "client_credentials":
-        return _informed(
-            _SecretClient(
-                url,
-                store,
-                options.client_id or "",
-                options.client_secret or "",
-                token_endpoint_auth_method=method or "client_secret_basic",
-                scope=scope,
-                issuer=options.issuer,
-            ),
-            store,
-        )
-    return _informed(_user_client(url, store, options, login, scope), store)
+    else:
+        client = _user_client(url, store, options, login, scope)
+    # The SDK's client itself reads only tokens and registration from the store.
+    client.context.oauth_metadata = store.login.server
+    client.context.protected_resource_metadata = store.login.protection
+    if store.login.protection is not None and store.login.server is not None:
+        client.context.auth_server_url = store.login.issuer
+    return client
 
 
 def check_authorization_server(client: OAuthClientProvider, options: OAuthOptions, *, registers: bool = False) -> None:
@@ -104,7 +72,6 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
     which name none.
 
     Args:
-        client: Has discovered the authorization server, and is about to send the user or a request there.
         registers: Whether the client is about to register there.
 
     Raises:
@@ -118,18 +85,18 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
         if expected is not None:
             raise AuthorizationError(f"its authorization server {one_line(expected, 100)} has no metadata")
         return
-    found = str(metadata.issuer)
+    issuer = str(metadata.issuer)
     if client.context.client_info is None and registers and metadata.registration_endpoint is None:
         raise AuthorizationError(
-            f"its authorization server {one_line(found, 100)} registers no clients by itself: register one there, and "
+            f"its authorization server {one_line(issuer, 100)} registers no clients by itself: register one there, and "
             "name its id in the entry as oauth.clientId (and its secret as oauth.clientSecret, if it has one)"
         )
-    if expected is not None and not issuers_match(found, expected):
+    if expected is not None and not issuers_match(issuer, expected):
         raise AuthorizationError(
-            f"it sends us to another authorization server, {one_line(found, 100)}, than {one_line(expected, 100)}"
+            f"it sends us to another authorization server, {one_line(issuer, 100)}, than {one_line(expected, 100)}"
         )
     if options.asks_user and "S256" not in (metadata.code_challenge_methods_supported or ()):
-        raise AuthorizationError(f"its authorization server {one_line(found, 100)} does not support PKCE with S256")
+        raise AuthorizationError(f"its authorization server {one_line(issuer, 100)} does not support PKCE with S256")
 
 
 class _Issuer(str):
@@ -211,38 +178,17 @@ def _with_one_query(address: str) -> str:
     return f"{page}&{parameters}" if "?" in page else address
 
 
-def _informed(client: _AnySdkClient, store: TokenStore) -> _AnySdkClient:
-    """Set the stored metadata in an SDK client, which itself reads only tokens and registration from the store."""
-    known, context = store.login, client.context
-    context.oauth_metadata = known.server
-    context.protected_resource_metadata = known.protection
-    if known.protection is not None and known.server is not None:
-        context.auth_server_url = known.issuer
-    return client
-
-
 class _Registered:
-    """The storage interface for an SDK client that logs users in.
-
-    Args:
-        options: May name a client that is registered already.
-        redirect_uri: The redirect URI of this login; `None` without a login.
-        check: Checks that the authorization server is the expected one.
-    """
+    """The storage interface for an SDK client that logs users in; the options may name a client that is registered."""
 
     def __init__(
         self, store: TokenStore, options: OAuthOptions, redirect_uri: AnyUrl | None, check: Callable[[], None]
     ) -> None:
         self._store = store
+        self.get_tokens, self.set_tokens = store.get_tokens, store.set_tokens
         self._options = options
         self._redirect_uri = redirect_uri
         self._check = check
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return await self._store.get_tokens()
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        await self._store.set_tokens(tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client that the user has registered; else the stored one, as long as it fits."""
@@ -275,83 +221,3 @@ class _Registered:
         if self._redirect_uri is None or client.client_id == self._options.client_metadata_url:
             return True
         return not client.redirect_uris or self._redirect_uri in client.redirect_uris
-
-
-def signed_assertion(
-    client_id: str, private_key: str, algorithm: str = "ES256", lifetime: int = 300
-) -> Callable[[str], Awaitable[str]]:
-    """Create a `client_assertion` that is signed here.
-
-    Args:
-        private_key: The key, in PEM.
-        algorithm: A JWS algorithm that fits the key.
-        lifetime: Seconds until an assertion expires.
-    """
-    return SignedJWTParameters(
-        issuer=client_id,
-        subject=client_id,
-        signing_key=private_key,
-        signing_algorithm=algorithm,
-        lifetime_seconds=lifetime,
-    ).create_assertion_provider()
-
-
-def identity_exchange(
-    token_endpoint: str, client_id: str, id_token: str, limits: UpstreamLimits | None = None
-) -> Callable[[str, str], Awaitable[str]]:
-    """Create an `identity_assertion` from a company's identity provider for its ID token (RFC 8693, SEP-990).
-
-    Args:
-        token_endpoint: The token endpoint of the identity provider, from the user's configuration.
-    """
-    fetcher = Fetcher(token_endpoint, limits or UpstreamLimits())
-
-    async def exchange(audience: str, resource: str) -> str:
-        form = {
-            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-            "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
-            "subject_token": id_token,
-            "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
-            "audience": audience,
-            "resource": resource,
-            "client_id": client_id,
-        }
-        request = httpx2.Request("POST", token_endpoint, data=form)
-        response = await fetcher.fetch(request)
-        try:
-            assertion = response.json()["access_token"] if response.is_success else None
-        except (ValueError, TypeError, KeyError):
-            assertion = None
-        if not isinstance(assertion, str):
-            raise AuthorizationError(
-                f"the identity provider at {url_for_log(request.url)} gave no assertion "
-                f"(HTTP {named_status(response.status_code)})"
-            )
-        return assertion
-
-    return exchange
-
-
-async def advertised_issuers(
-    spec: HttpServerSpec, limits: UpstreamLimits | None = None, *, tls: ssl.SSLContext | None = None
-) -> tuple[str, ...]:
-    """Return the possible values of `OAuthOptions.issuer`, from the server's protected resource metadata (RFC 9728).
-
-    Args:
-        tls: The TLS context that verifies servers; the system's authorities, if not given.
-
-    Raises:
-        AuthorizationError: The server does not publish them.
-        UpstreamError: The server's URL is invalid.
-    """
-    url = str(usable_url(spec.url).copy_with(userinfo=b"", query=None, fragment=None))
-    fetcher = Fetcher(url, limits or UpstreamLimits(), tls=tls, proxy=spec.proxy)
-    for place in build_protected_resource_metadata_discovery_urls(None, url):
-        response = await fetcher.fetch(httpx2.Request("GET", place))
-        try:
-            if response.status_code == 200:
-                metadata = ProtectedResourceMetadata.model_validate_json(response.content)
-                return tuple(map(str, metadata.authorization_servers))
-        except ValidationError:
-            continue
-    raise AuthorizationError("it does not say which authorization servers it accepts")

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 from mcp.shared.auth import AuthorizationCodeResult
+from msgspec import Struct
 
 from gaia_bridge.client.oauth.callback import CALLBACK_PATH, CallbackServer
 from gaia_bridge.client.oauth.errors import LoginRefusedError, LoginRequiredError
@@ -40,14 +41,7 @@ class Login(Protocol):
         ...
 
     async def authorize(self, url: str) -> AuthorizationCodeResult:
-        """Let the user log in, and wait for the answer of the authorization server.
-
-        Args:
-            url: The authorization request, unchecked.
-
-        Raises:
-            AuthorizationError: There was no answer, or it was a refusal.
-        """
+        """Let the user log in at an unchecked URL; raise `AuthorizationError` for a refusal, or if no answer comes."""
         ...
 
 
@@ -55,13 +49,9 @@ class UserInteraction(Protocol):
     """The interface for asking the user to log in."""
 
     def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
-        """Be ready for a login, to the end of the block.
+        """Be ready for a login, to the end of the block; raise `LoginRequiredError` if the user cannot be asked here.
 
-        Args:
-            redirect_uris: The preferred redirect URIs, which the authorization server knows.
-
-        Raises:
-            LoginRequiredError: On entering: the user cannot be asked here.
+        The redirect URIs are preferred, since the authorization server knows them.
         """
         ...
 
@@ -72,15 +62,8 @@ class NoInteraction:
     def __init__(self, command: str) -> None:
         self._command = command
 
-    @asynccontextmanager
-    async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
-        """Refuse.
-
-        Raises:
-            LoginRequiredError: Always.
-        """
+    def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
         raise LoginRequiredError(self._command)
-        yield  # pyright: ignore[reportUnreachable]  # makes it a generator
 
 
 class BrowserInteraction:
@@ -105,16 +88,9 @@ class BrowserInteraction:
 
     @asynccontextmanager
     async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
-        """Listen for the browser's answer, to the end of the block.
-
-        Args:
-            redirect_uris: The port of the first one on this machine is used if it is free.
-
-        Raises:
-            AuthorizationError: There is no port to listen on.
-        """
+        """Listen for the browser's answer, to the end of the block; at the port of a redirect URI, if it is free."""
         async with CallbackServer.listening(*_ports(redirect_uris)) as server:
-            yield _BrowserLogin(server, self._tell, self._show, self._seconds)
+            yield _BrowserLogin(server.url, server, self._tell, self._show, self._seconds)
 
     async def _show(self, url: str) -> None:
         if not _has_screen():
@@ -125,35 +101,27 @@ class BrowserInteraction:
             logger.debug("no browser was opened (%s)", type(error).__name__)
 
 
-class _BrowserLogin:
-    def __init__(
-        self,
-        server: CallbackServer,
-        tell: Callable[[str], object],
-        show: Callable[[str], Coroutine[Any, Any, None]],
-        seconds: float,
-    ) -> None:
-        self.redirect_uri = server.url
-        self._server = server
-        self._tell = tell
-        self._show = show
-        self._seconds = seconds
+class _BrowserLogin(Struct):
+    redirect_uri: str
+    server: CallbackServer
+    tell: Callable[[str], object]
+    show: Callable[[str], Coroutine[Any, Any, None]]
+    seconds: float
 
     async def authorize(self, url: str) -> AuthorizationCodeResult:
-        """Send the user to an address, and wait for the browser to come back."""
         url = checked_login_url(url)
         state = parse_qs(urlsplit(url).query).get("state", [""])[-1]
-        self._tell(f"Log in in your browser: {url}")
+        self.tell(f"Log in in your browser: {url}")
         try:
-            with anyio.fail_after(self._seconds):
+            with anyio.fail_after(self.seconds):
                 return _result(await self._answer(url, state))
         except TimeoutError:
-            raise AuthorizationError(f"nobody logged in within {self._seconds:g} s") from None
+            raise AuthorizationError(f"nobody logged in within {self.seconds:g} s") from None
 
     async def _answer(self, url: str, state: str) -> Mapping[str, str]:
-        showing = asyncio.create_task(self._show(url))  # a browser in a terminal does not return before it is closed
+        showing = asyncio.create_task(self.show(url))  # a browser in a terminal does not return before it is closed
         try:
-            return await self._server.answer(state)
+            return await self.server.answer(state)
         finally:
             showing.cancel()
             await asyncio.wait([showing])
@@ -167,13 +135,7 @@ def _result(answer: Mapping[str, str]) -> AuthorizationCodeResult:
 
 
 def checked_login_url(url: str) -> str:
-    """Check an authorization request before it is passed to a browser.
-
-    Args:
-        url: The request, which was built from the authorization server's metadata.
-
-    Returns:
-        The same URL, with invalid characters encoded.
+    """Check an authorization request before it is passed to a browser; return it with invalid characters encoded.
 
     Raises:
         AuthorizationError: The URL is neither https nor, on loopback, http; or its host has an odd spelling.
@@ -182,8 +144,7 @@ def checked_login_url(url: str) -> str:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError):
         raise AuthorizationError("it wants an address opened that cannot be read") from None
-    problem = url_problem(parsed, allow_http=is_loopback_host(parsed.host))
-    if problem:
+    if problem := url_problem(parsed, allow_http=is_loopback_host(parsed.host)):
         shown = one_line(f"{parsed.scheme}://{parsed.host}", 100)
         raise AuthorizationError(f"it wants an address opened ({shown}) that is {problem}")
     return "".join(c if c in _URL_CHARACTERS else "".join(f"%{b:02X}" for b in c.encode()) for c in str(parsed))

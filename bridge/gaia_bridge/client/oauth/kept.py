@@ -10,11 +10,7 @@ from gaia_bridge.config.paths import home_folder
 
 
 def default_folder() -> Path:
-    """Return the folder of all logins: `~/.gaia/oauth`.
-
-    Raises:
-        AuthorizationError: There is no home folder.
-    """
+    """Return the folder of all logins, `~/.gaia/oauth`; raise `AuthorizationError` if there is no home folder."""
     try:
         return home_folder() / ".gaia" / "oauth"
     except RuntimeError:

@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 
 class AuthorizationOnDemand:
-    """The authorisation of requests to one server; see `provider.oauth_for`.
-
-    Args:
-        interaction: Asks the user to log in.
-        folder: The folder of logins; `~/.gaia/oauth`, if not given.
-
-    Raises:
-        ConfigError: The OAuth options are incomplete, or logins are switched off.
-        UpstreamError: The URL is invalid, or there is no folder.
-    """
+    """The authorisation of requests to one server; see `provider.oauth_for`."""
 
     def __init__(
         self,

@@ -45,7 +45,6 @@ _PAST: Final = 1.0
 """A time in the past; not 0, which means "never" to the SDK."""
 _REVISION: Final = "mcp-protocol-version"
 _NOT_ACCEPTED: Final = "it does not accept the token that the login gave"
-
 _driving: contextvars.ContextVar[bool] = contextvars.ContextVar("driving", default=False)
 
 
@@ -68,14 +67,13 @@ def oauth_for(
     """Create the authorisation for one server; the `auth=` of its transport. Does nothing until the server demands it.
 
     Args:
-        spec: The server, with the user's OAuth options for its authorization server.
         interaction: Asks the user to log in; without it, a request that needs a login fails with the command to run.
         folder: The folder of logins; `~/.gaia/oauth`, if not given.
         tls: The TLS context that verifies authorization servers; the system's authorities, if not given.
 
     Raises:
         ConfigError: The OAuth options are incomplete, or logins are switched off.
-        UpstreamError: The URL is invalid.
+        UpstreamError: The URL is invalid, or there is no folder.
     """
     limits, options = limits or UpstreamLimits(), spec.oauth
     problem = "it is not to be logged in to" if options is None else options.problem
@@ -114,11 +112,7 @@ class _Made(Struct):
 
 
 class ServerAuthorization(httpx2.Auth):
-    """Authorises requests to one server, and to no other.
-
-    Args:
-        fetcher: Sends requests that are not for the server itself.
-    """
+    """Authorises requests to one server, and to no other; the fetcher sends those that are not for the server."""
 
     def __init__(
         self,
@@ -130,7 +124,6 @@ class ServerAuthorization(httpx2.Auth):
         fetcher: Fetcher,
     ) -> None:
         self.url = httpx2.URL(url)
-        """The server."""
         self._limits = limits
         self._options = options
         self._interaction = interaction
@@ -143,11 +136,7 @@ class ServerAuthorization(httpx2.Auth):
         self._made: _Made | None = None
 
     async def forget(self) -> None:
-        """Delete the stored login and the client registration: the next login begins anew.
-
-        Raises:
-            AuthorizationError: The stored login cannot be changed.
-        """
+        """Delete the stored login and the client registration: the next login begins anew."""
         async with self._lock, self._store.locked(self._limits.login_timeout):
             await self._store.load()
             await self._store.forget(client=True)
@@ -161,18 +150,13 @@ class ServerAuthorization(httpx2.Auth):
         return {} if login.access_token is None else {"authorization": f"Bearer {login.access_token}"}
 
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
-        """Refuse: there is no blocking way.
-
-        Raises:
-            RuntimeError: Always.
-        """
+        """Raise `RuntimeError`: there is no blocking way."""
         raise RuntimeError("this authorisation works with httpx2.AsyncClient only")
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with a token, and again with another when the server demands it.
 
-        Args:
-            request: A request to the server. Its `Authorization` header is replaced.
+        The request's own `Authorization` header is replaced.
 
         Raises:
             AuthorizationError: No token could be obtained, or none that the server accepts.
@@ -192,11 +176,7 @@ class ServerAuthorization(httpx2.Auth):
             await self._authorise(attempt, request, response)
 
     def _is_worth_another(self, attempt: _Attempt, response: httpx2.Response) -> bool:
-        """Whether another token could change the answer.
-
-        Raises:
-            AuthorizationError: The server demands another token again and again.
-        """
+        """Whether another token could change the answer; an error if the server demands one again and again."""
         if response.status_code == 401:
             if attempt.logged_in:
                 raise LoginNotAcceptedError(_NOT_ACCEPTED)
@@ -224,11 +204,7 @@ class ServerAuthorization(httpx2.Auth):
     async def _authorise(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
         """Get another token than that of the attempt: by a flow of its own, or from one that is in progress.
 
-        Args:
-            refusal: The server's answer to that token; `None` if the request was not sent.
-
-        Raises:
-            AuthorizationError: There is no other token.
+        The refusal is the server's answer to that token; `None` if the request was not sent.
         """
         failures = self._failures
         async with self._lock:
@@ -247,10 +223,11 @@ class ServerAuthorization(httpx2.Auth):
                 self._login = self._store.login
 
     async def _get_token(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
-        self._insist_on_tls()
-        known = self._store.login.access_token
+        if self.url.scheme != "https" and not is_loopback_host(self.url.host):
+            raise AuthorizationError("a token would cross the network for all to read; use https")
+        earlier = self._store.login.access_token
         login = await self._store.load()
-        if login.access_token != known:
+        if login.access_token != earlier:
             self._made = None
         if login.access_token in (None, attempt.token) or login.stale:
             await self._replace_token(attempt, request, refusal)
@@ -268,11 +245,7 @@ class ServerAuthorization(httpx2.Auth):
             attempt.logged_in = True
 
     def _insist_on_news(self, attempt: _Attempt, refusal: httpx2.Response) -> None:
-        """Prevent a login like the one that the server has just refused.
-
-        Raises:
-            AuthorizationError: The server refuses a login with all that it demanded.
-        """
+        """Refuse a login like the one that the server has just refused although it had all that it demanded."""
         made = self._made
         if made is None or made.token != attempt.token:
             return
@@ -310,8 +283,8 @@ class ServerAuthorization(httpx2.Auth):
         if not self._options.asks_user:
             await self._follow(request, refusal, None)
             return
-        known, port = self._store.login.client, self._options.callback_port
-        redirect_uris = [str(uri) for uri in (known.redirect_uris or ())] if known else []
+        client, port = self._store.login.client, self._options.callback_port
+        redirect_uris = [str(uri) for uri in (client.redirect_uris or ())] if client else []
         if port is not None:
             redirect_uris = [callback_url(port)]
         async with self._interaction.login(redirect_uris) as login:
@@ -341,9 +314,7 @@ class ServerAuthorization(httpx2.Auth):
     async def _drive(self, client: SdkClient, request: httpx2.Request, challenge: httpx2.Response | None) -> None:
         """Run the flow of an SDK client until it would send the request itself, with a token.
 
-        Args:
-            request: The request that is to be authorised. It is not sent.
-            challenge: The server's answer to it; `None` if it was not sent yet.
+        The challenge is the server's answer to that request; `None` if it was not sent yet.
         """
         revision = request.headers.get(_REVISION)
         probe = httpx2.Request(request.method, self.url, headers={_REVISION: revision} if revision else {})
@@ -367,7 +338,7 @@ class ServerAuthorization(httpx2.Auth):
         if isinstance(client, OAuthClientProvider):
             if request.method == "POST":
                 check_authorization_server(client, self._options, registers=grant_of(request) is None)
-            self._store.found(client.context.oauth_metadata, client.context.protected_resource_metadata)
+            self._store.set_metadata(client.context.oauth_metadata, client.context.protected_resource_metadata)
         wanted: httpx2.Request | None = None
         # Codes and refresh tokens can be used once: a cancellation now must not lose the tokens they are exchanged for.
         with anyio.CancelScope(shield=grant_of(request) is not None):
@@ -379,10 +350,6 @@ class ServerAuthorization(httpx2.Auth):
                 await self._store.forget(client=True)
             wanted = await _step(flow, response)
         return wanted
-
-    def _insist_on_tls(self) -> None:
-        if self.url.scheme != "https" and not is_loopback_host(self.url.host):
-            raise AuthorizationError("a token would cross the network for all to read; use https")
 
 
 def _wants_more(response: httpx2.Response) -> bool:

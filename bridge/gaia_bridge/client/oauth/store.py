@@ -91,7 +91,6 @@ class TokenStore:
         prefix = prefix_of(urlsplit(self._resource).hostname or "")
         self._folder = folder or default_folder()
         self.path = self._folder / f"{prefix}{key}.json"
-        """The file."""
         self.login = StoredLogin(resource=self._resource)
         """The login that was last read or written."""
         self._server: OAuthMetadata | None = None
@@ -100,14 +99,7 @@ class TokenStore:
 
     @asynccontextmanager
     async def locked(self, seconds: float) -> AsyncGenerator[None]:
-        """Keep every other task and process from changing this login.
-
-        Args:
-            seconds: The longest wait for the lock.
-
-        Raises:
-            AuthorizationError: Another process has held the lock for so long, or the folder cannot be used.
-        """
+        """Keep all others from changing this login; raise `AuthorizationError` if another does so for `seconds`."""
         lock = filelock.AsyncFileLock(
             self.path.with_suffix(".lock"), mode=0o600, thread_local=False, run_in_executor=False
         )
@@ -139,25 +131,18 @@ class TokenStore:
             if login is not None and login.resource == self._resource:
                 self.login = login
             elif content is not None and self._held:
-                aside = await anyio.to_thread.run_sync(_put_aside, self.path)
+                aside = self.path.with_suffix(".damaged")
+                await anyio.to_thread.run_sync(os.replace, self.path, aside)
                 logger.warning("%s is no login of ours; it is kept as %s, log in again", self.path, aside)
-        self.found(self.login.server, self.login.protection)
+        self.set_metadata(self.login.server, self.login.protection)
         return self.login
 
-    def found(self, server: OAuthMetadata | None, protection: ProtectedResourceMetadata | None) -> None:
-        """Set the metadata of the server that gives the next tokens or client; they are written together.
-
-        Args:
-            protection: The server's metadata about its authorization servers.
-        """
+    def set_metadata(self, server: OAuthMetadata | None, protection: ProtectedResourceMetadata | None) -> None:
+        """Set the metadata that is written with the next tokens or client: of their server, and of the MCP server."""
         self._server, self._protection = server, protection
 
     async def forget(self, *, client: bool = False) -> None:
-        """Delete the tokens, because they are of no use any more.
-
-        Args:
-            client: Whether to delete the client registration, too.
-        """
+        """Delete the tokens, because they are of no use any more; and the client registration, if `client` is set."""
         change: dict[str, object] = {"tokens": None, "expires_at": None}
         await self._save(self.login.model_copy(update=change | ({"client": None} if client else {})))
 
@@ -223,12 +208,6 @@ def _read(path: Path) -> bytes | None:
             logger.warning("%s was open to other users; it is not any more", path)
             os.fchmod(descriptor, 0o600)
         return file.read(_LARGEST)
-
-
-def _put_aside(path: Path) -> Path:
-    aside = path.with_suffix(".damaged")
-    os.replace(path, aside)
-    return aside
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import Reply
+from gaia_bridge.client.transports.http_client import HttpReply
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.client.transports.json_rpc import messages
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
@@ -17,7 +17,6 @@ from gaia_bridge.text.json_types import JSON, is_object
 EVENT_STREAM: Final = "text/event-stream"
 JSON_TYPE: Final = "application/json"
 SESSION: Final = "mcp-session-id"
-
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
 """Visible ASCII (MCP 2025-11-25, basic/transports); the length is ours, every request carries it."""
 _MISUSES: Final = (-32000, INVALID_REQUEST)
@@ -26,7 +25,7 @@ define (JSON-RPC 2.0, section 5.1)."""
 _NO_SESSION: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
 
 
-def is_stream(reply: Reply) -> bool:
+def is_stream(reply: HttpReply) -> bool:
     """Whether an event stream was opened."""
     return reply.ok and reply.content_type == EVENT_STREAM
 
@@ -36,33 +35,25 @@ def is_transient(status: int) -> bool:
     return status in (401, 429) or status >= 500
 
 
-def session_of(reply: Reply) -> str | None:
-    """Return the id of the session that the answer to `initialize` has opened, or `None` where the server keeps none.
-
-    Raises:
-        UpstreamError: The id cannot be sent back.
-    """
+def session_of(reply: HttpReply) -> str | None:
+    """Return the session that the answer to `initialize` has opened, if any; an error if its id cannot be sent back."""
     session = reply.headers.get(SESSION)
     if session is not None and not _SESSION_ID.fullmatch(session):
         raise UpstreamError("sent a session id that is not 1 to 1024 characters of visible ASCII")
     return session
 
 
-async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) -> list[JSON]:
+async def messages_of(reply: HttpReply, words: Callable[[HttpReply], Awaitable[str]]) -> list[JSON]:
     """Read the messages in the body: a response, and perhaps others where the server batches.
 
-    Args:
-        words: Reads the message of an unexpected body for people.
-
-    Raises:
-        UpstreamError: The body is empty or something else.
+    `words` reads a body that is something else, for the error.
     """
     if reply.status in (202, 204):
         raise UpstreamError(f"answered a request with HTTP {named_status(reply.status)}, and so not at all")
     if reply.content_type not in ("", JSON_TYPE):
         kind = one_line(reply.content_type, 60)
-        said = await words(reply)
-        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected{said and f': {said}'}")
+        text = await words(reply)
+        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected{text and f': {text}'}")
     body = await reply.body()
     if not body.strip():
         raise UpstreamError("answered with an empty body")
@@ -71,7 +62,7 @@ async def messages_of(reply: Reply, words: Callable[[Reply], Awaitable[str]]) ->
     return messages(body)
 
 
-async def error_response(request_id: int, reply: Reply) -> JSON | None:
+async def error_response(request_id: int, reply: HttpReply) -> JSON | None:
     """Read the JSON-RPC error in the body, or return `None`: proxies and others answer without JSON-RPC.
 
     It is about our request whatever its id: version 1 of the Python SDK sets the id `server-error` in all such errors.
@@ -81,10 +72,10 @@ async def error_response(request_id: int, reply: Reply) -> JSON | None:
     try:
         body = await reply.body()
         reply.again(body)  # for callers that look for another message in it
-        found = messages(body)
+        candidates = messages(body)
     except UpstreamError:
         return None
-    return next(({**message, "id": request_id} for message in found if _is_error(message.get("error"))), None)
+    return next(({**message, "id": request_id} for message in candidates if _is_error(message.get("error"))), None)
 
 
 def _is_error(error: object) -> bool:
@@ -92,27 +83,19 @@ def _is_error(error: object) -> bool:
     return is_object(error) and type(error.get("code")) is int and isinstance(error.get("message"), str)
 
 
-async def knows_no_method(reply: Reply) -> bool:
-    """Whether a message was refused only because its method is unknown. With a notification, nothing is lost by that:
-    minimal servers, such as amd-gaia's MCP bridge, do not know `notifications/initialized`.
-
-    Args:
-        reply: A reply with an error status.
-    """
+async def knows_no_method(reply: HttpReply) -> bool:
+    """Whether a reply with an error status refused a message only because its method is unknown. With a notification,
+    nothing is lost by that: minimal servers, such as amd-gaia's MCP bridge, do not know `notifications/initialized`."""
     response = await error_response(0, reply)
     return response is not None and response["error"].get("code") == METHOD_NOT_FOUND
 
 
-async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
-    """Whether a server reports that the session of a request does not exist.
+async def knows_no_session(reply: HttpReply, response: JSON | None) -> bool:
+    """Whether a server reports that the session of a request does not exist, in a reply with an error status.
 
     The specification demands 404, for which some answer 410. Version 1 of the Python SDK answers 400 with a plain text,
-    and servers after the example of the TypeScript SDK 400 with a JSON-RPC error, also after a restart and before a
-    new handshake.
-
-    Args:
-        reply: A reply with an error status.
-        response: The JSON-RPC error in its body, if there is one.
+    and servers after the example of the TypeScript SDK 400 with a JSON-RPC error (`response`), also after a restart and
+    before a new handshake.
     """
     error: JSON = {} if response is None else response["error"]
     if reply.status in (404, 410):
@@ -137,7 +120,7 @@ def may_know_no_session(response: JSON) -> bool:
     return _NO_SESSION.search(str(error.get("message"))) is not None
 
 
-async def _beginning_of(reply: Reply) -> str:
+async def _beginning_of(reply: HttpReply) -> str:
     if reply.content_type not in ("", "text/plain"):
         return ""
     try:

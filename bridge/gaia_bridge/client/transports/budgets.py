@@ -8,25 +8,11 @@ from gaia_bridge.client.transport import UpstreamError
 
 
 class FloodError(UpstreamError):
-    """The server sent too many useless messages; its connection is not read any further.
-
-    Args:
-        most: The number of these that is tolerated within the window.
-        window: Seconds.
-    """
-
-    def __init__(self, what: str, most: int, window: float) -> None:
-        super().__init__(f"sent more than {most:,} {what} within {window:g} s")
+    """The server sent too many useless messages; its connection is not read any further."""
 
 
 class Budget:
-    """Counts useless messages, and fails when there are too many.
-
-    Args:
-        most: The number of messages that is tolerated within the window.
-        window: Seconds.
-        what: The name of the counted messages, for the error message.
-    """
+    """Counts useless messages, `what` for short, and fails when there are more than `most` within `window` seconds."""
 
     def __init__(self, most: int, window: float, now: Callable[[], float], what: str) -> None:
         self._most = most
@@ -37,18 +23,14 @@ class Budget:
         self._count = 0
 
     def add(self, number: int) -> None:
-        """Count a number of useless messages.
-
-        Raises:
-            FloodError: There are too many.
-        """
+        """Count a number of useless messages; raise `FloodError` if there are too many."""
         if not number:
             return
         if (now := self._now()) - self._since >= self._window:
             self._since, self._count = now, 0
         self._count += number
         if self._count > self._most:
-            raise FloodError(self._what, self._most, self._window)
+            raise FloodError(f"sent more than {self._most:,} {self._what} within {self._window:g} s")
 
 
 class Share:

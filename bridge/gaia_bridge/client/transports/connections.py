@@ -1,8 +1,8 @@
 """A pool of HTTP/1.1 connections to one origin.
 
 httpx2 costs six times as much per call as everything else; this pool has only what an MCP client needs. There are no
-cookies or redirects, and the caller sets every limit. Of several addresses of a
-host, some are tried concurrently (RFC 8305).
+cookies or redirects, and the caller sets every limit. Of several addresses of a host, some are tried concurrently (RFC
+8305).
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http1 import Abortable, Connection, Response
+from gaia_bridge.client.transports.http1 import Abortable, Http1Connection, Response
 
 _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""
-
-Make = Callable[[], Connection]
+Make = Callable[[], Http1Connection]
 """Creates a connection that is not open yet."""
-
+Way = Callable[[Make, float], Awaitable[Http1Connection]]
+"""Opens a connection to a server within some seconds, TLS included; raises `ConnectError` if that fails."""
 _HEAD_START: Final = 0.25
 """Seconds after which the next address of a host is tried concurrently (RFC 8305, section 5)."""
-
 C = TypeVar("C", bound=Abortable)
 
 
@@ -58,8 +57,8 @@ class Connections:
         self._keep_alive = keep_alive
         self._alive_after = alive_after
         self._share = share
-        self._idle: deque[Connection] = deque()  # the most recently used one is the last
-        self._all: set[Connection] = set()
+        self._idle: deque[Http1Connection] = deque()  # the most recently used one is the last
+        self._all: set[Http1Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -68,9 +67,7 @@ class Connections:
 
         Raises:
             ConnectError: No connection could be opened.
-            ClosedError: The connection ended before the response.
-            NotTakenError: The server did not receive the request in time.
-            Http1Error: The response violates HTTP/1.1.
+            ClosedError, NotTakenError, Http1Error: As of `Response.begin`.
         """
         connection = self._idle_connection() or await self._open()
         response = connection.send(request, self._write_timeout)
@@ -89,7 +86,7 @@ class Connections:
         for connection in list(self._all):
             connection.abort()
 
-    def _idle_connection(self) -> Connection | None:
+    def _idle_connection(self) -> Http1Connection | None:
         """Return the most recently used idle connection, so that the others can expire."""
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -99,8 +96,8 @@ class Connections:
             connection.abort()
         return None
 
-    async def _open(self) -> Connection:
-        connection = await self._way.connect(self._made, self._connect_timeout)
+    async def _open(self) -> Http1Connection:
+        connection = await self._way(lambda: Http1Connection(self, self._share()), self._connect_timeout)
         if self._is_closed:
             connection.abort()
             raise ConnectError("it is not wanted any more")
@@ -110,16 +107,13 @@ class Connections:
         _ask_whether_there(connection.socket, self._alive_after)
         return connection
 
-    def _made(self) -> Connection:
-        return Connection(self, self._share())
-
     # Called by connections
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Http1Connection) -> None:
         """Add a connection that is open."""
         self._all.add(connection)
 
-    def freed(self, connection: Connection) -> None:
+    def freed(self, connection: Http1Connection) -> None:
         """Take back a connection whose response is complete, to be used again."""
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
@@ -129,7 +123,7 @@ class Connections:
         if self._sweep is None:
             self._sweep = loop.call_later(self._keep_alive, self._close_idle)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Http1Connection) -> None:
         """Remove a connection that is closed."""
         self._all.discard(connection)
 
@@ -142,7 +136,7 @@ class Connections:
         )
 
 
-def _is_silent(connection: Connection) -> bool:
+def _is_silent(connection: Http1Connection) -> bool:
     """Whether the socket has no unread data or end of file, which the event loop may not have reported yet."""
     poll = select.poll()
     poll.register(connection.socket.fileno(), select.POLLIN)
@@ -170,57 +164,23 @@ class ProxyError(ConnectError):
     """No connection could be opened because of a proxy on the way; the text is a sentence with the reason."""
 
 
-class Way(Protocol):
-    """The way to a server."""
-
-    async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection.
-
-        Args:
-            make: Creates the connection object.
-            seconds: The time that opening may take, TLS included.
-
-        Raises:
-            ConnectError: The connection cannot be opened.
-        """
-        ...
-
-
-class Direct:
-    """The way to a server without a proxy. Implements `Way`.
-
-    Args:
-        tls: The TLS context that verifies the server; `None` without TLS.
-    """
-
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        self._host = host
-        self._port = port
-        self._tls = tls
-
-    async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection; see `Way.connect`."""
-        try:
-            async with asyncio.timeout(seconds):
-                return await first_connected(self._host, self._port, self._tls, make)
-        except TimeoutError as error:
-            if error.errno is None:
-                raise ConnectTimeoutError from None
-            raise ConnectError(str(error)) from error
-        except (OSError, ValueError, OverflowError) as error:  # also of a host that the system cannot look up
-            raise ConnectError(str(error)) from error
+async def connect_directly(
+    host: str, port: int, tls: ssl.SSLContext | None, make: Make, seconds: float
+) -> Http1Connection:
+    """Open a connection without a proxy; with the first parameters bound, this is a `Way`."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await first_connected(host, port, tls, make)
+    except TimeoutError as error:
+        if error.errno is None:
+            raise ConnectTimeoutError from None
+        raise ConnectError(str(error)) from error
+    except (OSError, ValueError, OverflowError) as error:  # also of a host that the system cannot look up
+        raise ConnectError(str(error)) from error
 
 
 async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make: Callable[[], C]) -> C:
-    """Connect to a host.
-
-    Args:
-        tls: The TLS context that verifies the host; `None` without TLS.
-        make: Creates the protocol of a connection.
-
-    Raises:
-        OSError: None of its addresses accepts a connection; the error is that of the first address.
-    """
+    """Connect to a host; if none of its addresses accepts a connection, raise the `OSError` of the first."""
 
     async def connect(address: str) -> C:
         name = None if tls is None else host
@@ -228,8 +188,8 @@ async def first_connected(host: str, port: int, tls: ssl.SSLContext | None, make
         return made
 
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in answers))
     attempts: list[asyncio.Task[C]] = []
     winner: C | None = None
     try:

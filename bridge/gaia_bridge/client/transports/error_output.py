@@ -15,7 +15,6 @@ logger = logging.getLogger(__name__)
 
 _LINE: Final = 4 * MAX_SHOWN
 """The most bytes of a line that are processed; a log shows no more."""
-
 _LINES: Final = 1_000
 """The most lines within a second that are processed. A flood of more would block the event loop for all others."""
 
@@ -24,10 +23,9 @@ class ErrorOutput(asyncio.Protocol):
     """Reads a child's error output on the event loop, so that the child never blocks on it.
 
     Args:
-        server: The name of the server, for the log.
         secrets: Removes secrets from the lines.
         kept: Bytes of the latest lines that are kept.
-        on_line: Called with every line that is processed.
+        heard: Called with every line that is processed, before `on_line`.
     """
 
     def __init__(
@@ -37,6 +35,7 @@ class ErrorOutput(asyncio.Protocol):
         kept: int,
         on_line: Callable[[str], None] | None,
         now: Callable[[], float],
+        heard: Callable[[str], object] = lambda line: None,
     ) -> None:
         self._server = server
         self._redacted = LineRedactor(secrets)
@@ -50,8 +49,7 @@ class ErrorOutput(asyncio.Protocol):
         self._lines: deque[str] = deque()
         self._bytes = 0
         self._begun = b""
-        self.heard: Callable[[str], object] = lambda line: None
-        """Called with every line that is processed, before `on_line`."""
+        self._heard = heard
         self.ended = False
         """Whether the output has ended."""
 
@@ -67,7 +65,6 @@ class ErrorOutput(asyncio.Protocol):
         return self._lines[-1] if self._lines else ""
 
     def data_received(self, data: bytes) -> None:
-        """Take the next bytes."""
         if (now := self._now()) - self._window >= 1:
             self._catch_up()
             self._window, self._left = now, _LINES
@@ -104,7 +101,6 @@ class ErrorOutput(asyncio.Protocol):
             self._add(self._latest)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Add the last line, and note the end of the output."""
         self.ended = True
         self._catch_up()
         self._add(self._begun)
@@ -119,6 +115,6 @@ class ErrorOutput(asyncio.Protocol):
         while self._bytes > self._kept:
             self._bytes -= len(self._lines.popleft())
         logger.debug("%s: %s", self._server, text)
-        self.heard(text)
+        self._heard(text)
         if self._on_line is not None:
             self._on_line(text)

@@ -25,49 +25,35 @@ import time
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
-
 ROLLBACK_GRACE = 30.0
 """The same for children that may be downloading, as `UpstreamLimits.rollback_grace`."""
-
 MARK = "GAIA_BRIDGE_CHILD"
 """The environment variable that marks a child and its descendants."""
-
 AGENTS_MARK = "GAIA_BRIDGE_AGENTS"
 """The environment variable that marks processes that agents start, and their descendants."""
-
 _LOOK = 1000
 """Milliseconds between two checks whether the parent is alive, where the system has no event for that."""
-
 _PAUSE = 0.1
 """Seconds between two checks whether children that may be downloading are gone."""
-
 _PROCESS = "process"
 _MANY = 100
 """The number of known processes from which on those that are gone are forgotten."""
 
 
 def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
-    """Return the processes that carry a mark, of those that we may read; none where there is no `/proc`.
-
-    Args:
-        session: A session whose processes are included even without the mark.
-    """
+    """Return the processes with a mark, or of a session, that we may read; none where there is no `/proc`."""
     entries = {f"{MARK}={identity}".encode(), f"{AGENTS_MARK}={identity}".encode()}
-    found: list[int] = []
-    try:
-        names = os.listdir(proc)
-    except OSError:
-        return found
-    for name in names:
-        if name.isdecimal() and int(name) != os.getpid():
+    processes: list[int] = []
+    for pid in _numbers(proc):
+        if pid != os.getpid():
             try:
-                with open(f"{proc}/{name}/environ", "rb") as file:
+                with open(f"{proc}/{pid}/environ", "rb") as file:
                     belongs = not entries.isdisjoint(file.read().split(b"\0"))
-                if belongs or (session and _fields(int(name), proc)[3] == b"%d" % session):
-                    found.append(int(name))
+                if belongs or (session and _fields(pid, proc)[3] == b"%d" % session):
+                    processes.append(pid)
             except OSError:  # it is gone, or another user's
                 pass
-    return found
+    return processes
 
 
 def started(pid: int) -> str:
@@ -80,18 +66,20 @@ def started(pid: int) -> str:
 
 def parents(proc: str = "/proc") -> list[tuple[int, int]]:
     """Return a pair (parent, process) for every process; none where there is no `/proc`."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
+    for pid in _numbers(proc):
+        try:
+            pairs.append((int(_fields(pid, proc)[1]), pid))
+        except OSError:  # it is gone
+            pass
+    return pairs
+
+
+def _numbers(proc: str) -> list[int]:
     try:
-        names = os.listdir(proc)
+        return [int(name) for name in os.listdir(proc) if name.isdecimal()]
     except OSError:
-        return found
-    for name in names:
-        if name.isdecimal():
-            try:
-                found.append((int(_fields(int(name), proc)[1]), int(name)))
-            except OSError:  # it is gone
-                pass
-    return found
+        return []
 
 
 def _fields(pid: int, proc: str = "/proc") -> list[bytes]:
@@ -103,8 +91,7 @@ def _fields(pid: int, proc: str = "/proc") -> list[bytes]:
 def send(number: int, children: dict[str, int]) -> bool:
     """Send a signal to all processes of the children; return whether there were any.
 
-    Args:
-        children: Groups by ids (0: not known); processes in the form of `note`.
+    The children are groups by ids (0: not known), and processes as `News` names them.
     """
     reached = False
     for identity, group in children.items():
@@ -202,45 +189,39 @@ class News:
                 return False
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
-                words = line.decode("ascii", "replace").split()
-                if words[:1] == ["socket"] and len(words) == 3:
-                    self.sockets.append((os.fsdecode(bytes.fromhex(words[1])), words[2]))
-                elif words[:1] == ["slow"] and len(words) == 2:
-                    self.slow.add(words[1])
-                elif words[:1] == ["asked"] and len(words) == 2:
-                    self.asked.add(words[1])
-                elif words[:1] == ["quick"] and len(words) == 2:
-                    self.slow.discard(words[1])
-                else:
-                    note(children, words)
+                self._take(children, line.decode("ascii", "replace").split())
 
-
-def note(children: dict[str, int], words: list[str]) -> None:
-    """Apply one line of news."""
-    match words:
-        case ["watch", identity]:
-            children.setdefault(identity, 0)
-        case ["group", identity, group] if group.isdecimal():
-            children[identity] = int(group)
-        case ["leave", identity]:
-            children.pop(identity, None)
-        case ["process", pid] if pid.isdecimal():
-            if len(children) >= _MANY:
-                _forget_the_dead(children)
-            if start := started(int(pid)):
-                children[f"{_PROCESS} {start} {pid}"] = int(pid)
-        case _:  # cannot happen: only the bridge writes here
-            pass
+    def _take(self, children: dict[str, int], words: list[str]) -> None:
+        match words:
+            case ["watch", identity]:
+                children.setdefault(identity, 0)
+            case ["group", identity, group] if group.isdecimal():
+                children[identity] = int(group)
+            case ["leave", identity]:
+                children.pop(identity, None)
+            case ["process", pid] if pid.isdecimal():
+                _add_process(children, int(pid))
+            case ["socket", path, identity]:
+                self.sockets.append((os.fsdecode(bytes.fromhex(path)), identity))
+            case ["slow" | "asked" as word, identity]:
+                (self.slow if word == "slow" else self.asked).add(identity)
+            case ["quick", identity]:
+                self.slow.discard(identity)
+            case _:  # cannot happen: only the bridge writes here
+                pass
 
 
 def _is_alive(identity: str, pid: int) -> bool:
     return identity == f"{_PROCESS} {started(pid)} {pid}"
 
 
-def _forget_the_dead(children: dict[str, int]) -> None:
-    for identity, pid in list(children.items()):
-        if identity.startswith(_PROCESS) and not _is_alive(identity, pid):
-            del children[identity]
+def _add_process(children: dict[str, int], pid: int) -> None:
+    if len(children) >= _MANY:
+        for identity, number in list(children.items()):
+            if identity.startswith(_PROCESS) and not _is_alive(identity, number):
+                del children[identity]
+    if start := started(pid):
+        children[f"{_PROCESS} {start} {pid}"] = pid
 
 
 def _quietly(kill: object, target: int, number: int) -> bool:

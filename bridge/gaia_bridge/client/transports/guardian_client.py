@@ -26,12 +26,7 @@ _PAUSE = 1.0
 class Guardian:
     """The program `guardian.py` of this process. Every method may be called from any thread, and never raises."""
 
-    _lock: threading.Lock
     _program: subprocess.Popen[bytes] | None
-    _children: dict[str, int | None]
-    _sockets: dict[str, str]
-    _paces: dict[str, str]
-    _spared: set[int]
 
     def __init__(self) -> None:
         self._reports: int | None = None
@@ -179,10 +174,10 @@ class Guardian:
         """Reset to no program. A forked child does not own the program of its parent, nor its children."""
         self._lock = threading.Lock()
         self._program = None
-        self._children = {}
-        self._paces = {}
-        self._spared = set()
-        self._sockets = {}
+        self._children: dict[str, int | None] = {}
+        self._paces: dict[str, str] = {}
+        self._spared: set[int] = set()
+        self._sockets: dict[str, str] = {}
 
 
 def _socket_news(path: str, identity: str) -> str:
@@ -194,12 +189,12 @@ def _descendants(pid: int, besides: Collection[int | None]) -> list[int]:
     below: dict[int, list[int]] = {}
     for parent, child in parents() or _parents_listed():
         below.setdefault(parent, []).append(child)
-    found: list[int] = []
+    descendants: list[int] = []
     new = [pid]
     while new:
         new = [child for parent in new for child in below.get(parent, ()) if child not in besides]
-        found += new
-    return found
+        descendants += new
+    return descendants
 
 
 def _parents_listed() -> list[tuple[int, int]]:

@@ -37,25 +37,17 @@ class NotTakenError(Exception):
 
 
 class Owner(Protocol):
-    """A pool, whose methods its connections call when their state changes."""
+    """A pool, whose methods its connections call when they are open, free for the next request, and closed."""
 
-    def opened(self, connection: Connection) -> None:
-        """Add a connection that is open."""
-        ...
-
-    def freed(self, connection: Connection) -> None:
-        """Take a connection back, which can be used for the next request."""
-        ...
-
-    def lost(self, connection: Connection) -> None:
-        """Remove a connection that is closed."""
-        ...
+    def opened(self, connection: Http1Connection) -> None: ...
+    def freed(self, connection: Http1Connection) -> None: ...
+    def lost(self, connection: Http1Connection) -> None: ...
 
 
 class Response:
     """The response to one request. Must be read to its end, finished or closed."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Http1Connection) -> None:
         self.status = 0
         """The status code; 0 until the head has arrived."""
         self.headers: dict[str, str] = {}
@@ -75,18 +67,13 @@ class Response:
         Raises:
             ClosedError: The connection ended first.
             Http1Error: The response violates HTTP/1.1.
-            NotTakenError: The server did not receive the request.
+            NotTakenError: The server did not receive the request in time.
         """
         while not self.status:
             await self._wait()
 
     async def read(self) -> bytes:
-        """Wait for the next bytes of the body; empty at its end. Not for concurrent use.
-
-        Raises:
-            ClosedError: The connection ended first.
-            Http1Error: The body violates HTTP/1.1.
-        """
+        """Wait for the next bytes of the body; empty at its end. Raises as `begin` does. Not for concurrent use."""
         if self._handed_out is not None:
             pause = self._connection.share.spend(time.thread_time() - self._handed_out)
             if pause:
@@ -113,8 +100,7 @@ class Response:
     def finish(self, seconds: float) -> asyncio.Future[None]:
         """Discard the rest of the body; if it ends within some seconds, the connection can be used again.
 
-        Returns:
-            A future that is done when the connection is free, or closed. It need not be awaited.
+        The future is done when the connection is free, or closed. It need not be awaited.
         """
         over = self._over = self._loop.create_future()
         if self._complete or self._failure is not None:
@@ -129,7 +115,6 @@ class Response:
     # Called by the connection
 
     def began(self, status: int, headers: dict[str, str]) -> None:
-        """Set status and headers, which have arrived."""
         self.status, self.headers = status, headers
         self._wake()
 
@@ -142,7 +127,6 @@ class Response:
         return len(self._body) < _AHEAD
 
     def ended(self, failure: Exception | None = None) -> None:
-        """Mark the response as complete, or as failed."""
         self._complete, self._failure = failure is None, failure
         self._wake()
         if self._over is not None and not self._over.done():
@@ -170,7 +154,7 @@ class Abortable(asyncio.Protocol):
         raise NotImplementedError
 
 
-class Connection(Abortable):
+class Http1Connection(Abortable):
     """One connection. It is closed if the server sends unsolicited data, which would be read as the next response."""
 
     def __init__(self, owner: Owner, share: Share) -> None:
@@ -204,15 +188,10 @@ class Connection(Abortable):
 
     @property
     def socket(self) -> Any:
-        """The underlying socket."""
         return self._transport.get_extra_info("socket")
 
     def send(self, request: bytes, patience: float) -> Response:
-        """Send a request.
-
-        Args:
-            patience: Seconds within which the server must receive it.
-        """
+        """Send a request, which the server must receive within `patience` seconds."""
         response = self._response = Response(self)
         self._transport.write(request)
         if self._is_full:
@@ -220,7 +199,6 @@ class Connection(Abortable):
         return response
 
     def abort(self) -> None:
-        """Close the connection at once."""
         self._to_the_end = False  # the body is incomplete
         if self._transport is not None:
             self._transport.abort()
@@ -233,17 +211,14 @@ class Connection(Abortable):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note that the connection is open."""
         self._transport = transport
         self._transport.set_write_buffer_limits(0)  # any unsent data calls `pause_writing`
         self._owner.opened(self)
 
     def pause_writing(self) -> None:
-        """Note that the socket takes no more data."""
         self._is_full = True
 
     def resume_writing(self) -> None:
-        """Note that the socket has taken all data."""
         self._is_full = False
         if self._patience is not None:
             self._patience.cancel()
@@ -319,14 +294,12 @@ class Connection(Abortable):
         self._fields = {}  # trailer fields are ignored
 
     def on_body(self, body: bytes) -> None:
-        """Add a piece of the body to the response."""
         self._fruit = True
         if self._response is not None and not self._response.came(body):
             self._is_ahead = True
             self._pause_or_resume()
 
     def on_message_complete(self) -> None:
-        """End a response that is complete."""
         if self._response is None or self._parser.get_status_code() < 200:
             return
         response, self._response = self._response, None

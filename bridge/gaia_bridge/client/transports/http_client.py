@@ -26,9 +26,9 @@ from gaia_bridge.client.transports.connections import (
     ConnectError,
     Connections,
     ConnectTimeoutError,
-    Direct,
     ProxyError,
     Way,
+    connect_directly,
 )
 from gaia_bridge.client.transports.http1 import PIECE, ClosedError, Http1Error, NotTakenError, Response
 from gaia_bridge.client.transports.http_values import (
@@ -48,7 +48,6 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
-
 _HOPS: Final = 3
 """The most redirects of one request."""
 _FOLLOWED: Final = (307, 308)
@@ -61,7 +60,6 @@ _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
 """Headers that httpx2 adds to its requests; this client sets its own."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
-
 _EITHER: Final = zlib.MAX_WBITS | 32
 """Lets zlib recognize gzip or its own format."""
 _BARE: Final = -zlib.MAX_WBITS
@@ -95,12 +93,10 @@ class BrokenOffError(UpstreamError):
         super().__init__(f"broke off before it answered ({reason}); whether it did the work is unknown")
 
 
-class Reply:
-    """The response to one HTTP request, with a decoded body. Must be finished or closed.
+class HttpReply:
+    """The response to one HTTP request, with a decoded body of at most `limit` bytes. Must be finished or closed.
 
     Args:
-        response: The response, whose body was not read yet.
-        limit: The most bytes that `body` returns.
         asked: The proxy that received the request, if it was not sent to the server itself.
 
     Raises:
@@ -131,12 +127,7 @@ class Reply:
         return 200 <= self.status < 300
 
     async def read(self) -> bytes:
-        """Wait for the next bytes of the body, decoded; empty at its end.
-
-        Raises:
-            BrokenOffError: The connection ended first.
-            UpstreamError: The body cannot be decoded.
-        """
+        """Wait for the next bytes of the body, decoded; empty at its end. Raises `UpstreamError` as `body` does."""
         try:
             piece = await self._read()
         except UndecodableError:
@@ -147,11 +138,7 @@ class Reply:
         return piece
 
     async def body(self) -> bytes:
-        """Wait for the whole body.
-
-        Raises:
-            UpstreamError: The body is too large or incomplete.
-        """
+        """Wait for the whole body; raise `UpstreamError` if it is too large or incomplete."""
         parts: list[bytes] = []
         size = 0
         while part := await self.read():
@@ -162,11 +149,7 @@ class Reply:
         return b"".join(parts)
 
     def finish(self, seconds: float) -> asyncio.Future[None]:
-        """Discard the rest of the body; if it ends within some seconds, the connection can be used again.
-
-        Returns:
-            Done when the connection is free, or closed. Nobody needs to wait for it.
-        """
+        """Discard the rest of the body; see `Response.finish`."""
         return self._response.finish(seconds)
 
     async def close(self) -> None:
@@ -184,11 +167,7 @@ class Reply:
         self.ended = False
 
     def refusal(self, words: str = "") -> UpstreamError:
-        """Return the error for a response whose status is not the expected one.
-
-        Args:
-            words: The text of the response, fit for one line.
-        """
+        """Return the error for a status that is not the expected one, with the text of the response on one line."""
         wait = retry_after(self.headers.get("retry-after"))
         hint = ""
         if wait is not None:
@@ -219,7 +198,6 @@ class _Request(NamedTuple):
     body: bytes | None
 
     def encoded(self, route: _Route) -> bytes:
-        """Encode the request as bytes."""
         url, body = self.url, self.body or b""
         target = f"{route.before_path}{url.raw_path.decode('ascii')}"
         head = f"{self.method} {target} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n{route.fields}"
@@ -230,10 +208,7 @@ class _Request(NamedTuple):
 
 
 class HttpClient:
-    """The HTTP connections to one server.
-
-    Args:
-        auth: Authorises the requests, if the server needs that.
+    """The HTTP connections to one server, whose requests `auth` authorises, if the server needs that.
 
     Raises:
         UpstreamError: The URL, a header or the TLS configuration is invalid.
@@ -259,7 +234,6 @@ class HttpClient:
         self._others: dict[tuple[str, str, int], _Route] = {}
 
     async def close(self) -> None:
-        """Close all connections."""
         for route in (self._own, *self._others.values()):
             route.connections.close()
 
@@ -271,7 +245,7 @@ class HttpClient:
         url: httpx2.URL | None = None,
         *,
         insist: bool = True,
-    ) -> Reply:
+    ) -> HttpReply:
         """Send one request and wait for the head of the response. Cancelling closes the connection.
 
         Args:
@@ -302,7 +276,7 @@ class HttpClient:
         # Some proxies, as proxy.py, relay later requests of a connection unchanged, with the proxy's password in them.
         tells_password = proxy is not None and tls is None and proxy.authorization is not None
         connections = Connections(
-            Direct(host, port, tls) if proxy is None else _by(proxy, host, port, tls),
+            partial(connect_directly, host, port, tls) if proxy is None else _by(proxy, host, port, tls),
             connect_timeout=limits.http_connect_timeout,
             write_timeout=limits.write_timeout,
             keep_alive=0 if tells_password else limits.http_keep_alive,
@@ -315,18 +289,21 @@ class HttpClient:
         fields = "" if who is None else f"proxy-authorization: {who}\r\n"
         return _Route(connections, proxy, f"http://{url.netloc.decode('ascii')}", fields)
 
-    async def _deliver(self, request: _Request, route: _Route) -> Reply:
+    async def _deliver(self, request: _Request, route: _Route) -> HttpReply:
         """Send a request, and follow redirects within its origin."""
         asked = route.proxy if route.before_path else None
         try:
             for _ in range(_HOPS + 1):
                 response = await route.connections.send(request.encoded(route))
                 if asked is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+                    from gaia_bridge.client.transports.tunnel import refusal_of  # most have no proxy
+
                     response.close()
-                    raise ProxyError(_refusal(asked, request.url, response))
+                    to = request.url.netloc.decode("ascii")
+                    raise ProxyError(refusal_of(asked, to, response.status, response.headers))
                 location = response.headers.get("location")
                 if response.status not in _REDIRECTS or location is None:
-                    return Reply(response, self._limits.message_bytes, asked)
+                    return HttpReply(response, self._limits.message_bytes, asked)
                 response.close()
                 request = _redirected(request, response.status, location)
         except ConnectError as error:
@@ -341,12 +318,12 @@ class HttpClient:
         reason = str(error) if isinstance(error, ProxyError) else reason_of(error)
         return UnreachableError(f"cannot be reached at {place}{way}: {reason}")
 
-    async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
+    async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> HttpReply:
         """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
-        if (known := self._known_headers()) is None:
+        if (fields := self._known_headers()) is None:
             return await self._discussed(request, auth, insist, None)
         headers = {name: value for name, value in request.headers.items() if name != "authorization"}
-        request = request._replace(headers={**headers, **checked_headers(known)})
+        request = request._replace(headers={**headers, **checked_headers(fields)})
         reply = await self._deliver(request, self._own)
         if reply.status not in (401, 403) or not insist:
             return reply
@@ -356,16 +333,16 @@ class HttpClient:
             await reply.close()
             raise
 
-    async def _discussed(self, request: _Request, auth: Authorization, insist: bool, reply: Reply | None) -> Reply:
+    async def _discussed(
+        self, request: _Request, auth: Authorization, insist: bool, reply: HttpReply | None
+    ) -> HttpReply:
         """Run the flow of `auth` and send its requests; the bodies that it may read are bounded.
 
-        Args:
-            insist: Whether it may react to a 401 or 403.
-            reply: The response to the original request, if that was sent already.
+        The reply is the response to the original request, if that was sent already.
         """
         first = httpx2.Request(request.method, request.url, headers=request.headers, content=request.body)
         flow = auth.async_auth_flow(first)
-        answer: Reply | None = None
+        answer: HttpReply | None = None
         try:
             following = await _step(flow, None)
             if reply is not None and first.headers.get("authorization") != request.headers.get("authorization"):
@@ -388,7 +365,7 @@ class HttpClient:
             raise UpstreamError("could not be authorised (nothing was sent)")
         return answer
 
-    async def _deliver_for(self, request: httpx2.Request) -> Reply:
+    async def _deliver_for(self, request: httpx2.Request) -> HttpReply:
         """Send a request of an authorisation flow."""
         place = origin(request.url)
         route = self._own if place == origin(self.url) else self._others.get(place)
@@ -400,14 +377,7 @@ class HttpClient:
 
 
 def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:
-    """Return the proxy for a URL, from an entry or the environment variables of this process; `None` if there is none.
-
-    Args:
-        named: The `proxy` of the entry.
-
-    Raises:
-        LaunchError: It is not the address of an HTTP proxy.
-    """
+    """Return the proxy for a URL, if the entry (`named`) or the environment has one; `LaunchError` if it is bad."""
     scheme, _, port = origin(url)
     try:
         return proxy_for(scheme, url.raw_host.decode("ascii"), port, named, os.environ)
@@ -418,13 +388,7 @@ def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | Non
 def _by(proxy: Proxy, host: str, port: int, tls: ssl.SSLContext | None) -> Way:
     from gaia_bridge.client.transports.tunnel import ByProxy  # most have no proxy
 
-    return ByProxy(proxy, host, port, tls)
-
-
-def _refusal(proxy: Proxy, url: httpx2.URL, response: Response) -> str:
-    from gaia_bridge.client.transports.tunnel import refusal_of
-
-    return refusal_of(proxy, url.netloc.decode("ascii"), response.status, response.headers)
+    return ByProxy(proxy, host, port, tls).connect
 
 
 def _unknown() -> None:
@@ -451,7 +415,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     return request._replace(url=target)
 
 
-async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx2.Response:
+async def _readable(reply: HttpReply, request: httpx2.Request, whole: bool) -> httpx2.Response:
     """Convert a response for an authorisation flow; its body is read if it is an error, or `whole` is set."""
     headers = [
         (name.encode("latin-1"), value.encode("latin-1"))
@@ -487,12 +451,7 @@ class UndecodableError(Exception):
 
 
 class Decoder:
-    """Decodes a body. One byte may decode to a thousand, so decoding proceeds only as far as the reader asks.
-
-    Args:
-        coding: One of `CODINGS`.
-        read: Waits for the next bytes of the body; empty at its end.
-    """
+    """Decodes a body. One byte may decode to a thousand, so decoding proceeds only as far as the reader asks."""
 
     CODINGS: Final = ("gzip", "deflate")
 
@@ -503,11 +462,7 @@ class Decoder:
         self._rest = b""
 
     async def read(self) -> bytes:
-        """Wait for the next bytes, decoded; empty at the end of the body.
-
-        Raises:
-            UndecodableError: The body is not in the encoding that its headers declare.
-        """
+        """Wait for the next bytes, decoded; empty at the end of the body. Raises `UndecodableError`."""
         while True:
             if self._rest:
                 await asyncio.sleep(0)

@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import httpx2
@@ -16,7 +16,7 @@ from gaia_bridge.calls.deadlines import Interruptible
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget
-from gaia_bridge.client.transports.http_client import Authorization, HttpClient, Reply
+from gaia_bridge.client.transports.http_client import Authorization, HttpClient, HttpReply
 from gaia_bridge.client.transports.json_rpc import NoMessageError, cancellation, encoded, is_message, messages
 from gaia_bridge.client.transports.lines import request_id_of
 from gaia_bridge.client.transports.refusals import words_of
@@ -29,45 +29,8 @@ from gaia_bridge.text.redaction import Redactor
 logger = logging.getLogger(__name__)
 
 
-class HttpTransport(ABC):
-    """Base of the transports over HTTP.
-
-    Args:
-        auth: Authorizes our requests, if the server demands that.
-    """
-
-    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
-        self._spec = spec
-        self._limits = limits
-        self._auth = auth
-
-    @asynccontextmanager
-    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Open a link; see `Transport.connect`.
-
-        Raises:
-            UpstreamError: The URL or a header of the specification cannot be used, or the server fails before the first
-                request.
-        """
-        link = self._link(HttpClient(self._spec, self._limits, self._auth), receiver)
-        try:
-            await link.open()
-            yield link
-        finally:
-            await link.close()
-
-    @abstractmethod
-    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
-        """Create a link that is not open yet."""
-
-
 class HttpLink(ABC):
-    """Base of the links over HTTP. Subclasses implement `transport.Link`.
-
-    Args:
-        http: Owned by the link, which closes it.
-        receiver: Receives the messages of the server.
-    """
+    """Base of the links over HTTP, which own their client. Subclasses implement `transport.Link`."""
 
     def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
         self._http = http
@@ -95,7 +58,6 @@ class HttpLink(ABC):
         """Send a request and wait for its response. See `Link.request`."""
 
     async def notify(self, message: JSON) -> None:
-        """Send a notification or a response. See `Link.notify`."""
         seconds = self._limits.write_timeout
         with self._until_closed(), anyio.move_on_after(seconds) as patience:
             await self._tell(message)
@@ -130,15 +92,11 @@ class HttpLink(ABC):
     async def _say_farewell(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
         """Send the server a last message, if there is one."""
 
-    async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> Reply:
+    async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> HttpReply:
         return await self._http.send("POST", {"content-type": "application/json", **headers}, encoded(message), url)
 
     async def _deliver(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
-        """Send a message that has no response.
-
-        Raises:
-            UpstreamError: The server did not accept the message.
-        """
+        """Send a message that has no response; raise `UpstreamError` if the server does not accept it."""
         reply = await self._post(message, headers, url)
         try:
             if not reply.ok and not await knows_no_method(reply):
@@ -149,29 +107,27 @@ class HttpLink(ABC):
     def _messages_in(self, event: str, request_id: int | None = None) -> list[JSON]:
         """Parse the messages in an event. Empty events and some invalid ones are tolerated.
 
-        Args:
-            request_id: The request on whose stream the event came, if it was a request's stream.
-
         Raises:
             FloodError: There are too many empty or invalid events.
-            UpstreamError: The event is an unreadable response to that request, or a batch of too many.
+            UpstreamError: The event is an unreadable response to the request on whose stream it came, or a batch of
+                too many.
         """
         problem = "sent no JSON-RPC message"
         try:
-            found = [message for message in messages(event) if is_message(message)] if event else []
+            parts = [message for message in messages(event) if is_message(message)] if event else []
         except UpstreamError as error:
             answered = request_id_of(event.encode("utf-8", "replace"))
             if request_id is not None and (answered == request_id or not isinstance(error, NoMessageError)):
                 raise
-            found, problem = [], str(error)
+            parts, problem = [], str(error)
         if not event:
             self._idle.add(1)
-        elif not found:
+        elif not parts:
             logger.debug("an event is left out: the server %s", problem)
             self._garbage.add(1)
-        return found
+        return parts
 
-    def _events_of(self, reply: Reply) -> EventStream:
+    def _events_of(self, reply: HttpReply) -> EventStream:
         return EventStream(reply.read, self._limits.message_bytes, self._idle)
 
     def _give_up(self, reason: str) -> None:
@@ -182,11 +138,11 @@ class HttpLink(ABC):
             for waiting in self._open_requests:
                 waiting.interrupt()
 
-    async def _words_of(self, reply: Reply) -> str:
+    async def _words_of(self, reply: HttpReply) -> str:
         """Return the text of a response for people, without secrets."""
         return Redactor(self._http.secrets)(await words_of(reply, self._limits.farewell))
 
-    async def _refused(self, reply: Reply) -> UpstreamError:
+    async def _refused(self, reply: HttpReply) -> UpstreamError:
         """Return the error for a status, with the text of the response."""
         words = await self._words_of(reply)
         if reply.status != 401:
@@ -196,11 +152,7 @@ class HttpLink(ABC):
 
     @contextmanager
     def _until_closed(self) -> Generator[None]:
-        """Interrupt the block as soon as the link is over.
-
-        Raises:
-            ConnectionLostError: The link is over.
-        """
+        """Interrupt the block as soon as the link is over; raise the error of its end."""
         if self._lost is not None:
             raise self._lost
         waiting = Interruptible()
@@ -227,7 +179,7 @@ class HttpLink(ABC):
             except UpstreamError as error:
                 logger.debug("a server that should know of a cancellation %s", error)
 
-    async def _finish(self, reply: Reply) -> None:
+    async def _finish(self, reply: HttpReply) -> None:
         """Close a reply without waiting. If its rest ends soon, the connection is kept."""
         if reply.ended or self._lost is not None:
             await reply.close()
@@ -239,6 +191,27 @@ class HttpLink(ABC):
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+
+class HttpTransport:
+    """Base of the transports over HTTP; `auth` authorizes our requests, if the server demands that."""
+
+    link_type: ClassVar[type[HttpLink]]
+
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._auth = auth
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link; see `Transport.connect`."""
+        link = self.link_type(HttpClient(self._spec, self._limits, self._auth), receiver, self._limits)
+        try:
+            await link.open()
+            yield link
+        finally:
+            await link.close()
 
 
 def _cancel(tasks: set[asyncio.Task[None]]) -> None:

@@ -29,11 +29,7 @@ LONGEST_WAIT: Final = 86_400.0
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it is absent or invalid.
-
-    Args:
-        value: Seconds, or a date; anything else is invalid.
-    """
+    """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it is absent or invalid."""
     if value is None:
         return None
     if re.fullmatch(r"[0-9]+", value.strip()):
@@ -52,11 +48,7 @@ def url_for_log(url: httpx2.URL) -> str:
 
 
 def usable_url(url: str) -> httpx2.URL:
-    """Parse the URL of a server.
-
-    Raises:
-        LaunchError: The text is no usable URL. The error does not repeat it.
-    """
+    """Parse the URL of a server; raise `LaunchError`, which does not repeat it, if it cannot be used."""
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError, ValueError):
@@ -106,16 +98,9 @@ def reason_of(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError) and (problem := tls_problem(cause)):
             return one_line(problem, 300)
         if isinstance(cause, OSError) and cause.strerror:
-            reason = _system_error(cause) or cause.strerror
-        cause = _cause_of(cause)
+            # The system's own text where it has one, since asyncio puts addresses in its place.
+            number = 0 if isinstance(cause, ssl.SSLError) else cause.errno or 0
+            reason = os.strerror(number) if number > 0 else cause.strerror
+        members: Sequence[BaseException] = getattr(cause, "exceptions", ())
+        cause = members[0] if members else cause.__cause__ or cause.__context__
     return one_line(reason, 200)
-
-
-def _system_error(error: OSError) -> str:
-    """Return the system's text for an error, since asyncio puts addresses in its place; empty if there is none."""
-    return "" if isinstance(error, ssl.SSLError) or not (error.errno and error.errno > 0) else os.strerror(error.errno)
-
-
-def _cause_of(error: BaseException) -> BaseException | None:
-    members: Sequence[BaseException] = getattr(error, "exceptions", ())
-    return members[0] if members else error.__cause__ or error.__context__

@@ -29,11 +29,7 @@ class NoMessageError(UpstreamError):
 
 
 def encoded(message: JSON) -> bytes:
-    """Encode a message as UTF-8, on one line. A lone surrogate, which UTF-8 cannot carry, becomes a question mark.
-
-    Raises:
-        UpstreamError: A value has no form in JSON, such as NaN.
-    """
+    """Encode a message as UTF-8, on one line; a lone surrogate becomes a question mark, NaN an `UpstreamError`."""
     try:
         written = _QUICK_ENCODER.encode(message)
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -60,8 +56,7 @@ def messages(content: bytes | str) -> list[JSON]:
     the infinities, which JSON does not have and some servers write nevertheless, become null.
 
     Raises:
-        NoMessageError: There is no JSON object.
-        UpstreamError: There are too many.
+        UpstreamError: There is no JSON object (`NoMessageError`), or too many.
     """
     try:
         value: Any = from_json(content, allow_inf_nan=False)
@@ -72,10 +67,10 @@ def messages(content: bytes | str) -> list[JSON]:
     batch: list[Any] = value if is_array(value) else []
     if len(batch) > _BATCH:
         raise UpstreamError(f"sent {len(batch):,} messages in one batch; at most {_BATCH:,} are read")
-    found = [message for message in batch if is_object(message)]
-    if not found:
+    objects = [message for message in batch if is_object(message)]
+    if not objects:
         raise NoMessageError("sent JSON that is no object, and so no JSON-RPC message")
-    return found
+    return objects
 
 
 def _leniently(content: bytes | str, error: ValueError) -> Any:
@@ -108,12 +103,9 @@ def is_complete(response: JSON) -> bool:
 
 
 def response_to(request_id: int, message: JSON) -> JSON:
-    """Return a message as the response to a request that had a channel of its own.
+    """Return a message as the response to a request that had a channel of its own; else raise `UpstreamError`.
 
     An error without an id counts as its response: servers answer so if they could not read it (JSON-RPC 2.0, 5).
-
-    Raises:
-        UpstreamError: The message is something else.
     """
     if not is_response(message) or not is_complete(message):
         raise UpstreamError(f"answered with what is no JSON-RPC response{error_words(message.get('error'))}")
@@ -127,8 +119,8 @@ def response_to(request_id: int, message: JSON) -> JSON:
 
 def error_words(error: object) -> str:
     """Return the text of an error that is not a JSON-RPC error, to be added to a sentence; empty if it has none."""
-    said = error.get("message") if is_object(error) else error
-    return f": {one_line(without_hidden(said), 300)}" if isinstance(said, str) and said.strip() else ""
+    text = error.get("message") if is_object(error) else error
+    return f": {one_line(without_hidden(text), 300)}" if isinstance(text, str) and text.strip() else ""
 
 
 def cancellation(request_id: int) -> JSON:
@@ -156,12 +148,10 @@ class ForeignTransport:
 class _Receiver:
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        self.ended = receiver.ended
 
     def message(self, message: JSON, during: int | None) -> None:
         self._receiver.message(valid_json(message), during)
-
-    def ended(self, reason: str) -> None:
-        self._receiver.ended(reason)
 
 
 class _Link:

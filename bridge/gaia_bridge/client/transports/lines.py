@@ -7,19 +7,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports import json_rpc
-from gaia_bridge.protocol.framing import OversizedLine
+from gaia_bridge.protocol.framing import OversizedLine, identifier_of
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import redacted
 
 _SHOWN: Final = 3
 """The most lines of garbage that are kept to be shown to people."""
-
-_ID: Final = rb'"id"\s*:\s*("?)(\d{1,18})\1\s*'
-_ID_FIRST: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
-_ID_LAST: Final = re.compile(_ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _ANSWERS: Final = re.compile(rb'"(?:jsonrpc|result|error)"\s*:')
 """Keys near an end of each response, and seldom in a line of a log."""
 
@@ -34,21 +31,12 @@ def messages(line: bytes) -> list[JSON]:
 
 def request_id_of(line: OversizedLine | bytes) -> int | None:
     """Return the id of the request that an unreadable response answers, if one of its ends has the id."""
-    head, tail = (line.head, line.tail) if isinstance(line, OversizedLine) else (line[:512], line[-512:])
-    if not (_ANSWERS.search(head) or _ANSWERS.search(tail)):
-        return None
-    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    return int(found[2]) if found else None
+    head, tail = (line.head, line.tail) if isinstance(line, OversizedLine) else (line, None)
+    return own_id(identifier_of(head, tail, _ANSWERS))
 
 
 class Garbage:
-    """Counts lines that are no messages, within a budget.
-
-    Args:
-        budget: The most lines within the window.
-        window: Seconds.
-        secrets: Removes secrets from lines that are shown.
-    """
+    """Counts lines that are no messages: at most `budget` of them within `window` seconds are tolerated."""
 
     def __init__(
         self, budget: int, window: float, now: Callable[[], float], secrets: Callable[[str], str] = redacted

@@ -40,39 +40,19 @@ logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.02
 """Seconds between two checks whether a process group is empty; the system has no event for that."""
-
 _GONE: Final = 5.0
 """Seconds until a killed process is gone. That takes the system milliseconds, and seconds on a machine that is busy or
 has much memory to clear. No setting, since it does not depend on the server."""
-
 _SWEEPS: Final = 3
 """The most searches for descendants that left the group, repeated while there are some: they may start others."""
-
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Temporary reasons for a failed launch."""
-
 _ThreePipes = tuple[PipeEnd, PipeEnd, PipeEnd]
 """Standard input, output and error output."""
 
 
-def _lineage(spec: StdioServerSpec) -> dict[str, str]:
-    """Return the environment variables that tell a child its ancestors.
-
-    Raises:
-        LaunchError: One of the ancestors is the same server.
-    """
-    try:
-        return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.path.abspath(spec.cwd or os.curdir)]))
-    except LineageError as error:
-        raise LaunchError(f"cannot be started: {error}") from None
-
-
 def exit_text(code: int) -> str:
-    """Describe how a process ended; continues a sentence that begins with its name.
-
-    Args:
-        code: As in `subprocess.Popen.returncode`: negative for a signal.
-    """
+    """Describe how a process ended; continues a sentence that begins with its name. A negative code is a signal."""
     if code >= 0:
         return f"exited with code {code}"
     try:
@@ -82,13 +62,10 @@ def exit_text(code: int) -> str:
 
 
 async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end even if this task is cancelled meanwhile; raise the cancellation afterwards.
+    """Run a bounded coroutine to its end even if this task is cancelled meanwhile; raise the cancellation afterwards.
 
     A shield of anyio protects from cancelled anyio scopes only. `asyncio.timeout`, `asyncio.TaskGroup` and Ctrl-C
     under `asyncio.run` cancel the task itself.
-
-    Args:
-        work: The coroutine, which must end within a bounded time.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -111,6 +88,8 @@ def _standard_pipes() -> Generator[tuple[_ThreePipes, _ThreePipes]]:
         for _ in range(3):
             opened += map(PipeEnd, os.pipe())
         stdin, to_child, from_child, stdout, errors_of_child, stderr = opened
+        for end in (to_child, from_child, errors_of_child):
+            FORKS.conceal(end.fileno())
         yield (stdin, stdout, stderr), (to_child, from_child, errors_of_child)
     except BaseException:
         for end in opened:
@@ -138,7 +117,12 @@ class Child:
         self._identity = secrets.token_hex(8)
         self._parent = os.getpid()
         environ = {**os.environ, "PATH": search_path(os.environ)}
-        environment = child_environment(spec, environ) | _lineage(spec) | {MARK: self._identity}
+        identity = digest([fingerprint(spec), os.path.abspath(spec.cwd or os.curdir)])
+        try:
+            lineage = LINEAGE.environment(spec.name, identity)
+        except LineageError as error:
+            raise LaunchError(f"cannot be started: {error}") from None
+        environment = child_environment(spec, environ) | lineage | {MARK: self._identity}
         self._loop = asyncio.get_running_loop()
         self._exited = anyio.Event()
         self._is_asked = False
@@ -164,8 +148,6 @@ class Child:
         GUARDIAN.group(self._identity, self._process.pid)
         if self.may_download:
             GUARDIAN.pace(self._identity, "slow")
-        for pipe in self.pipes:
-            FORKS.conceal(pipe.fileno())
         try:
             self._stop_watching = self._watch()
         except RuntimeError as error:  # no thread can be started
@@ -204,9 +186,7 @@ class Child:
         others behind. A launcher that may be downloading has longer before SIGKILL. A fork of this process leaves the
         child alone.
 
-        Args:
-            limits: The times to wait.
-            on_stubborn: Called when the child goes on although its input was closed.
+        `on_stubborn` is called when the child goes on although its input was closed.
         """
         if os.getpid() == self._parent:
             await undisturbed(self._end(limits, on_stubborn))
@@ -282,20 +262,18 @@ class Child:
     async def _end_strays(self) -> None:
         """End the descendants that left the group."""
         for _ in range(_SWEEPS):
-            strays = await self._strays()
+            try:
+                # A limiter of its own: all threads of the shared one may be taken, for ever.
+                own = anyio.CapacityLimiter(1)
+                strays = await anyio.to_thread.run_sync(marked, self._identity, self.pid, limiter=own)
+            except RuntimeError:  # no thread can be started
+                strays = marked(self._identity, self.pid)
             for pid in strays:
                 logger.debug("process %d had left the group of its server; it is killed", pid)
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             if not strays:
                 return
-
-    async def _strays(self) -> list[int]:
-        try:
-            # A limiter of its own: all threads of the shared one may be taken, for ever.
-            return await anyio.to_thread.run_sync(marked, self._identity, self.pid, limiter=anyio.CapacityLimiter(1))
-        except RuntimeError:  # no thread can be started
-            return marked(self._identity, self.pid)
 
     def _watch(self) -> Callable[[], None]:
         """Watch for the child's end; return a function that stops that."""

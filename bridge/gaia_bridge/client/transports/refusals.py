@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import Reply
+from gaia_bridge.client.transports.http_client import HttpReply
 from gaia_bridge.client.transports.http_values import named_status
 from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line, without_hidden
@@ -24,7 +24,6 @@ _READ: Final = 16 * KIB
 """The most bytes of a body that are read: messages are at its beginning."""
 _SHOWN: Final = 300
 """The most characters of a message that are shown."""
-
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
 _PAGE: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
 _SAYING: Final = ("error_description", "detail", "message", "error", "msg", "title", "reason", "errors")
@@ -34,29 +33,23 @@ _PARAMETER: Final = re.compile(
 )
 
 
-async def _beginning_of(reply: Reply, seconds: float) -> bytes:
-    """Read the first bytes of a body, which can be read again afterwards.
-
-    Args:
-        seconds: The longest wait for them.
-    """
-    found = bytearray()
+async def _beginning_of(reply: HttpReply, seconds: float) -> bytes:
+    """Read the first bytes of a body within some seconds; they can be read again afterwards."""
+    beginning = bytearray()
     try:
         async with asyncio.timeout(seconds):
-            while len(found) < _READ and (piece := await reply.read()):
-                found += piece
+            while len(beginning) < _READ and (piece := await reply.read()):
+                beginning += piece
     except (TimeoutError, UpstreamError):
         pass  # the bytes until then suffice
-    reply.again(bytes(found))
-    return bytes(found[:_READ])
+    reply.again(bytes(beginning))
+    return bytes(beginning[:_READ])
 
 
-async def words_of(reply: Reply, seconds: float) -> str:
+async def words_of(reply: HttpReply, seconds: float) -> str:
     """Return the message of a response, on one line; empty where there is none beyond the status.
 
-    Args:
-        reply: The response. Its body can be read again afterwards, as far as it was read.
-        seconds: The longest wait for its body.
+    The body is read within some seconds; what was read can be read again.
     """
     words = words_in(reply.content_type, await _beginning_of(reply, seconds))
     if reply.status in (401, 403):
@@ -69,18 +62,14 @@ async def words_of(reply: Reply, seconds: float) -> str:
 
 
 def words_in(kind: str, body: bytes) -> str:
-    """Return the message in a body; empty where it is not for people.
-
-    Args:
-        kind: Its content type, without parameters; may be empty.
-    """
+    """Return the message in a body of some content type, perhaps an empty one; empty where it is not for people."""
     text = body.decode("utf-8", "replace").removeprefix("\ufeff").strip()
     if kind in ("text/html", "application/xhtml+xml") or _PAGE.match(text):
         title = _TITLE.search(text)
         return "" if title is None else html.unescape(title[1]).strip()
     if kind.endswith("json") or text.startswith("{"):
         try:
-            return "; ".join(_said(from_json(text), 3)) or text
+            return "; ".join(_descriptions(from_json(text), 3)) or text
         except ValueError:
             return text
     return text if kind in ("", "text/plain") and "\0" not in text else ""
@@ -93,16 +82,16 @@ def _names(status: int) -> tuple[str, ...]:
     return (number, phrase, f"{number} {phrase}", f"{number}: {phrase}", f"http {number}")
 
 
-def _said(value: Any, depth: int) -> Iterator[str]:
+def _descriptions(value: Any, depth: int) -> Iterator[str]:
     """Yield the texts in a JSON value that describe the error."""
     if isinstance(value, str):
         yield value
     elif is_array(value) and depth:
         for item in value[:3]:
-            yield from _said(item, depth - 1)
+            yield from _descriptions(item, depth - 1)
     elif is_object(value) and depth:
         for name in _SAYING:
-            found = [text for text in _said(value.get(name), depth - 1) if text.strip()]
-            if found:
-                yield from found
+            texts = [text for text in _descriptions(value.get(name), depth - 1) if text.strip()]
+            if texts:
+                yield from texts
                 return

@@ -10,7 +10,7 @@ import httpx2
 from gaia_bridge.calls.in_flight import SentRequests, own_id
 from gaia_bridge.client.transport import ConnectionLostError, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import EVENT_STREAM, is_stream
-from gaia_bridge.client.transports.http_client import HttpClient, Reply
+from gaia_bridge.client.transports.http_client import HttpClient, HttpReply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import origin, url_for_log
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
@@ -18,16 +18,6 @@ from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEvent
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
-
-
-class SseTransport(HttpTransport):
-    """The transport to a server over HTTP+SSE; created like `HttpTransport`.
-
-    A link is open when the server has sent its endpoint for messages. A server without such a stream is refused.
-    """
-
-    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
-        return _SseLink(http, receiver, self._limits)
 
 
 class _SseLink(HttpLink):
@@ -39,15 +29,14 @@ class _SseLink(HttpLink):
         self._endpoint = http.url
 
     async def open(self) -> None:
-        """Open the stream, and wait until the server has sent its endpoint for messages.
-
-        Raises:
-            UpstreamError: The server cannot be reached, or offers no such stream.
-        """
+        """Open the stream, and wait until the server has sent its endpoint for messages."""
         reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
         try:
+            if not reply.ok:
+                raise await self._refused(reply)
             if not is_stream(reply):
-                raise await self._refused(reply) if not reply.ok else _no_stream(reply)
+                kind = one_line(reply.content_type, 60) or "no content type"
+                raise UpstreamError(f"answered with {kind}, where an event stream was expected")
             stream = self._events_of(reply)
             self._endpoint = await self._endpoint_in(stream)
         except BaseException:
@@ -81,11 +70,7 @@ class _SseLink(HttpLink):
         await super().close()
 
     async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
-        """Read the endpoint for messages, which the stream has before its first message.
-
-        Raises:
-            UpstreamError: There is no endpoint, or one of another origin than the server's.
-        """
+        """Read the endpoint for messages, which the stream has before its first message; it is of the same origin."""
         try:
             while (event := await stream.next()) is not None and event.type != "endpoint":
                 if event.type == "message" and self._messages_in(event.data):
@@ -103,7 +88,7 @@ class _SseLink(HttpLink):
             raise UpstreamError(f"wants messages at {url_for_log(endpoint)}, which is another server")
         return endpoint.copy_with(userinfo=b"", fragment=None)
 
-    async def _read(self, reply: Reply, stream: EventStream) -> None:
+    async def _read(self, reply: HttpReply, stream: EventStream) -> None:
         try:
             reason = await self._receive(stream)
         finally:
@@ -135,6 +120,10 @@ class _SseLink(HttpLink):
             self._pending.reject(number, UpstreamError("answered with what is no JSON-RPC response"))
 
 
-def _no_stream(reply: Reply) -> UpstreamError:
-    kind = one_line(reply.content_type, 60) or "no content type"
-    return UpstreamError(f"answered with {kind}, where an event stream was expected")
+class SseTransport(HttpTransport):
+    """The transport to a server over HTTP+SSE; created like `HttpTransport`.
+
+    A link is open when the server has sent its endpoint for messages. A server without such a stream is refused.
+    """
+
+    link_type = _SseLink

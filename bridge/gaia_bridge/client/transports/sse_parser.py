@@ -26,11 +26,7 @@ class Event(Struct, frozen=True):
 
 
 class OversizedEventError(Exception):
-    """An event is larger than allowed. The stream cannot be read any further.
-
-    Args:
-        limit: Bytes that were allowed.
-    """
+    """An event is larger than allowed. The stream cannot be read any further."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"an event of more than {limit} bytes")
@@ -40,8 +36,7 @@ class OversizedEventError(Exception):
 class EventParser:
     """Parses the bytes of one stream. An event is complete with its blank line; an incomplete one is dropped.
 
-    Args:
-        limit: Bytes of one event, comments left out; and of one line.
+    The limit is in bytes, of one event without comments and of one line.
     """
 
     def __init__(self, limit: int) -> None:
@@ -63,10 +58,10 @@ class EventParser:
 
     def take_idle(self) -> int:
         """Return the number of useless lines since the last call, and reset it."""
-        found, self._idle = self._idle, 0
+        idle, self._idle = self._idle, 0
         if self._fields > _FIELDS:
-            found, self._fields = found + self._fields, 0
-        return found
+            idle, self._fields = idle + self._fields, 0
+        return idle
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete."""
@@ -137,11 +132,10 @@ class EventParser:
 
 
 class EventStream:
-    """The events of one response, one after the other.
+    """The events of one response, one after the other, each within a limit in bytes.
 
     Args:
         read: Waits for the next bytes; empty at the end.
-        limit: Bytes of one event.
         idle: The budget of useless lines; unlimited without it.
     """
 
@@ -149,33 +143,19 @@ class EventStream:
         self._read = read
         self._idle = idle
         self._limit = limit
-        self._parser = EventParser(limit)
+        self.parser = EventParser(limit)
+        """The parser of the stream; it has the id of the last event, and the time to wait before a reconnection."""
         self._events: list[Event] = []  # the next one is the last
 
-    @property
-    def last_id(self) -> str:
-        """The id of the last event, from which the stream can be resumed; empty where it cannot."""
-        return self._parser.last_id
-
-    @property
-    def retry(self) -> float | None:
-        """Seconds after which the server wants a reconnection, if it sent them."""
-        return self._parser.retry
-
     async def next(self) -> Event | None:
-        """Wait for the next event; `None` at the end of the stream.
-
-        Raises:
-            OversizedEventError: An event is too large.
-            FloodError: There are too many useless lines.
-        """
+        """Wait for the next event; `None` at the end. Raises `OversizedEventError`, or `FloodError`."""
         while not self._events:
-            if self._parser.oversized:
+            if self.parser.oversized:
                 raise OversizedEventError(self._limit)
             if self._idle is not None:
-                self._idle.add(self._parser.take_idle())
+                self._idle.add(self.parser.take_idle())
             chunk = await self._read()
             if not chunk:
                 return None
-            self._events = self._parser.feed(chunk)[::-1]
+            self._events = self.parser.feed(chunk)[::-1]
         return self._events.pop()

@@ -46,10 +46,8 @@ logger = logging.getLogger(__name__)
 _AFTERMATH: Final = 0.05
 """Seconds between the first sign of a child's end (its output is closed, it has exited) and the verdict: the other sign
 and its last words are on their way, unless somebody else holds its pipes."""
-
 _MISCONFIGURED: Final = 78
 """The exit code of programs that cannot use their configuration (`EX_CONFIG` of sysexits.h), also of bridges."""
-
 _ENDLESS: Final = 4
 """The factor by which a line may exceed the limit before the child is given up: such a line will not end."""
 
@@ -59,11 +57,7 @@ _UNTIMED: Final = KIB
 
 
 class StdioTransport:
-    """The transport to a server that is a child process. Implements `transport.Transport`.
-
-    Args:
-        on_error_line: Called with every line of its error output, redacted.
-    """
+    """The transport to a server that is a child process. Implements `transport.Transport`."""
 
     def __init__(
         self, spec: StdioServerSpec, limits: UpstreamLimits, on_error_line: Callable[[str], None] | None = None
@@ -74,18 +68,8 @@ class StdioTransport:
 
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`.
-
-        Raises:
-            LaunchError: The child cannot be launched as it is configured.
-            UpstreamError: The child cannot be launched right now.
-        """
-        secrets = Redactor((*self._spec.env.values(), *self._spec.options.secrets))
-        now = asyncio.get_running_loop().time
-        errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line, now)
-        garbage = Garbage(self._limits.garbage_lines, self._limits.garbage_window, now, secrets)
-        link = StdioLink(Child(self._spec), receiver, errors, garbage, self._spec.name, self._limits)
-        errors.heard = link.heard
+        """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`."""
+        link = StdioLink(Child(self._spec), receiver, self._spec, self._limits, self._on_error_line)
         try:
             await link.open()
             yield link
@@ -94,39 +78,30 @@ class StdioTransport:
 
 
 class StdioLink(asyncio.Protocol):
-    """A link to a running child: the protocol of its standard output. Created by `StdioTransport`.
-
-    Args:
-        child: The child, just launched.
-        receiver: Receives the messages of the server.
-        garbage: Counts lines of its output that are no messages.
-        name: The server, for the log.
-    """
+    """A link to a running child: the protocol of its standard output. Created by `StdioTransport`."""
 
     def __init__(
         self,
         child: Child,
         receiver: Receiver,
-        errors: ErrorOutput,
-        garbage: Garbage,
-        name: str,
+        spec: StdioServerSpec,
         limits: UpstreamLimits,
+        on_error_line: Callable[[str], None] | None,
     ) -> None:
         self.child = child
-        """The process."""
         self._receiver = receiver
-        self._errors = errors
-        self._name = name
+        self._name = spec.name
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limits.message_bytes)
-        now = self._loop.time
+        now, secrets = self._loop.time, Redactor((*spec.env.values(), *spec.options.secrets))
+        self._errors = ErrorOutput(spec.name, secrets, limits.error_output_bytes, on_error_line, now, self.heard)
         self._blank = Budget(limits.blank_lines, limits.garbage_window, now, "blank lines")
         self._share = Share(limits.loop_share, limits.loop_burst, now)
         self._output: asyncio.ReadTransport | None = None
         self._paused = False
         self._pending = SentRequests()
-        self.garbage = garbage
+        self.garbage = Garbage(limits.garbage_lines, limits.garbage_window, now, secrets)
         """The lines of its output that were no messages."""
         self._input = _Input(limits.write_timeout, self._suspect)
         self._open: list[asyncio.BaseTransport] = []
@@ -201,7 +176,6 @@ class StdioLink(asyncio.Protocol):
                 transport.close()
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Send a request and wait for its response; see `transport.Link`."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
         number: int = message["id"]
@@ -220,7 +194,6 @@ class StdioLink(asyncio.Protocol):
             self._pending.forget(number)
 
     async def notify(self, message: JSON) -> None:
-        """Send a notification or a response; see `transport.Link`."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
         await self._write(message)
@@ -235,7 +208,6 @@ class StdioLink(asyncio.Protocol):
             raise ConnectionLostError(self._reason or str(error)) from None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the pipe of the standard output, which is connected."""
         self._output = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -287,18 +259,17 @@ class StdioLink(asyncio.Protocol):
 
     def _take(self, line: bytes | OversizedLine) -> None:
         if isinstance(line, OversizedLine):
-            self._refuse(
-                line, f"sent a message of {line.size:,} bytes; at most {self._limits.message_bytes:,} are read"
-            )
+            limit = self._limits.message_bytes
+            self._refuse(line, f"sent a message of {line.size:,} bytes; at most {limit:,} are read")
             return
-        found = messages(line)
-        for message in found:
+        parts = messages(line)
+        for message in parts:
             if is_response(message):
                 if not self._pending.resolve(message.get("id"), message):
                     self._note_error(message)
             else:
                 self._receiver.message(message, None)
-        if not found:
+        if not parts:
             self._refuse(line, "sent a response that is no valid JSON")
 
     def _note_error(self, response: JSON) -> None:
@@ -366,9 +337,7 @@ class StdioLink(asyncio.Protocol):
 class _Input(asyncio.BaseProtocol):
     """A child's standard input. A child that reads nothing delays its own requests, within a bound, and uses no memory.
 
-    Args:
-        timeout: Seconds that a message may wait for the child to read earlier ones.
-        on_lost: Called when the child closed its input, or has ended.
+    `on_lost` is called when the child closed its input, or has ended.
     """
 
     def __init__(self, timeout: float, on_lost: Callable[[], None]) -> None:
@@ -404,12 +373,10 @@ class _Input(asyncio.BaseProtocol):
             self._copy = None
 
     def pause_writing(self) -> None:
-        """Note that the child does not keep up with its input."""
         if not self._is_full and self._lost is None:
             self._is_full, self._readable = True, anyio.Event()
 
     def resume_writing(self) -> None:
-        """Note that the child has read enough."""
         self._is_full = False
         self._readable.set()
 
@@ -421,12 +388,7 @@ class _Input(asyncio.BaseProtocol):
         self._on_lost()
 
     async def write(self, message: bytes) -> None:
-        """Send one message, once earlier ones were read.
-
-        Raises:
-            ConnectionLostError: The child has ended.
-            UpstreamError: The child does not read its input.
-        """
+        """Send one message, once earlier ones were read; raise an error if the child has ended, or reads nothing."""
         if self._is_full:
             with anyio.move_on_after(self._timeout):
                 while self._is_full:  # another that waited may have been quicker
@@ -455,7 +417,6 @@ class _Input(asyncio.BaseProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the pipe now."""
         if self._transport is not None:
             self._transport.abort()
 

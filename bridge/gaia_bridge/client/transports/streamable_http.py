@@ -29,7 +29,7 @@ from gaia_bridge.client.transports.answers import (
     session_of,
 )
 from gaia_bridge.client.transports.budgets import FloodError
-from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, Reply
+from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, HttpReply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import retry_after
 from gaia_bridge.client.transports.json_rpc import is_response, response_to
@@ -45,20 +45,9 @@ logger = logging.getLogger(__name__)
 _ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
 _CHECK_ID: Final = 2**31 - 1
 """The id of the link's own pings; the ids of other requests stay below."""
-
 _USABLE_ID: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
 """Event ids that a header carries unchanged; the limit of the length is ours."""
 _DOUBLINGS: Final = 10
-
-
-class StreamableHttpTransport(HttpTransport):
-    """The transport to a server over Streamable HTTP; created like `HttpTransport`.
-
-    Opening a link sends nothing: the first request shows whether the server is reachable.
-    """
-
-    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
-        return _StreamableHttpLink(http, receiver, self._limits)
 
 
 class _StreamableHttpLink(HttpLink):
@@ -93,12 +82,12 @@ class _StreamableHttpLink(HttpLink):
         modern = self._is_modern(message)
         await self._deliver(message, self._headers_of(message, modern))
         if not modern and message.get("method") == "notifications/initialized" and self._standing is None:
-            self._standing = asyncio.Event()
-            self._spawn(self._stand(self._standing))
+            standing = self._standing = asyncio.Event()
+            self._spawn(self._stand(standing)).add_done_callback(lambda _: standing.set())
             # Messages of the server before the stream is open are lost, also its questions about our next request.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.standing_timeout):
-                    await self._standing.wait()
+                    await standing.wait()
 
     # What is sent
 
@@ -130,7 +119,7 @@ class _StreamableHttpLink(HttpLink):
 
     # What comes back
 
-    async def _answer(self, message: JSON, reply: Reply, resumable: bool) -> JSON:
+    async def _answer(self, message: JSON, reply: HttpReply, resumable: bool) -> JSON:
         request_id: int = message["id"]
         response: JSON | None
         try:
@@ -150,26 +139,20 @@ class _StreamableHttpLink(HttpLink):
             raise UpstreamError("answered with what is no JSON-RPC response")
         return response
 
-    def _sifted(self, found: list[JSON], request_id: int | None) -> JSON | None:
-        """Pass on all messages but responses; return the response to a request, if that is among them.
-
-        Raises:
-            UpstreamError: There is a response to another request.
-        """
+    def _sifted(self, parts: list[JSON], request_id: int | None) -> JSON | None:
+        """Pass on all messages but responses; return the response to a request; an error if one is to another."""
         response: JSON | None = None
-        for message in found:
+        for message in parts:
             if not is_response(message):
                 self._receiver.message(message, request_id)
             elif request_id is not None and response is None:
                 response = response_to(request_id, message)
         return response
 
-    async def _rejected(self, request_id: int, reply: Reply) -> JSON:
+    async def _rejected(self, request_id: int, reply: HttpReply) -> JSON:
         """Return the JSON-RPC error of a response with an error status.
 
-        Raises:
-            SessionExpiredError: The error is about our session.
-            UpstreamError: There is only the status, or the status is about authorization or a later retry.
+        An error is raised for one about our session, for a status alone, and for authorization or a later retry.
         """
         response = await error_response(request_id, reply)
         if self._session is not None and await knows_no_session(reply, response):
@@ -178,58 +161,53 @@ class _StreamableHttpLink(HttpLink):
             raise await self._refused(reply)
         return response
 
-    async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
+    async def _streamed(self, request_id: int, reply: HttpReply | None, resumable: bool) -> JSON:
         """Read the response from an event stream. If that breaks, a legacy server may continue in another one."""
-        place = Place(self._limits)
+        position = StreamPosition(self._limits)
         resumes = 0
         while True:
             if reply is not None:
                 try:
-                    return await self._hear(reply, place, request_id)
+                    return await self._hear(reply, position, request_id)
                 except BrokenOffError:
-                    if not (resumable and place.is_resumable):
+                    if not (resumable and position.is_resumable):
                         raise
             if resumes == self._limits.resumes:
                 raise BrokenOffError(f"its event stream ended; {resumes} attempts to take it up again were in vain")
             resumes += 1
-            await asyncio.sleep(place.pause())
-            reply = await self._resumed(place)
+            await asyncio.sleep(position.pause())
+            reply = await self._resumed(position)
 
-    async def _resumed(self, place: Place) -> Reply | None:
-        """Open the stream that continues from a place, or return `None` if there is none for the moment."""
+    async def _resumed(self, position: StreamPosition) -> HttpReply | None:
+        """Open the stream that continues from a position, or return `None` if there is none for the moment."""
         try:
-            reply = await self._open_stream(place)
+            reply = await self._open_stream(position)
         except UpstreamError:
             return None
         if is_stream(reply):
             return reply
-        await self._turned_away(reply, place)
+        await self._turned_away(reply, position)
         if is_transient(reply.status):
             return None
         raise BrokenOffError(f"its event stream ended, and taking it up again was refused with HTTP {reply.status}")
 
-    async def _open_stream(self, place: Place) -> Reply:
-        return await self._http.send("GET", {**self._own_headers(EVENT_STREAM), **place.headers}, insist=False)
+    async def _open_stream(self, position: StreamPosition) -> HttpReply:
+        return await self._http.send("GET", {**self._own_headers(EVENT_STREAM), **position.headers}, insist=False)
 
-    async def _turned_away(self, reply: Reply, place: Place) -> None:
-        place.put_off(retry_after(reply.headers.get("retry-after")))
+    async def _turned_away(self, reply: HttpReply, position: StreamPosition) -> None:
+        position.put_off(retry_after(reply.headers.get("retry-after")))
         await reply.close()
 
-    async def _hear(self, reply: Reply, place: Place, request_id: int | None) -> JSON:
-        """Pass on the messages of a stream until the response to a request; with `None`, until it ends.
-
-        Raises:
-            BrokenOffError: The stream ended.
-            UpstreamError: The stream has an invalid response or an oversized event.
-        """
+    async def _hear(self, reply: HttpReply, position: StreamPosition, request_id: int | None) -> JSON:
+        """Pass on the messages of a stream until the response to a request; with `None`, until it ends."""
         stream = self._events_of(reply)
         try:
             while (event := await stream.next()) is not None:
                 if event.type != "message":
                     continue
-                found = self._messages_in(event.data, request_id)
-                place.messages += len(found)
-                response = self._sifted(found, request_id)
+                parts = self._messages_in(event.data, request_id)
+                position.messages += len(parts)
+                response = self._sifted(parts, request_id)
                 if response is not None:
                     await self._finish(reply)
                     return response
@@ -241,35 +219,28 @@ class _StreamableHttpLink(HttpLink):
             await reply.close()
             raise
         finally:
-            place.note(stream)
+            position.note(stream)
 
     # The standing stream, and the session
 
     async def _stand(self, answered: asyncio.Event) -> None:
         """Keep a stream open for the server's own messages, for as long as it offers one.
 
-        Args:
-            answered: Set when the server has answered for the first time, or could not be reached.
+        `answered` is set when the server has answered for the first time, or could not be reached.
         """
-        try:
-            await self._keep_standing(answered)
-        finally:
-            answered.set()
-
-    async def _keep_standing(self, answered: asyncio.Event) -> None:
         clock = asyncio.get_running_loop().time
-        place = Place(self._limits)
+        position = StreamPosition(self._limits)
         failures = 0
         offered = False
         while self._lost is None:
-            began, heard = clock(), place.messages
+            began, heard = clock(), position.messages
             try:
-                reply = await self._open_stream(place)
+                reply = await self._open_stream(position)
                 answered.set()
                 if is_stream(reply):
                     offered = True
-                    await self._hear(reply, place, None)
-                await self._turned_away(reply, place)
+                    await self._hear(reply, position, None)
+                await self._turned_away(reply, position)
                 if not is_transient(reply.status):
                     if offered and reply.status in (404, 410) and self._session is not None:
                         self._expired()
@@ -280,9 +251,9 @@ class _StreamableHttpLink(HttpLink):
             except UpstreamError as error:
                 answered.set()
                 logger.debug("the standing stream: the server %s", error)
-            lively = place.messages > heard or clock() - began >= self._limits.retry_cap
+            lively = position.messages > heard or clock() - began >= self._limits.retry_cap
             failures = 0 if lively else failures + 1
-            await asyncio.sleep(place.pause(failures))
+            await asyncio.sleep(position.pause(failures))
 
     async def _check_session(self) -> None:
         """End the link if the server answers a ping with an error about the session, too.
@@ -296,7 +267,7 @@ class _StreamableHttpLink(HttpLink):
             if may_know_no_session(await self._answer(ping, reply, resumable=False)):
                 self._expired()
 
-    async def _refused(self, reply: Reply) -> UpstreamError:
+    async def _refused(self, reply: HttpReply) -> UpstreamError:
         if reply.status in (404, 410) and self._session is not None:
             return self._expired()
         return await super()._refused(reply)
@@ -319,6 +290,15 @@ class _StreamableHttpLink(HttpLink):
             await reply.close()
 
 
+class StreamableHttpTransport(HttpTransport):
+    """The transport to a server over Streamable HTTP; created like `HttpTransport`.
+
+    Opening a link sends nothing: the first request shows whether the server is reachable.
+    """
+
+    link_type = _StreamableHttpLink
+
+
 def _named_revision(message: JSON) -> str | None:
     """Return the revision in a message's `_meta`, as messages have it since 2026-07-28."""
     params = message.get("params")
@@ -327,16 +307,11 @@ def _named_revision(message: JSON) -> str | None:
     return revision if isinstance(revision, str) and is_modern(revision) else None
 
 
-class Place:
-    """The place in an event stream up to which everything was received.
-
-    Args:
-        limits: The least and the most seconds before a stream is requested again.
-    """
+class StreamPosition:
+    """The position in an event stream up to which everything was received."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self.messages = 0
-        """The number of messages received."""
         self._limits = limits
         self._last_id = ""
         self._retry = 0.0
@@ -354,23 +329,15 @@ class Place:
 
     def note(self, stream: EventStream) -> None:
         """Keep the event id and the retry time of a stream for the next one."""
-        self._last_id = stream.last_id or self._last_id
-        self._retry = self._retry if stream.retry is None else stream.retry
+        self._last_id = stream.parser.last_id or self._last_id
+        self._retry = self._retry if stream.parser.retry is None else stream.parser.retry
         self._put_off = 0.0
 
     def put_off(self, retry_after: float | None) -> None:
-        """Delay the next request for a stream, after an answer that was no stream.
-
-        Args:
-            retry_after: The seconds of its `Retry-After`, if it had one.
-        """
+        """Delay the next request for a stream, after an answer that was no stream; its `Retry-After` is in seconds."""
         self._put_off = min(retry_after or 0.0, self._limits.retry_after_cap)
 
     def pause(self, failures: int = 0) -> float:
-        """Return the seconds to wait before the stream is requested again.
-
-        Args:
-            failures: The number of failures in a row; each doubles the time.
-        """
+        """Return the seconds to wait before the stream is requested again; each failure in a row doubles them."""
         floor = self._limits.retry_floor * 2.0 ** min(max(failures - 1, 0), _DOUBLINGS)
         return max(min(max(self._retry, floor), self._limits.retry_cap), self._put_off)

@@ -14,7 +14,6 @@ from gaia_bridge.text.escaping import one_line
 
 OF_UNKNOWN_AUTHORITY: Final = range(18, 22)
 """The verification codes of OpenSSL for certificates of authorities that are not trusted here (x509_vfy.h)."""
-
 _NOT_IN_TIME: Final = "its operator has to renew it, unless the clock of this machine is wrong"
 _OF_ANOTHER: Final = "its URL has to name the host as the certificate does"
 _OF_NOBODY: Final = "if you trust it, have SSL_CERT_FILE name a file with the certificate of its authority"
@@ -22,7 +21,6 @@ _ADVICE: Final = {9: _NOT_IN_TIME, 10: _NOT_IN_TIME, 62: _OF_ANOTHER, 64: _OF_AN
     OF_UNKNOWN_AUTHORITY, _OF_NOBODY
 )
 """Advice by the verification codes of OpenSSL (x509_vfy.h)."""
-
 _NOT_TLS: Final = "it does not speak TLS there; the URL of a server without TLS begins with http://"
 _NOTHING_IN_COMMON: Final = "it has no version and cipher of TLS in common with us, who want TLS 1.2 or newer"
 _FAILURES: Final = {
@@ -36,12 +34,9 @@ _FAILURES: Final = {
 
 
 def verifying_context() -> ssl.SSLContext:
-    """Return the TLS context with the system's authorities, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
+    """Return the TLS context with the authorities of the system, or of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
 
-    Certificates are read when they are needed first, and kept.
-
-    Raises:
-        LaunchError: `SSL_CERT_FILE` cannot be used.
+    They are read when they are needed first, and kept; a file that cannot be used is a `LaunchError`.
     """
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     try:

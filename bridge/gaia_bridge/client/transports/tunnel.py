@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from gaia_bridge.client.transports.connections import ConnectError, Make, ProxyError, first_connected
-from gaia_bridge.client.transports.http1 import Abortable, Connection
+from gaia_bridge.client.transports.http1 import Abortable, Http1Connection
 from gaia_bridge.client.transports.http_values import named_status, reason_of
 from gaia_bridge.client.transports.tls import OF_UNKNOWN_AUTHORITY, verifying_context
 from gaia_bridge.config.proxies import Proxy
@@ -22,26 +22,18 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line
 
 C = TypeVar("C", bound=Abortable)
-
 _HEAD: Final = 100 * KIB
 """The most bytes of the head of a proxy's answer."""
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _INTERIM: Final = re.compile(rb"HTTP/1\.[01] 1\d\d\b")
 _STATUS: Final = re.compile(r"HTTP/1\.[01] ([1-9]\d\d)(?: .*)?")
 _UNREACHED: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
-_NO_PROXY: Final = (
-    *(HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED),
-)
+_NO_PROXY: Final = (400, 404, 405, 501)
 """The statuses with which servers answer that are no proxies."""
 
 
 class ByProxy:
-    """The way to a server by a proxy. Implements `connections.Way`.
-
-    Args:
-        host: The server, in ASCII.
-        port: The same.
-        tls: The TLS context that verifies the server; `None` without TLS.
+    """The way to a server by a proxy; without `tls`, the server has none. Its `connect` is a `connections.Way`.
 
     Raises:
         LaunchError: The authorities that verify the proxy cannot be read.
@@ -54,8 +46,8 @@ class ByProxy:
         self._port = port
         self._tls = tls
 
-    async def connect(self, make: Make, seconds: float) -> Connection:
-        """Open a connection; see `connections.Way.connect`."""
+    async def connect(self, make: Make, seconds: float) -> Http1Connection:
+        """Open a connection; see `connections.Way`."""
         tunnel: _Tunnel | None = None
         try:
             async with asyncio.timeout(seconds):
@@ -89,12 +81,7 @@ class ByProxy:
 
 
 class _Tunnel(Abortable):
-    """A connection to a proxy that carries bytes to one server, once the proxy has agreed (RFC 9110, section 9.3.6).
-
-    Args:
-        host: The server, in ASCII.
-        port: The same.
-    """
+    """A connection to a proxy that carries bytes to one server, once the proxy has agreed (RFC 9110, section 9.3.6)."""
 
     def __init__(self, proxy: Proxy, host: str, port: int) -> None:
         self._proxy = proxy
@@ -107,13 +94,7 @@ class _Tunnel(Abortable):
     async def open(self, within: asyncio.Protocol, tls: ssl.SSLContext) -> None:
         """Let the proxy connect to the server, and start TLS with the server. Cancelling closes the connection.
 
-        Args:
-            within: The protocol of the connection to the server from then on.
-            tls: The TLS context that verifies the server.
-
-        Raises:
-            OSError: TLS fails.
-            ProxyError: The proxy refuses.
+        From then on, `within` is the protocol of the connection. Raises `OSError` or `ProxyError`.
         """
         try:
             await self._agree()
@@ -137,7 +118,8 @@ class _Tunnel(Abortable):
         fields = f"host: {self._to}\r\n" + (f"proxy-authorization: {who}\r\n" if who else "")
         self._transport.write(f"CONNECT {self._to} HTTP/1.1\r\n{fields}\r\n".encode("ascii"))
         status, headers = _parsed(await self._head)
-        if not 200 <= status < 300 or self._came or _is_page(headers):
+        is_page = headers.get("content-type", "").lower().startswith("text/html")
+        if not 200 <= status < 300 or self._came or is_page:
             raise ProxyError(refusal_of(self._proxy, self._to, status, headers))
 
     # asyncio.Protocol
@@ -170,32 +152,27 @@ class _Tunnel(Abortable):
 def refusal_of(proxy: Proxy, to: str, status: int, headers: Mapping[str, str]) -> str:
     """Explain why a proxy does not connect to a server, by its answer, with advice.
 
-    Args:
-        status: The status of its answer; 0 if that is no HTTP.
-        headers: Its headers, by lowercase names.
+    The status is 0 if the answer is no HTTP; names of headers are in lower case.
     """
-    told = f"HTTP {named_status(status)}"
-    if status in (
-        HTTPStatus.PROXY_AUTHENTICATION_REQUIRED,
-        HTTPStatus.UNAUTHORIZED,
-    ):  # tinyproxy refuses with the latter
+    code = f"HTTP {named_status(status)}"
+    if status in (HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, HTTPStatus.UNAUTHORIZED):  # the latter: tinyproxy
         return _login(proxy, status, headers.get("proxy-authenticate", ""))
     if status == HTTPStatus.FORBIDDEN:
         return (
-            f"the proxy does not allow a connection to {to} ({told}); ask who runs it, "
+            f"the proxy does not allow a connection to {to} ({code}); ask who runs it, "
             "or name the host in NO_PROXY if it can be reached directly"
         )
     if status in _UNREACHED:
-        return f"the proxy does not reach {to} ({told})"
+        return f"the proxy does not reach {to} ({code})"
     if 200 <= status < 400:
         return (
-            f"the proxy answered with a web page in place of a connection ({told}): log in to this network in a "
+            f"the proxy answered with a web page in place of a connection ({code}): log in to this network in a "
             f"browser, or mend {proxy.named_by} if what answers at {proxy} is no proxy"
         )
     if not status or status in _NO_PROXY:
-        came = told if status else "something that is no HTTP"
+        came = code if status else "something that is no HTTP"
         return f"what answers at {proxy} is no proxy, it seems ({came}); is {proxy.named_by} right?"
-    return f"the proxy opened no connection to {to} ({told})"
+    return f"the proxy opened no connection to {to} ({code})"
 
 
 def _login(proxy: Proxy, code: int, offered: str) -> str:
@@ -226,7 +203,3 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
         key, text = name.strip().lower(), value.strip()
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return (int(status[1]) if status else 0), headers
-
-
-def _is_page(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").lower().startswith("text/html")

@@ -34,12 +34,7 @@ PARTS_OF: Final = {
 
 
 def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a child's environment: the harmless variables, those that its entry inherits, and those that it sets.
-
-    Args:
-        spec: The entry.
-        environ: Our own environment.
-    """
+    """Return a child's environment: the harmless variables, those that its entry inherits, and those that it sets."""
     inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
     names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
     seen = {name: environ[name] for name in names if name in environ and not name.startswith(OWN_PREFIX)}
@@ -47,10 +42,6 @@ def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict
 
 
 def proxies_without_users(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for proxies that are set, in upper and lower case, without user and password.
-
-    Args:
-        environ: Our own environment.
-    """
+    """Return the variables for proxies that are set, in upper and lower case, without user and password."""
     names = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
     return {name: _USER_OF_PROXY.sub("", environ[name]) for name in names if name in environ}

@@ -56,7 +56,7 @@ def split_command(command: str, *, windows: bool = _WINDOWS) -> list[str]:
     if not arguments:
         raise ValueError("the command is empty; expected a program and its arguments")
     kept = re.compile(f"{mark}([0-9]+){mark}")
-    return [kept.sub(lambda found: references[int(found[1])], word) for word in arguments]
+    return [kept.sub(lambda match: references[int(match[1])], word) for word in arguments]
 
 
 def launch_words(entry: JSON) -> list[str]:

@@ -53,14 +53,10 @@ _SPELLING: Final = "is its name, or its version, misspelled?"
 
 
 class Cause(Struct, frozen=True):
-    """The cause why a server does not start.
-
-    Args:
-        line: The server's own message about the cause; empty if it wrote none.
-        remedy: The remedy for the user.
-    """
+    """The cause why a server does not start."""
 
     line: str
+    """The server's own message about the cause; empty if it wrote none."""
     remedy: str
 
     def __str__(self) -> str:
@@ -68,26 +64,22 @@ class Cause(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """The facts about a start that failed.
-
-    Args:
-        lines: The last lines of the error output, redacted.
-        program: The program that was started.
-        timed_out: Whether the program was still running when the time for a start was over.
-        ours: The names of the variables in our own environment.
-        seen: The names of the variables that the program saw.
-    """
+    """The facts about a start that failed."""
 
     lines: Sequence[str]
+    """The last lines of the error output, redacted."""
     program: str = ""
     timed_out: bool = False
+    """Whether the program was still running when the time for a start was over."""
     ours: Set[str] = frozenset()
+    """The names of the variables in our own environment."""
     seen: Set[str] = frozenset()
+    """The names of the variables that the program saw."""
 
     def withheld(self, names: Iterable[str]) -> str | None:
         """Return the first of some variables that we have and the program did not see."""
-        found = (name for name in names if name in self.ours and name not in self.seen)
-        return next((name for name in found if not name.startswith(OWN_PREFIX)), None)
+        missing = (name for name in names if name in self.ours and name not in self.seen)
+        return next((name for name in missing if not name.startswith(OWN_PREFIX)), None)
 
 
 class _Row(Struct, frozen=True):
@@ -229,16 +221,13 @@ _ROWS: Final = (
 def cause_for(
     spec: ServerSpec, lines: Iterable[str], environ: Mapping[str, str], *, timed_out: bool = False
 ) -> Cause | None:
-    """Return the cause why a server of the configuration does not start.
+    """Return the cause why a server of the configuration does not start; `None` if it is none of the usual ones.
 
     Args:
         spec: Its entry.
         lines: The last lines of its error output, redacted.
         environ: Our own environment.
         timed_out: Whether the server was still running when the time for a start was over.
-
-    Returns:
-        The cause; `None` if it is none of the usual ones.
     """
     if not isinstance(spec, StdioServerSpec):
         return None
@@ -248,14 +237,7 @@ def cause_for(
 
 
 def cause_of(failure: Failure) -> Cause | None:
-    """Return the cause why a server does not start.
-
-    Args:
-        failure: The facts about the start.
-
-    Returns:
-        The cause; `None` if it is none of the usual ones.
-    """
+    """Return the cause why a server does not start; `None` if it is none of the usual ones."""
     return next(_causes(failure), None)
 
 
@@ -297,8 +279,8 @@ def _unset(lines: Sequence[str], seen: Set[str]) -> Iterator[Cause]:
 
 
 def _remedy(row: _Row, match: re.Match[str], failure: Failure) -> str:
-    found = next(filter(None, match.groups()), "")
-    remedy = row.remedy.replace("{1}", found).replace("{source}", PARTS_OF.get(found, ""))
+    group = next(filter(None, match.groups()), "")
+    remedy = row.remedy.replace("{1}", group).replace("{source}", PARTS_OF.get(group, ""))
     if (name := failure.withheld(row.settings)) is None:
         return remedy
     # a registry of one's own may lack a package, and its name may be misspelled: either is as likely

@@ -31,11 +31,7 @@ def program_name(command: str) -> str:
 
 
 def launcher_in(words: Sequence[str]) -> str:
-    """Return the launcher that a launch line begins with; empty if it begins with none.
-
-    Args:
-        words: The program and its arguments; before a launcher, there may be `env NAME=VALUE` or `cmd /c`.
-    """
+    """Return the launcher that a line begins with, perhaps after `env NAME=VALUE` or `cmd /c`; empty if none."""
     for word in words:
         name = program_name(word)
         if name in _LAUNCHERS:

@@ -5,8 +5,6 @@ may change to: so `uv --directory sub run server.py`, `env -C sub ...` and `sh -
 own. Where a line can run a program that none of its words names (`sh -c "$X"`, `python -c CODE`), an approval holds
 the whole folder. The files that programs load in turn cannot be seen in the line, except the modules that Python
 would find beside a script before all others.
-
-Also the check whether a launch line can run a program that none of its words names.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -51,11 +50,7 @@ _WITH_VALUE: Final = re.compile(r"-[XWCIr]|--[a-z-]+")
 
 
 def reason_for_whole_folder(words: Sequence[str]) -> str:
-    """Return the reason why a line can run more than its words name; empty if it cannot.
-
-    Args:
-        words: The program and its arguments; a line for a shell is one word.
-    """
+    """Return why a line can run more than its words, of which a line for a shell is one, name; empty if it cannot."""
     for number, word in enumerate(words):
         if reason := _reason(word, words[number + 1 :]) or _of_line(word):
             return reason
@@ -90,17 +85,15 @@ def _of_line(word: str) -> str:
 
 def _options(words: Sequence[str]) -> list[str]:
     """Return the words before the first that is neither an option nor its value; `eval` counts as an option."""
-    found: list[str] = []
-    before = ""
-    for word in words:
+    options = list[str]()
+    for before, word in pairwise(["", *words]):
         if not word.startswith("-") and word != "eval" and not _WITH_VALUE.fullmatch(before):
             break
-        found.append(word)
-        before = word
-    return found
+        options.append(word)
+    return options
 
 
-_MANIFESTS: Final = {
+MANIFESTS: Final = {
     **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), ("package.json",)),
     **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),
     **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
@@ -112,14 +105,8 @@ _MANIFESTS: Final = {
 }
 """The files in which runners look up the program to run."""
 
-_FETCHERS: Final = frozenset({"bunx", "node", "npx", "pipx", "pnpx", "uvx"})
-"""The runners that run packages of a registry, or named files, independently of the folder they start in."""
-
 _IN_FOLDERS: Final = ("__main__.py", "package.json", "index.js")
 """The files that are run when a folder is named."""
-
-_CHOOSING: Final = frozenset({"--directory", "--project", "--prefix", "--cwd", "-C", "--manifest-path", "--dir"})
-"""Options that name the folder that a runner works in."""
 
 _BETWEEN: Final = re.compile(r"[\s;|&=,:'\"()<>`]+")
 """The separators of file names inside one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
@@ -140,22 +127,19 @@ _MOST_FOLDERS: Final = 32
 
 
 class Programs(Struct, frozen=True):
-    """The parts of a project that an approval holds, beside the launch line.
-
-    Args:
-        files: The files that the line runs.
-        module_folders: Folders in which Python looks for modules first, so that a new one there would be run.
-        whole: The folder whose every file is held, if the line can run a program that it does not name.
-        reason: The reason for `whole`.
-    """
+    """The parts of a project that an approval holds, beside the launch line."""
 
     files: tuple[Path, ...] = ()
+    """The files that the line runs."""
     module_folders: tuple[Path, ...] = ()
+    """Folders in which Python looks for modules first, so that a new one there would be run."""
     whole: Path | None = None
+    """The folder whose every file is held, if the line can run a program that it does not name."""
     reason: str = ""
+    """The reason for `whole`."""
 
 
-def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = None) -> Programs:
+def programs_of(entry: JSON, folder: Path) -> Programs:
     """Return the files of a folder that an entry's launch line runs: those in it or below, and links there.
 
     The document of an API counts: it decides which requests are sent where.
@@ -163,7 +147,6 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     Args:
         entry: An entry of a configuration file; its references are not filled in.
         folder: The folder, in which relative paths of the line begin.
-        environ: The variables that the line refers to; the process environment if not given.
     """
     if isinstance(document := entry.get("openapi"), str) and "://" not in document:
         path = Path(os.path.normpath(folder / os.path.expanduser(document)))
@@ -172,11 +155,11 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     if not isinstance(command, str):
         return Programs()
     texts = {name: text for name, text in env.items() if isinstance(text, str)} if is_object(env) else {}
-    known = {**(os.environ if environ is None else environ), **texts}
-    base = folder / os.path.expanduser(_filled(cwd, known)) if isinstance(cwd, str) else folder
-    words = [_filled(word, known) for word in launch_words(entry)]
-    deciding = [_filled(text, known) for name, text in texts.items() if changes_programs(name)]
-    names = dict.fromkeys(_names([_filled(command, known), *words, *deciding]))
+    variables = {**os.environ, **texts}
+    base = folder / os.path.expanduser(_filled(cwd, variables)) if isinstance(cwd, str) else folder
+    words = [_filled(word, variables) for word in launch_words(entry)]
+    deciding = [_filled(text, variables) for name, text in texts.items() if changes_programs(name)]
+    names = dict.fromkeys(_names([_filled(command, variables), *words, *deciding]))
     bases, are_all = _bases(names, base, folder)
     reason = reason_for_whole_folder(words) or ("" if are_all else f"it names more than {_MOST_FOLDERS} folders")
     candidates = {path for inner in bases for path in _candidates(names, inner, words)}
@@ -190,35 +173,9 @@ def programs_of(entry: JSON, folder: Path, environ: Mapping[str, str] | None = N
     return Programs(tuple(files), tuple(sorted(modules)), whole, reason)
 
 
-def program_files(entry: JSON, folder: Path) -> list[Path]:
-    """Return the files that an entry's launch line runs and that lie in a folder or below; see `programs_of`."""
-    return list(programs_of(entry, folder).files)
-
-
-def works_in_folder(entry: JSON, folder: Path) -> bool:
-    """Return whether an entry's program depends on the folder it is started in, beside the paths that it names.
-
-    Args:
-        entry: An entry of a configuration file.
-        folder: The folder.
-    """
-    words = launch_words(entry)
-    if not words:
-        return False
-    program, args = program_name(words[0]), words[1:]
-    if "-m" in args[:-1] and program.startswith("python"):
-        module = os.path.join(folder, args[args.index("-m") + 1].replace(".", "/"))
-        return os.path.isdir(module) or os.path.isfile(f"{module}.py")
-    if program in _FETCHERS or not _CHOOSING.isdisjoint(word.partition("=")[0] for word in args):
-        return False
-    if (program == "uv" and "run" not in args) or (program == "docker" and "compose" not in args):
-        return False
-    return any((folder / name).is_file() for name in _MANIFESTS.get(program, ()))
-
-
-def _filled(text: str, known: Mapping[str, str]) -> str:
+def _filled(text: str, variables: Mapping[str, str]) -> str:
     """Fill in the variables of a text; other references stay, and so do those to variables that are not set."""
-    return _REFERENCE.sub(lambda found: known.get(found["name"]) or found["default"] or found[0], text)
+    return _REFERENCE.sub(lambda match: variables.get(match["name"]) or match["default"] or match[0], text)
 
 
 def _names(words: Sequence[str]) -> Iterator[str]:
@@ -258,8 +215,8 @@ def _path(base: Path, name: str) -> Path | None:
 
 def _candidates(names: Mapping[str, object], base: Path, words: Sequence[str]) -> Iterator[Path]:
     """Yield the files below a folder that may be run."""
-    for program in set(map(program_name, words)) & _MANIFESTS.keys():
-        yield from (base / manifest for manifest in _MANIFESTS[program])
+    for program in set(map(program_name, words)) & MANIFESTS.keys():
+        yield from (base / manifest for manifest in MANIFESTS[program])
     for name in names:
         if (path := _path(base, name)) is None:
             continue
@@ -293,8 +250,8 @@ def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:
     if search is None or os.sep in command:
         return
     folders = os.pathsep.join(str(base / part) for part in search.split(os.pathsep))
-    if found := shutil.which(command, path=folders):
-        yield Path(os.path.normpath(found))
+    if program := shutil.which(command, path=folders):
+        yield Path(os.path.normpath(program))
 
 
 def _lies_in(folder: Path, path: Path) -> bool:

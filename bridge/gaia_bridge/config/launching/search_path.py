@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gaia_bridge.config.file_editor import edit_file
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
@@ -42,49 +41,11 @@ def search_path(environ: Mapping[str, str]) -> str:
 
     The `PATH` of this process comes first, unless the stored one has all of its folders and more: then that one does.
     Existing folders of installers come last.
-
-    Args:
-        environ: Our own environment.
     """
     own, remembered = list(filter(None, environ.get("PATH", "").split(os.pathsep))), _remembered()
     ordered = remembered if set(own) <= set(remembered) else own
     further = dict.fromkeys(folder for folder in (*remembered, *usual_folders()) if folder not in ordered)
     return os.pathsep.join((*ordered, *further))
-
-
-def remember_search_path(environ: Mapping[str, str]) -> bool:
-    """Store the `PATH` of a terminal for bridges that are started without one.
-
-    The folder of an active virtual environment is left out: its programs are for the one who activated it.
-
-    Args:
-        environ: The environment of a command that somebody typed.
-
-    Returns:
-        Whether the stored `PATH` changed.
-    """
-    active = active_folders(environ)
-    folders = [folder for folder in _folders(environ.get("PATH", "")) if folder not in active]
-    with suppress(ConfigError):  # without a home folder, there are the usual folders
-        content = f"{os.pathsep.join(folders)}\n".encode(errors="surrogateescape")
-        path = expanded(Path(REMEMBERED))
-        return edit_file(path, lambda before, _status: None if _says_as_much(before, folders) else content)
-    return False
-
-
-def active_folders(environ: Mapping[str, str]) -> set[str]:
-    """Return the folders of programs that only an active virtual environment puts on the `PATH`.
-
-    Args:
-        environ: The environment of a command that somebody typed.
-    """
-    return {os.path.join(environ[name], "bin") for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)}
-
-
-def _says_as_much(before: bytes | None, folders: list[str]) -> bool:
-    """Return whether the stored `PATH` has all of these folders: the same, or that of a terminal with more."""
-    known = [] if before is None else _folders(before.decode(errors="surrogateescape").rstrip("\n"))
-    return known == folders or set(folders) < set(known)
 
 
 def usual_folders() -> Iterator[str]:
@@ -107,9 +68,9 @@ def _remembered() -> list[str]:
         content, _ = read_bytes(expanded(Path(REMEMBERED)), _MAX_BYTES)
     except ConfigError:
         return []
-    return _folders(content.decode(errors="surrogateescape").rstrip("\n"))
+    return absolute_folders(content.decode(errors="surrogateescape").rstrip("\n"))
 
 
-def _folders(path: str) -> list[str]:
+def absolute_folders(path: str) -> list[str]:
     """Return the absolute folders of a `PATH`; relative ones depend on the current folder, and are left out."""
     return [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]

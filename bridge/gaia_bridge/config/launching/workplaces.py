@@ -39,11 +39,7 @@ _CURRENT: Final = re.compile(r"\$\{(?:env:)?(?:PWD|INIT_CWD)\b")
 
 
 def own_folder(name: str) -> str:
-    """Return the folder in which a server of the user is started. It need not exist.
-
-    Args:
-        name: The server's name.
-    """
+    """Return the folder in which a server of the user is started. It need not exist."""
     try:
         return str(expanded(_OWN_FOLDERS) / file_name(name))
     except ConfigError:
@@ -51,14 +47,7 @@ def own_folder(name: str) -> str:
 
 
 def made_folder(folder: str | None) -> str | None:
-    """Return a folder to start a program in; if it is one of ours, create it, private.
-
-    Args:
-        folder: The folder in the entry.
-
-    Returns:
-        The same, or one that surely exists.
-    """
+    """Return a folder to start a program in, created and private if it is one of ours; another one if that fails."""
     if folder is None or not os.path.isabs(folder) or os.path.isdir(folder):
         return folder
     try:
@@ -71,34 +60,21 @@ def made_folder(folder: str | None) -> str | None:
 
 
 def in_own_folder(name: str, entry: Any) -> Any:
-    """Return an entry of the user's own file, with a folder of its own as `cwd` if it names none.
-
-    Args:
-        name: The server's name.
-        entry: Its entry; if it is no object, it is returned as it is.
-    """
-    if not is_object(entry) or entry.get("command") is None or entry.get("cwd"):
+    """Return an entry of the user's own file, with a folder of its own as `cwd` if it names none."""
+    if not is_object(entry) or entry.get("command") is None or entry.get("cwd") not in (None, ""):
         return entry
     return {**entry, "cwd": own_folder(name)}
 
 
 def needs_current_folder(entry: object) -> bool:
-    """Return whether an entry asks for a program started in the current folder, or in one relative to it.
-
-    Args:
-        entry: An entry of the user's own file.
-    """
+    """Return whether an entry asks for a program started in the current folder, or in one relative to it."""
     if not is_object(entry) or not isinstance(cwd := entry.get("cwd"), str) or not cwd or entry.get("command") is None:
         return False
     return _CURRENT.match(cwd) is not None or not (os.path.isabs(cwd) or cwd.startswith(("~", "$")))
 
 
 def relative_words(entry: object) -> Iterator[str]:
-    """Yield the words of a launch line that are paths relative to the folder that it is started in.
-
-    Args:
-        entry: An entry of a configuration file.
-    """
+    """Yield the words of a launch line that are paths relative to the folder that it is started in."""
     for number, word in enumerate(launch_words(entry) if is_object(entry) else ()):
         text = word.rpartition("=")[2] if word.startswith("-") else word
         if RELATIVE.fullmatch(text) or (not word.startswith("-") and _SCRIPT.fullmatch(text) and "://" not in text):
@@ -109,11 +85,7 @@ def relative_words(entry: object) -> Iterator[str]:
 
 
 def folder_warning(placed: JSON) -> str:
-    """Return the warning for an entry with a folder of its own; empty if no word of its line begins there.
-
-    Args:
-        placed: The result of `in_own_folder`.
-    """
+    """Return the warning for an entry with a folder of its own; empty if no word of its line begins there."""
     word = next(relative_words(placed), None)
     if word is None:
         return ""
@@ -123,9 +95,6 @@ def folder_warning(placed: JSON) -> str:
 def lies_in_workspace(file: Path) -> bool:
     """Return whether a configuration file lies, or is linked, below the current folder, and not among our own files:
     then its entries are about the current folder, and agents that work there may be able to write it.
-
-    Args:
-        file: The file.
     """
     try:
         folder, own = current_folder().resolve(), default_servers_path().parent

@@ -185,7 +185,7 @@ class ComposedSource:
             return find()
         except ProtocolError:
             await self.wrapped.seek()
-            if not self.wrapped.features.settled:
+            if not self.wrapped.features.is_known:
                 await self.wrapped.learn()
             return find()
 

@@ -225,7 +225,7 @@ def _names(offered: Iterable[ServerFeatures]) -> dict[Kind, Collection[str]]:
 
 def _is_known(own: Iterable[ServerFeatures]) -> bool:
     """Return whether the source's lists are known: a server that was not reached yet, or failed, declares nothing."""
-    return all(features.settled and (features.declared is None or bool(features.declared)) for features in own)
+    return all(features.is_known and (features.declared is None or bool(features.declared)) for features in own)
 
 
 def _without(features: ServerFeatures, unknown: tuple[LeftOut, ...]) -> ServerFeatures:

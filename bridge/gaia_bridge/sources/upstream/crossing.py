@@ -150,7 +150,7 @@ def error_for_client(error: ProtocolError, method: str, params: JSON, *, same_er
         return error
     uri, data = str(params.get("uri")), error.data if is_object(error.data) else {}
     if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
-        return ResourceNotFoundError(uri, error.message, data, said=error if same_era else None)
+        return ResourceNotFoundError(uri, error.message, data, original=error if same_era else None)
     return error
 
 

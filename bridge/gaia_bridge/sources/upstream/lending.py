@@ -19,7 +19,7 @@ from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transport_factory import Watched
 from gaia_bridge.contract import ChangeListener, ClientRequest, Source
 from gaia_bridge.model import ServerFeatures, ServerSpec, SourceKind, SourceState, SourceStatus, StdioServerSpec
-from gaia_bridge.runtime.background_loop import Lease, LentLoop
+from gaia_bridge.runtime.lent_loop import Lease, LentLoop
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Borrows, covers, is_lendable

@@ -16,7 +16,7 @@ from gaia_bridge.config.fingerprints import digest, fingerprint
 from gaia_bridge.config.launching.workplaces import own_folder
 from gaia_bridge.contract import Source
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
-from gaia_bridge.runtime.background_loop import Lease
+from gaia_bridge.runtime.lent_loop import Lease
 
 
 class Borrows(Protocol):

@@ -201,7 +201,7 @@ class Upstream(AsksServer):
     @property
     def unseen(self) -> Unseen | None:
         """Entry, process and cache folder of a server that starts for the first time; `None` if it does not."""
-        starts = not self.features.settled and self.status.state is SourceState.STARTING
+        starts = not self.features.is_known and self.status.state is SourceState.STARTING
         return (self._spec, self._transport.pid, self._tracker.cache_folder) if starts else None
 
     async def wait_settled(self) -> SourceStatus:
@@ -269,7 +269,7 @@ class Upstream(AsksServer):
 
     async def settle(self, *, listed_once: bool = False) -> None:
         """Wait until the offer is known, or the server fails: `first_look` or `first_list` seconds in all."""
-        if not self.features.settled and not self._supervisor.first_attempt_ended.is_set():
+        if not self.features.is_known and not self._supervisor.first_attempt_ended.is_set():
             await self._look.within(self.learn, listed_once=listed_once)
 
     async def meet(self, request: ClientRequest) -> None:
@@ -285,7 +285,7 @@ class Upstream(AsksServer):
 
     async def learn(self) -> None:
         """Wait until the offer is known, or the server fails."""
-        if not self.features.settled:
+        if not self.features.is_known:
             with self._supervisor.using:
                 await self._supervisor.first_attempt_ended.wait()
 

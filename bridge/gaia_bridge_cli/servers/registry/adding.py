@@ -19,10 +19,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config import LayerKind, ServersConfig, launch_line_text
+from gaia_bridge.config import LayerKind, ServersConfig
 from gaia_bridge.config.expansion import has_reference
-from gaia_bridge.config.foreign_entries import doubts
-from gaia_bridge.config.launching.launch_lines import is_secret
 from gaia_bridge.config.paths import current_folder, expanded
 from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.protocol.names import MAX_SERVER_NAME
@@ -42,6 +40,8 @@ from gaia_bridge_cli.servers.kept_secrets import KEEPERS, Secret, kept_files
 from gaia_bridge_cli.servers.registry.options import PREFIX, RegistryOptions, registry_base
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 from gaia_bridge_cli.servers.typed_entries import named_values
+from gaia_bridge_desk.review.foreign_entries import doubts
+from gaia_bridge_desk.review.launch_lines import is_secret, launch_line_text
 from gaia_bridge_desk.server_registry.client import LATEST, NotListedError, RegistryClient
 from gaia_bridge_desk.server_registry.documents import NAME, Input, Listed, Remote
 from gaia_bridge_desk.server_registry.launching import Plan, UnsafeError, plan_for

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 import click
 from msgspec import Struct
 
-from gaia_bridge.constants import OFFICIAL_REGISTRY
-
 F = TypeVar("F", bound=Callable[..., Any])
+
+_OFFICIAL_REGISTRY: Final = "https://registry.modelcontextprotocol.io"
+"""The address of the public registry of MCP servers; `--registry` and `GAIA_BRIDGE_REGISTRY` name another one."""
 
 PREFIX: Final = "registry:"
 """The prefix of a name that `add` looks up in the registry."""
@@ -49,7 +50,7 @@ def registry_option(command: F) -> F:
         "--registry",
         metavar="URL",
         envvar="GAIA_BRIDGE_REGISTRY",
-        help=f"The registry of MCP servers; also in GAIA_BRIDGE_REGISTRY.  [default: {OFFICIAL_REGISTRY}]",
+        help=f"The registry of MCP servers; also in GAIA_BRIDGE_REGISTRY.  [default: {_OFFICIAL_REGISTRY}]",
     )(command)
 
 
@@ -100,7 +101,7 @@ def registry_base(url: str | None) -> str:
     from gaia_bridge_desk.server_registry.client import base_of
 
     try:
-        return base_of(url or OFFICIAL_REGISTRY)
+        return base_of(url or _OFFICIAL_REGISTRY)
     except ValueError as error:
         raise click.UsageError(f"--registry {url!r} {error}") from None
 

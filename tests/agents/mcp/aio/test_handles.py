@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from gaia.background_loop import BackgroundLoop
 from gaia.mcp.aio.handles import ServerTask, StopEvent
-from gaia_bridge.runtime.background_loop import BackgroundLoop, Lease
+from gaia_bridge.runtime.lent_loop import Lease
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.anyio

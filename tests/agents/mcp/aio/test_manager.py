@@ -17,9 +17,9 @@ from typing import Any
 import anyio
 import pytest
 
+from gaia.background_loop import BACKGROUND
 from gaia.mcp.aio import ManagerLimits, MCPClientManager
 from gaia_bridge.errors import ToolError
-from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.bridges import running_bridge
 from tests.support.gaia_clients import EchoAgent

@@ -14,7 +14,7 @@ import pytest
 from gaia.mcp import MCPClientManager
 from gaia.mcp.client import MCPClient, MCPConfig, mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer, check_server_config
-from gaia_bridge.config.showing import only_shown
+from gaia_bridge.config.process_rules import ONLY_SHOWN
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from tests.support.gaia_clients import EchoAgent, FakeTransport, GreetedInSteps, all_tools
@@ -202,7 +202,7 @@ def test_what_is_written_into_the_configuration_is_said_once_with_the_command_th
 def test_nothing_is_said_of_a_configuration_that_is_only_shown(
     manager: MCPClientManager, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with only_shown():
+    with ONLY_SHOWN.kept():
         manager.add_server("fs", {"command": "fs"})
         manager.remove_server("fs")
     assert caplog.messages == []

@@ -12,10 +12,10 @@ import pytest
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import Link, UpstreamError
 from gaia_bridge.client.transport_factory import transport_for
-from gaia_bridge.config import load_servers
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.text.json_types import JSON
 from tests.servers.auth_server import AuthServer
+from tests.support.configured import load_servers
 from tests.support.oauth_users import LIMITS, User
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]

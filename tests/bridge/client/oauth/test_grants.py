@@ -11,7 +11,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.text.json_types import JSON
@@ -211,13 +210,6 @@ async def test_an_incomplete_arrangement_is_refused(tmp_path: Path, options: JSO
 async def test_a_server_that_is_not_to_be_logged_in_to_has_no_authorisation(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not to be logged in to"):
         oauth_provider.oauth_for(HttpServerSpec("up", "https://mcp.example.com", oauth=None), folder=tmp_path)
-
-
-async def test_the_accepted_authorization_servers_can_be_asked_for(server: AuthServer) -> None:
-    assert await oauth_grants.advertised_issuers(HttpServerSpec("up", server.url), LIMITS) == (server.issuer,)
-    server.http.faults[".well-known"] = lambda exchange: exchange.answer(status=404)
-    with pytest.raises(AuthorizationError, match="does not say"):
-        await oauth_grants.advertised_issuers(HttpServerSpec("up", server.url), LIMITS)
 
 
 def with_slash(server: AuthServer, where: str) -> None:

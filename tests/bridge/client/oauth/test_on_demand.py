@@ -14,7 +14,7 @@ import pytest
 
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.oauth.on_demand import AuthorizationOnDemand
-from gaia_bridge.client.transports.http_client import HttpClient, Reply
+from gaia_bridge.client.transports.http_client import HttpClient, HttpReply
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from tests.servers.auth_server import AuthServer
@@ -34,7 +34,7 @@ class Caller:
         self._client = client
 
     async def status(self) -> int:
-        reply: Reply = await self._client.send("POST", {}, BODY)
+        reply: HttpReply = await self._client.send("POST", {}, BODY)
         await reply.body()
         await reply.close()
         return reply.status

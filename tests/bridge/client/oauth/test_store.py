@@ -70,7 +70,7 @@ async def filled(folder: Path) -> oauth_store.TokenStore:
     store = oauth_store.TokenStore(URL, folder=folder)
     async with store.locked(1):
         await store.load()
-        store.found(metadata(), protection())
+        store.set_metadata(metadata(), protection())
         await store.set_client_info(client())
         await store.set_tokens(tokens())
     return store
@@ -121,7 +121,7 @@ async def test_tokens_are_kept_with_the_authorization_server_that_gave_them(fold
     store = oauth_store.TokenStore(URL, "registered-by-the-user", folder=folder)
     async with store.locked(1):
         await store.load()
-        store.found(metadata(), protection())
+        store.set_metadata(metadata(), protection())
         await store.set_tokens(tokens())
     login = await oauth_store.TokenStore(URL, "registered-by-the-user", folder=folder).load()
     assert (login.tokens, login.server, login.protection) == (tokens(), metadata(), protection())

@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,7 +16,12 @@ import pytest
 import uvloop
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connections import ConnectError, Connections, ConnectTimeoutError, Direct
+from gaia_bridge.client.transports.connections import (
+    ConnectError,
+    Connections,
+    ConnectTimeoutError,
+    connect_directly,
+)
 from gaia_bridge.client.transports.http1 import ClosedError, Response
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 
@@ -30,7 +36,8 @@ _DROPS = 200
 async def connections_to(port: int, host: str = "127.0.0.1", **options: Any) -> AsyncGenerator[Connections]:
     loop = asyncio.get_running_loop()
     bounds: dict[str, Any] = {"connect_timeout": 4, "write_timeout": 4, "keep_alive": 4, "alive_after": 60, **options}
-    connections = Connections(Direct(host, port, None), share=lambda: Share(0.1, 0.25, loop.time), **bounds)
+    way = partial(connect_directly, host, port, None)
+    connections = Connections(way, share=lambda: Share(0.1, 0.25, loop.time), **bounds)
     try:
         with anyio.fail_after(50):
             yield connections

@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, Reply
+from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, HttpReply
 from gaia_bridge.client.transports.http_values import retry_after
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
@@ -582,7 +582,7 @@ async def test_an_authorisation_that_fails_is_an_error_that_keeps_its_secrets() 
 
 async def test_a_broken_answer_is_told_from_one_that_cannot_be_used() -> None:
     async with evil_client("reset_in_body") as (_, client):
-        reply: Reply = await client.send("POST", {}, BODY)
+        reply: HttpReply = await client.send("POST", {}, BODY)
         assert await reply.read()
         with pytest.raises(BrokenOffError, match="Connection reset by peer"):
             await reply.read()

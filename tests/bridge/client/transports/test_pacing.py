@@ -10,7 +10,7 @@ import pytest
 
 from gaia_bridge.client.transports import stdio
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http1 import Connection
+from gaia_bridge.client.transports.http1 import Http1Connection
 from gaia_bridge.text.json_types import JSON
 from tests.support.http1_wires import Keeper, Wire
 from tests.support.obedient_children import Received, child, launched
@@ -61,7 +61,7 @@ async def test_a_child_pays_for_no_time_that_others_had(monkeypatch: pytest.Monk
 @pytest.mark.requirement("F-301")
 async def test_a_connection_pays_for_no_time_that_others_had() -> None:
     loop = asyncio.get_running_loop()
-    wire = Wire(Connection(Keeper(), Counted(0.1, 0.25, loop.time)))
+    wire = Wire(Http1Connection(Keeper(), Counted(0.1, 0.25, loop.time)))
     response = wire.connection.send(b"", 1)
     wire.connection.data_received(b"HTTP/1.1 200 X\r\ncontent-length: 2\r\n\r\nx")
     assert await response.read() == b"x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -19,8 +20,9 @@ import pytest
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.process import exit_text
 from gaia_bridge.config.launching.child_environment import HARMLESS_ENVIRONMENT, PROXY_ENVIRONMENT, child_environment
-from gaia_bridge.config.launching.search_path import remember_search_path
 from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge_cli.remembered_path import remember_search_path
 from tests.support.obedient_children import child, do, launched, liveness
 from tests.support.upstreams import no_more_files
 from tests.support.waiting import PATIENCE
@@ -278,6 +280,16 @@ async def test_a_launch_that_fails_for_want_of_descriptors_may_work_next_time() 
     assert not isinstance(error.value, LaunchError)
     async with launched(child()) as link:
         assert await do(link, "reply({'now': 'it works'})") == {"now": "it works"}
+
+
+async def test_a_launch_that_fails_before_there_is_a_process_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr(FORKS, "conceal", fail)
+    with pytest.raises(UpstreamError, match=r"cannot be started: .*: Bad file descriptor"):
+        async with launched(child("stay()")):
+            pass
 
 
 @linux

@@ -138,7 +138,7 @@ async def test_a_stream_gives_its_events_one_by_one_and_then_says_why_it_ended()
 
     stream = EventStream(read, LIMIT)
     assert [await stream.next(), await stream.next()] == [Event("message", "a"), Event("message", "b")]
-    assert (stream.last_id, stream.retry) == ("3", 0.05)
+    assert (stream.parser.last_id, stream.parser.retry) == ("3", 0.05)
     with pytest.raises(OversizedEventError, match="more than 40 bytes"):
         await stream.next()
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transports.sse_parser import EventStream
-from gaia_bridge.client.transports.streamable_http import Place
+from gaia_bridge.client.transports.streamable_http import StreamPosition
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http, good
@@ -447,9 +447,9 @@ async def _nothing() -> bytes:
     return b""
 
 
-async def place_after(*streams: bytes) -> Place:
+async def place_after(*streams: bytes) -> StreamPosition:
     """The place after streams that said this."""
-    place = Place(_RESUMING)
+    place = StreamPosition(_RESUMING)
     for stream in streams:
         chunks = [stream]
 
@@ -487,7 +487,7 @@ async def test_a_server_that_wants_to_be_asked_later_is_asked_later_but_not_at_a
 
 @pytest.mark.requirement("F-052")
 async def test_that_wish_is_over_once_there_was_a_stream() -> None:
-    place = Place(_RESUMING)
+    place = StreamPosition(_RESUMING)
     place.put_off(7)
     place.note(EventStream(_nothing, 10))
     assert place.pause() == 0.5

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.config.launching import search_path as module
-from gaia_bridge.config.launching.search_path import REMEMBERED, remember_search_path, search_path, usual_folders
+from gaia_bridge.config.launching.search_path import REMEMBERED, search_path, usual_folders
+from gaia_bridge_cli.remembered_path import remember_search_path
 
 
 @pytest.fixture(autouse=True)

@@ -141,7 +141,7 @@ async def test_what_is_asked_for_by_an_unknown_name_is_looked_for_once_more() ->
     with pytest.raises(ProtocolError, match="Unknown tool: x_new"):
         await found.call_tool("x_new", {}, REQUEST)
     assert own.asked == [("seek",)]
-    own.found = replace(own.offering("new"), settled=False)
+    own.found = replace(own.offering("new"), is_known=False)
     assert await found.call_tool("x_new", {}, REQUEST) == {"asked": ("new", {})}
     assert own.asked[1:] == [("seek",), ("learn",), ("new", {})]
 

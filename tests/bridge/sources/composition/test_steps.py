@@ -215,8 +215,8 @@ def test_what_cannot_be_renamed_is_left_out_with_the_reason() -> None:
 
 
 def test_nothing_is_missed_of_a_server_that_was_not_reached_yet() -> None:
-    unknown = ServerFeatures(ServerInfo("up", ""), declared={}, settled=False)
-    for features in (unknown, replace(unknown, settled=True)):
+    unknown = ServerFeatures(ServerInfo("up", ""), declared={}, is_known=False)
+    for features in (unknown, replace(unknown, is_known=True)):
         found = composed(features, IT.renamed({"a": "b"}).with_defaults({"c": {"x": 1}}))
         assert found.features.left_out == ()
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from gaia.background_loop import BACKGROUND
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia.mcp.client.transports.open_connection import AskedMeanwhile, BorrowedServer, OpenConnection
 from gaia_bridge.calls.bridge_hops import new_id
-from gaia_bridge.constants import LENT_LOOP_PATIENCE
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Lender
 
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["ConnectionTransport"]
 
 logger = logging.getLogger(__name__)
+
+_LENT_LOOP_PATIENCE: Final = 2.0
+"""Seconds that a bridge's event loop is given to say whether an agent may use one of its servers. One that stands still
+longer may be waiting for that agent."""
 
 _INITIALIZED = "notifications/initialized"
 _TOOLS_CHANGED = "notifications/tools/list_changed"
@@ -260,7 +263,7 @@ class ConnectionTransport(MCPTransport):
         both = BorrowedServer(making(asks=False), making(asks=True, hears=False))
         try:
             lease = lender.lease()
-            if not lease.run(partial(lender.agrees, server, self.timeout), LENT_LOOP_PATIENCE):
+            if not lease.run(partial(lender.agrees, server, self.timeout), _LENT_LOOP_PATIENCE):
                 return None
         except (RuntimeError, TimeoutError) as error:
             logger.debug("%s: no bridge has it: %s", self.name, error)

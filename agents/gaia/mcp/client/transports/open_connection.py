@@ -11,7 +11,7 @@ from msgspec import Struct
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.runtime.background_loop import Lease
+from gaia_bridge.runtime.lent_loop import Lease
 from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:

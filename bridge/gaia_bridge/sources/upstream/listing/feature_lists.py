@@ -276,5 +276,5 @@ def _introduction(features: ServerFeatures) -> object:
         features.capabilities,
         features.extras,
         features.declared,
-        features.settled,
+        features.is_known,
     )

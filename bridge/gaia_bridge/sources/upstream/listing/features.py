@@ -137,7 +137,7 @@ class FeatureTracker:
         self._cache = cache
         self._own = own
         self._fingerprint = fingerprint(spec)
-        self.everything = replace(no_features(spec.name), settled=False)
+        self.everything = replace(no_features(spec.name), is_known=False)
         """The whole offer, including definitions that the configuration does not permit."""
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
         self.published = transformed(self.everything, spec.options)

@@ -9,10 +9,10 @@ from typing import Final
 
 from gaia_bridge.config.expansion import HARMLESS, references_in, texts_in
 from gaia_bridge.config.launching.command_lines import launch_words
-from gaia_bridge.config.launching.launch_lines import launch_warnings
 from gaia_bridge.config.launching.variables import reason_of
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
+from gaia_bridge_desk.review.launch_lines import launch_warnings
 
 NPX_OPTIONS: Final = {
     **dict.fromkeys(("-p", "--package"), True),

@@ -6,10 +6,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
+from gaia_bridge.config.expansion import referenced_files, without_references
 from gaia_bridge.config.launching.command_lines import launch_words
 from gaia_bridge.config.launching.launchers import program_name
 from gaia_bridge.config.launching.variables import changes_programs, reason_of
@@ -27,6 +28,9 @@ _SECRET_NAME: Final = re.compile(
 
 _SECRET_SHAPE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=-]{20,}")
 """A text that nobody types and that names no file: letters and digits without a dot, a blank or a colon."""
+
+_DEFAULT: Final = re.compile(r"(\$\{(?:env:)?(\w+):-)([^}]+)\}")
+"""A reference to a variable with a default: all before the default, the variable in it, and the default."""
 
 _SCHEMES: Final = frozenset({"", "basic", "bearer", "token"})
 """Words that may stand before a reference to a secret."""
@@ -197,13 +201,17 @@ def _exact(value: object) -> str:
 
 def _masked(name: str, value: object) -> str:
     """Return a value as it is, or the mask if it is a secret by name or shape; a reference is only a place."""
-    if not isinstance(value, str) or is_plain_reference(value):
-        return _exact(value)
-    rest = without_references(value).strip()
-    if rest.lower() in _SCHEMES:
-        return _exact(value)
-    secret = _SECRET_NAME.search(name) or _SECRET_SHAPE.fullmatch(rest) or redacted(line := f"{name}: {rest}") != line
-    return MASK if secret else _exact(value)
+    rest = without_references(value).strip() if isinstance(value, str) else ""
+    is_named = _SECRET_NAME.search(name) or redacted(line := f"{name}: {rest}") != line
+    if rest.lower() not in _SCHEMES and (is_named or _SECRET_SHAPE.fullmatch(rest)):
+        return MASK
+    return _exact(_DEFAULT.sub(partial(_masked_default, name), value) if isinstance(value, str) else value)
+
+
+def _masked_default(name: str, reference: re.Match[str]) -> str:
+    """Return a reference whose default is masked if it is a secret, by the name of the value or of the variable."""
+    before, variable, default = reference.groups()
+    return f"{before}{MASK}}}" if MASK in (_masked(name, default), _masked(variable, default)) else reference[0]
 
 
 def _program_warnings(words: Sequence[str]) -> Iterator[str]:

@@ -20,6 +20,9 @@ from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
+from gaia_bridge_cli.exit_codes import exit_code_of
+from gaia_bridge_cli.logs import log_to_stderr
+from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
 
 _LOOP_RUNS = (
     "serve() has an event loop of its own, and was called where one is running; write `async with Bridge(...) as "
@@ -88,11 +91,6 @@ def _serve(
     origins: Iterable[str] = (),
     **contents: Any,
 ) -> None:
-    # The command line is above the core; who calls this has asked for it.
-    from gaia_bridge_cli.exit_codes import exit_code_of
-    from gaia_bridge_cli.logs import log_to_stderr
-    from gaia_bridge_cli.serving.bridge_runner import ServeOptions, run
-
     bridge = _bridge_of(agents, contents)
     stdio = (port is None and _is_started_by_a_client()) if stdio is None else stdio
     command_line = ServeOptions(

@@ -12,24 +12,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
 
-import anyio
 import anyio.to_thread
 import pytest
 
-from gaia_bridge.runtime import background_loop as background
-from gaia_bridge.runtime.background_loop import (
-    BackgroundLoop,
+from gaia import background_loop as background
+from gaia.background_loop import BackgroundLoop
+from gaia_bridge.runtime.lent_loop import (
     Lease,
-    LentLoop,
     _result,  # pyright: ignore[reportPrivateUsage]  # a moment that no test of the whole can hit
 )
 from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
-
-ENDED = "the bridge whose server this was has ended"
 
 
 def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -182,7 +177,7 @@ async def test_the_end_of_the_loop_is_an_error_and_no_cancellation_for_whoever_w
 
 CTRL_C = """
 import asyncio, os, signal, sys, threading
-from gaia_bridge.runtime.background_loop import BACKGROUND
+from gaia.background_loop import BACKGROUND
 
 cancelled = threading.Event()
 
@@ -343,7 +338,7 @@ def test_old_leases_can_be_given_back_by_a_thread_that_is_just_starting(
 
 EXIT = """
 import asyncio
-from gaia_bridge.runtime.background_loop import BACKGROUND
+from gaia.background_loop import BACKGROUND
 
 async def hold(how):
     print("held", flush=True)
@@ -364,7 +359,7 @@ def test_the_end_of_the_process_closes_what_is_open() -> None:
 
 
 def test_the_end_of_the_process_waits_a_bounded_time_only() -> None:
-    short = "import gaia_bridge.runtime.background_loop as b; b.BACKGROUND_FAREWELL = 0.1\n"
+    short = "import gaia.background_loop as b; b.BACKGROUND_FAREWELL = 0.1\n"
     ended = run_program(short + EXIT.format(farewell="await asyncio.sleep(60)"))
     assert (ended.stdout, ended.returncode) == ("held\n", 0)
     assert "connections took longer than 0.1 s to close; they are abandoned" in ended.stderr
@@ -372,7 +367,7 @@ def test_the_end_of_the_process_waits_a_bounded_time_only() -> None:
 
 FORK = """
 import asyncio, os, sys
-from gaia_bridge.runtime.background_loop import BACKGROUND
+from gaia.background_loop import BACKGROUND
 
 async def pid():
     return os.getpid()
@@ -402,60 +397,3 @@ def test_after_a_fork_the_child_begins_anew_and_the_parent_goes_on() -> None:
         "child: True",
         "parent: True",
     ], ended.stderr
-
-
-async def test_other_threads_run_coroutines_on_it() -> None:
-    lease = LentLoop().lease()
-    assert lease.is_current
-    assert await anyio.to_thread.run_sync(lease.run, here) is threading.current_thread()
-    assert await lease.wait(here) is threading.current_thread()
-
-
-async def test_its_own_thread_does_not_wait_for_itself() -> None:
-    with pytest.raises(RuntimeError, match="it would wait for"):
-        LentLoop().lease().run(here)
-
-
-async def test_whoever_waits_when_it_is_closed_is_told_so() -> None:
-    loop, began = LentLoop(), anyio.Event()
-    ended: list[str] = []
-
-    async def hang() -> None:
-        began.set()
-        await anyio.sleep_forever()
-
-    def wait() -> None:
-        with pytest.raises(RuntimeError, match=ENDED) as raised:
-            loop.lease().run(hang)
-        ended.append(str(raised.value))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(anyio.to_thread.run_sync, wait)
-        await began.wait()
-        loop.close()
-    assert len(ended) == 1
-
-
-async def _closed() -> Lease:
-    loop = LentLoop()
-    lease = loop.lease()
-    loop.close()
-    return lease
-
-
-async def _forked(monkeypatch: pytest.MonkeyPatch) -> Lease:
-    lease = LentLoop().lease()
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    return lease
-
-
-@pytest.mark.parametrize("kind", ["closed", "forked"])
-async def test_where_it_is_not_lent_nothing_can_be_started(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lease = await (_closed() if kind == "closed" else _forked(monkeypatch))
-    assert not lease.is_alive
-
-    def never() -> Any:
-        raise AssertionError("it was called")
-
-    with pytest.raises(RuntimeError, match=ENDED):
-        lease.start(never)

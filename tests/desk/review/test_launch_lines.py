@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.config import launch_line_text, launch_warnings
 from gaia_bridge.text.json_types import JSON
+from gaia_bridge_desk.review.launch_lines import launch_line_text, launch_warnings
 
 
 @pytest.mark.requirement("S-25")
@@ -176,6 +176,9 @@ def test_a_variable_that_decides_what_runs_is_shown_whatever_it_looks_like_and_p
         ("REGION", "eu-central-1", True),
         ("URL", "https://example.com/?a=b", True),
         ("AUTH", "Bearer ${env:A}", True),
+        ("TOKEN", "${env:TOKEN}", True),
+        ("TOKEN", "${file:~/token}", True),
+        ("TOKEN", "${keyring:service/me}", True),
         ("KEYBOARD", "us", True),
         ("GITHUB_PAT", "abc", False),
         ("OPENAI_KEY", "abc", False),
@@ -190,6 +193,21 @@ def test_only_what_looks_like_a_secret_is_masked(name: str, value: str, shown: b
         lines = launch_line_text({"command": "a", key: {name: value}}).splitlines()
         assert (shlex.split(lines[1]) == [f"{label}:", f"{name}={value}"]) == shown
         assert (lines[1] == f"{label}: {name}=***") != shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("TOKEN", "${TOKEN:-s3cr3t}", "${TOKEN:-***}"),
+        ("X", "${env:API_KEY:-s3cr3t}", "${env:API_KEY:-***}"),
+        ("X", "a ${B:-sk-abcdefghijklmnop} c", "a ${B:-***} c"),
+        ("REGION", "${REGION:-eu-central-1}", "${REGION:-eu-central-1}"),
+    ],
+)
+def test_a_secret_that_is_the_default_of_a_reference_is_masked(name: str, value: str, shown: str) -> None:
+    for key, label in (("env", "variable"), ("headers", "header")):
+        _, line = launch_line_text({"command": "a", key: {name: value}}).splitlines()
+        assert shlex.split(line) == [f"{label}:", f"{name}={shown}"]
 
 
 @pytest.mark.requirement("C-28")

@@ -15,12 +15,12 @@ import anyio
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.bridge import agent_reloading as agents
-from gaia_bridge.bridge.agent_reloading import AgentReloader
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import AgentLoadError, PublishError
 from gaia_bridge.runtime import file_watch
 from gaia_bridge.testing import RecordingClient, connected
+from gaia_bridge_cli.serving import agent_reloading as agents
+from gaia_bridge_cli.serving.agent_reloading import AgentReloader
 from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
