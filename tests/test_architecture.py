@@ -186,6 +186,7 @@ OWNERS = {
         "gaia_bridge_cli.servers.server_connection",  # sees that a start is being cancelled, which anyio does not tell
         "gaia.background_loop",
         "gaia.mcp.aio.*",
+        "gaia.mcp.client.transports.detached_connection",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge_daemon.background.*",
         "gaia_bridge.calls.*",
@@ -201,7 +202,7 @@ OWNERS = {
     "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.outside_variables"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
-    "docstring_parser": ("gaia_bridge.sources.functions.typed_function",),
+    "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.server.tool_search"),
@@ -217,7 +218,7 @@ OWNERS = {
         "gaia_bridge.server.sdk_server",
     ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.sources.upstream.relayed_request", "gaia_bridge.server.call_log"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.crossing", "gaia_bridge.server.call_log"),
     "pydantic": (
         "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",

@@ -21,7 +21,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import _TOOL_REGISTRY, tool  # pyright: ignore[reportPrivateUsage]  # specified name
 from gaia.agents.chat.messages import decoded
-from gaia_bridge.sources.functions.typed_function import TypedFunction, split_docstring
+from gaia_bridge.sources.functions.docstrings import split_docstring
+from gaia_bridge.sources.functions.typed_function import TypedFunction
 
 
 class Colour(Enum):

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 import anyio.to_thread
@@ -31,7 +31,7 @@ from gaia_bridge.config.layers import is_local
 from gaia_bridge.config.trust import approval_key, program_names
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerSpec
-from gaia_bridge.runtime.file_watch import FileWatch
+from gaia_bridge.runtime.file_watch import FILE_INTERVAL, FileWatch
 from gaia_bridge.text.json_types import JSON, is_object
 
 logger = logging.getLogger(__name__)
@@ -243,10 +243,6 @@ def _approved_as(layer: Layer, name: str) -> Path:
     return layer.approved_as(layer.entries[name]) or layer.path
 
 
-_LOOK: Final = 0.5
-"""Seconds between two looks at the files: hardly longer than an editor takes to save one."""
-
-
 class _Publishes(Protocol):
     async def add_upstream(self, spec: ServerSpec) -> str: ...
 
@@ -300,7 +296,7 @@ class Reloader:
     ) -> None:
         self._bridge = bridge
         self._read = read
-        self._watch = FileWatch(files, _LOOK)
+        self._watch = FileWatch(files, FILE_INTERVAL)
         self.left_out: tuple[LeftOut, ...] = ()
         self._running: dict[str, ServerSpec] = {}
         self._lock = anyio.Lock()

@@ -24,69 +24,49 @@ from gaia_bridge.text.json_types import is_array, is_object
 MAX_REACH: Final = 100_000
 """The most schemas in one schema when each reference is replaced by its target. In a few hundred bytes, every line can
 double that number, and some clients do replace references."""
-
 MAX_VISITS: Final = 500_000
 """The most schemas times values in one verdict: each takes the engine 40 to 80 ns, with the reading of the values, so
 that it is done within 40 ms."""
-
 MAX_EXPLAINED: Final = 2_000
 """The most schemas times values whose errors are listed: the engine finds all errors before it yields the first, each
 in some ten microseconds."""
-
 _MAX_WEIGHED: Final = 40_000
 """The most values that are counted one by one, in half a microsecond each, if the size of their JSON is no proof that
 they are few."""
-
 _FEW: Final = 1_000
 """The most values that are counted one by one before the value is written as JSON, which long texts make costly."""
-
 _MAX_STATES: Final = 500
 """The most combinations of schemas that apply to one value together; beyond, all schemas are assumed to."""
-
 _MAX_MEETING: Final = 1_000
 """The most schemas that apply to one value together, likewise."""
-
 _MAX_WALKED: Final = 10_000
 """The most pairs of schema and value that are visited to calculate their cost, each in two microseconds."""
-
 _MAX_WEIGHT: Final = 20_000
 """The most values, and units of 20 characters, of a value whose errors are listed as a whole."""
-
 _TEXT: Final = 20
 """Characters that cost as much as a visit: a pattern reads one in 2 ns."""
-
 _COPIED: Final = 200
 """Characters whose copy costs as much as an error."""
-
 _MEMORY: Final = 16
 """The fewest visits of a verdict that the engine caches, where a schema refers to others."""
-
 _READING: Final = (
     *("pattern", "patternProperties", "format", "contentEncoding", "contentMediaType"),
     *("minLength", "maxLength", "uniqueItems"),
 )
 """Keywords that read a text character by character. For all others, the cost of a text is independent of its length."""
-
 _UNEVALUATED: Final = 3
 """The number of the engine's visits to the same schemas for `unevaluated...`, where it has no cache."""
-
 _UNIQUE: Final = 15
 """Visits that cost as much as comparing one item with all others."""
-
 _WORDS_A_VISIT: Final = 2
 """Entries of `enum`, `required` and the like that cost as much as a visit."""
-
 _LOOKING: Final = 1_000
 """Visits that cost as much as a pattern with assertions or references on one text, under its limit of steps."""
-
 _META: Final = ("http://json-schema.org/", "https://json-schema.org/")
 """Beginnings of the addresses of metaschemas, which the engine has built in."""
-
 _AROUND: Final = re.compile(r"\(\?[=!<>]|\\[1-9k]")
 """Parts of patterns that only a backtracking engine can match."""
-
 _SCALARS: Final = (int, float, type(None))
-
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
 _BY_NAMES: Final = ("dependentSchemas", "dependencies")
 _OF_MEMBERS: Final = ("additionalProperties", "unevaluatedProperties")
@@ -114,11 +94,8 @@ class _Applied(Struct, frozen=True):
     reads: bool
 
 
-def reach(part: Any, leads: References, known: dict[int, int]) -> int:
+def reach(part: Any, leads: References, counts: dict[int, int]) -> int:
     """Count the schemas in a part with its references replaced. A reference back to an outer part counts as one.
-
-    Args:
-        known: The counts of parts so far, by their identity.
 
     Raises:
         SchemaError: A reference has no known target.
@@ -126,11 +103,11 @@ def reach(part: Any, leads: References, known: dict[int, int]) -> int:
     """
     if not (is_object(part) or is_array(part)):
         return 0
-    if (schemas := known.get(id(part))) is not None:
+    if (schemas := counts.get(id(part))) is not None:
         return schemas
-    known[id(part)] = 1  # until the count is known: a visit meanwhile is a reference back to this part
-    schemas = 1 + sum(reach(item, leads, known) for item in (*inner_parts(part), *leads.of(part)))
-    known[id(part)] = schemas
+    counts[id(part)] = 1  # until the count is known: a visit meanwhile is a reference back to this part
+    schemas = 1 + sum(reach(item, leads, counts) for item in (*inner_parts(part), *leads.of(part)))
+    counts[id(part)] = schemas
     return schemas
 
 
@@ -172,7 +149,6 @@ class SchemaCost:
 
     @cached_property
     def _reads_texts(self) -> bool:
-        """Whether the cost of a text depends on its length."""
         return any(_applied(part, ()).reads for part in self._parts)
 
     def can_be_judged(self, value: Any) -> bool:
@@ -191,9 +167,6 @@ class SchemaCost:
         """Calculate the highest cost of the schemas that apply to one value together, of all combinations there are.
 
         Each schema counts as often as it is applied, so that the result does not depend on the engine's cache.
-
-        Raises:
-            _TooMuchError: There are too many combinations, as where a schema refers to itself more than once.
         """
         seen: set[frozenset[tuple[int, int]]] = set()
         waiting: list[list[Any]] = [[self._schema]]
@@ -213,16 +186,16 @@ class SchemaCost:
 
     def _in_place_of(self, schemas: Sequence[Any]) -> list[Mapping[str, Any]]:
         """Return schemas together with all schemas that they apply to the same value."""
-        found: list[Mapping[str, Any]] = []
+        schemas_in_place: list[Mapping[str, Any]] = []
         waiting = list(schemas)
         while waiting:
             part = waiting.pop()
             if is_object(part):
-                found.append(part)
+                schemas_in_place.append(part)
                 waiting += self._applied_by(part).in_place
-            if len(found) > _MAX_MEETING:
+            if len(schemas_in_place) > _MAX_MEETING:
                 raise _TooMuchError
-        return found
+        return schemas_in_place
 
     def can_be_explained(self, value: Any, part: Any = None) -> bool:
         """Whether the search for every error of a value is quick enough for a process whose other work waits.
@@ -241,7 +214,7 @@ class SchemaCost:
 
     def _costs(self, value: Any, own: Callable[[_Applied, Any], int], limit: int, part: Any = None) -> bool:
         """Whether the cost of a schema on a value is within a limit, where every path to each part counts."""
-        known: dict[tuple[int, int], int] = {}
+        costs: dict[tuple[int, int], int] = {}
         walked = count()
 
         def cost(part: Any, item: Any) -> int:
@@ -250,13 +223,13 @@ class SchemaCost:
             if not is_object(part):
                 return 1
             key = (id(part), id(item))
-            if (visits := known.get(key)) is not None:
+            if (visits := costs.get(key)) is not None:
                 return visits
-            known[key] = limit + 1  # until the cost is known: a loop of schemas on the same value has no bound
+            costs[key] = limit + 1  # until the cost is known: a loop of schemas on the same value has no bound
             applied = self._applied_by(part)
             inner = sum(cost(schema, item) for schema in applied.in_place)
             inner += sum(cost(schema, below) for schema, below in _below(applied, item))
-            visits = known[key] = own(applied, item) + applied.times * inner
+            visits = costs[key] = own(applied, item) + applied.times * inner
             if visits > limit:
                 raise _TooMuchError
             return visits
@@ -267,10 +240,10 @@ class SchemaCost:
             return False
 
     def _applied_by(self, part: Mapping[str, Any]) -> _Applied:
-        known = self._applied.get(id(part))
-        if known is None:
-            known = self._applied[id(part)] = _applied(part, self._leads.of(part))
-        return known
+        applied = self._applied.get(id(part))
+        if applied is None:
+            applied = self._applied[id(part)] = _applied(part, self._leads.of(part))
+        return applied
 
 
 def _meeting_below(applied: Sequence[_Applied]) -> Iterator[list[Any]]:
@@ -303,14 +276,14 @@ def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _Applied:
 
 def _held(part: Mapping[str, Any], keywords: Sequence[str]) -> list[Any]:
     """Return the schemas in some keywords, each with one schema, a list of them, or schemas by name."""
-    found: list[Any] = []
+    schemas: list[Any] = []
     for keyword in keywords:
         held = part.get(keyword)
         if is_array(held):
-            found += held
+            schemas += held
         elif is_object(held):
-            found += held.values() if keyword in _BY_NAMES else [held]
-    return found
+            schemas += held.values() if keyword in _BY_NAMES else [held]
+    return schemas
 
 
 def _below(part: _Applied, value: Any) -> Iterator[tuple[Any, Any]]:
@@ -366,13 +339,12 @@ def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:
     return weight <= limit
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
-    """Estimate the characters of a JSON value."""
+def _size(value: Any, sizes: dict[int, int]) -> int:
     if isinstance(value, str):
         return len(value)
     if not (is_object(value) or is_array(value)):
         return 1
-    if (size := known.get(id(value))) is None:
+    if (size := sizes.get(id(value))) is None:
         items = value.values() if is_object(value) else value
-        size = known[id(value)] = len(value) + sum(_size(item, known) for item in items)
+        size = sizes[id(value)] = len(value) + sum(_size(item, sizes) for item in items)
     return size

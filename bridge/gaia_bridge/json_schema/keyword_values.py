@@ -15,18 +15,13 @@ from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import is_array, is_object
 
 _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-
 _MAX_LENGTH: Final = 1_000
 """The most characters of a pattern; a longer one is not worth its risk."""
-
 _MAX_REPEATS: Final = 1_000
 """The largest number of repetitions accepted; some engines unroll them."""
-
 _ESCAPE: Final = r"\\(?:[dDsSwWfnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
 """Escape sequences that are valid in both languages and have the same meaning."""
-
 _IN_CLASS: Final = rf"(?:{_ESCAPE}|\\-|&(?!&)|~(?!~)|\|(?!\|)|[^\\\[\]&|~-])"
-
 _TOKEN: Final = re.compile(
     rf"""
     (?P<open>\((?:\?:|\?=|\?!)?(?!\?))
@@ -39,16 +34,11 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-
 _RANGE: Final = re.compile(rf"({_IN_CLASS})-({_IN_CLASS})")
 
 
 def is_common_pattern(pattern: object) -> bool:
-    """Whether a value is a pattern that both languages surely compile; others may compile in one of them, or in both.
-
-    Args:
-        pattern: The value of `pattern`, or a key of `patternProperties`.
-    """
+    """Whether a value is a pattern that both languages surely compile; others may compile in one of them or both."""
     if not isinstance(pattern, str) or len(pattern) > _MAX_LENGTH:
         return False
     place, is_repeatable = 0, False
@@ -123,10 +113,6 @@ def are_names(value: Any) -> bool:
     return is_array(value) and all(map(_is_text, value)) and len(set(value)) == len(value)
 
 
-def _are_names_by_name(value: Any) -> bool:
-    return is_object(value) and all(map(are_names, value.values()))
-
-
 def is_type(value: Any) -> bool:
     """Whether a value is valid for `type`."""
     if is_array(value):
@@ -149,7 +135,6 @@ NOTES: Final = frozenset(
     }
 )
 """Keywords that validate nothing."""
-
 VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("$comment", "contentEncoding", "contentMediaType", "description", "format", "title"), _is_text),
     **dict.fromkeys(("deprecated", "readOnly", "uniqueItems", "writeOnly"), _is_flag),
@@ -169,7 +154,7 @@ VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     ),
     "const": lambda value: True,
     "default": lambda value: True,
-    "dependentRequired": _are_names_by_name,
+    "dependentRequired": lambda value: is_object(value) and all(map(are_names, value.values())),
     "enum": lambda value: is_array(value) and bool(value),
     "examples": is_array,
     "multipleOf": lambda value: _is_number(value) and value > 0,

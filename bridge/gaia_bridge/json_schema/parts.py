@@ -9,10 +9,8 @@ from urllib.parse import urljoin
 from gaia_bridge.text.json_types import at_pointer, is_array, is_object
 
 _SHOWN_VALUE: Final = 80
-
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
 """Keywords that hold data, in which `$ref` is a name like any other."""
-
 SINGLE: Final = frozenset(
     {
         "additionalItems",
@@ -30,15 +28,11 @@ SINGLE: Final = frozenset(
     }
 )
 """Keywords that hold one schema."""
-
 LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords that hold a list of schemas."""
-
 NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 """Keywords that hold schemas by arbitrary names."""
-
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-
 _RECURSIVE: Final = "$recursiveAnchor"
 """The key, among names of parts, of the targets of `$recursiveRef`."""
 
@@ -65,14 +59,14 @@ def inner_parts(part: Any) -> list[Any]:
     """Return the values directly inside of a schema, or of a list of schemas, that may be schemas themselves."""
     if is_array(part):
         return part
-    found: list[Any] = []
+    parts: list[Any] = []
     if is_object(part):
         for key, value in part.items():
             if key in NAMED and is_object(value):
-                found.extend(value.values())
+                parts.extend(value.values())
             elif key not in _DATA:
-                found.append(value)
-    return found
+                parts.append(value)
+    return parts
 
 
 def schemas_in(part: Any) -> Iterator[Mapping[str, Any]]:
@@ -84,11 +78,7 @@ def schemas_in(part: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """Yield the texts of all references in a schema.
-
-    Args:
-        schema: A JSON Schema that has no `shape_problem`.
-    """
+    """Yield the texts of all references in a schema."""
     for part in schemas_in(schema):
         yield from (part[keyword] for keyword in REFERENCES if _is_text(part, keyword))
 
@@ -97,7 +87,6 @@ class References:
     """Resolves the references of one schema, all inside the same schema.
 
     Args:
-        schema: A JSON Schema that has no `shape_problem`.
         brought: Beginnings of addresses of schemas that the validator has built in; these count as empty schemas.
     """
 
@@ -106,7 +95,7 @@ class References:
         self._base_of: dict[int, str] = {}
         self._resources: dict[str, Any] = {"": schema}
         self._named: dict[str, list[Any]] = {}
-        self._known: dict[int, Sequence[Any]] = {}
+        self._targets_of: dict[int, Sequence[Any]] = {}
         is_old = is_object(schema) and "draft-04" in str(schema.get("$schema"))
         self._identifier = "id" if is_old else "$id"
         self._take(schema, "")
@@ -117,15 +106,15 @@ class References:
         Raises:
             SchemaError: A reference has no known target.
         """
-        known = self._known.get(id(part))
-        if known is None:
-            known = self._known[id(part)] = [
+        targets = self._targets_of.get(id(part))
+        if targets is None:
+            targets = self._targets_of[id(part)] = [
                 target
                 for keyword in REFERENCES
                 if is_object(part) and _is_text(part, keyword)
                 for target in self._targets(part, keyword)
             ]
-        return known
+        return targets
 
     def _take(self, part: Any, base: str) -> None:
         """Record the names of a part and of its inner parts, and the base address of its references."""
@@ -151,12 +140,12 @@ class References:
         if base not in self._resources:
             raise SchemaError(f"{keyword} leads outside of the schema: {preview(reference)}")
         if fragment and not fragment.startswith("/"):
-            found = self._named.get(fragment, [])
+            targets = self._named.get(fragment, [])
         else:
-            found = [at_pointer(self._resources[base], fragment)]
-        if not found or any(target is None for target in found):
+            targets = [at_pointer(self._resources[base], fragment)]
+        if not targets or any(target is None for target in targets):
             raise SchemaError(f"{keyword} leads nowhere: {preview(reference)}")
-        return [*found, *self._named.get(_RECURSIVE, ())] if keyword == "$recursiveRef" else found
+        return [*targets, *self._named.get(_RECURSIVE, ())] if keyword == "$recursiveRef" else targets
 
 
 def _is_text(part: Mapping[str, Any], key: str) -> bool:

@@ -17,7 +17,6 @@ _DIALECTS: Final = (
     "http://json-schema.org/draft-07/schema#",
 )
 """Dialects of JSON Schema that give the keywords below the same meaning."""
-
 _PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "string": frozenset({str}),
     "integer": frozenset({int}),  # a whole number with a fraction of nothing is one as well, but not in every draft
@@ -27,16 +26,12 @@ _PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
     "array": frozenset({list}),
     "null": frozenset({type(None)}),
 }
-
 _MAX_LEVELS: Final = 16
 """The deepest nesting of a plain schema; the engine handles deeper ones."""
-
 _MAX_VALUES: Final = 1_000
 """The most values checked here, each in a microsecond; with more of them, the engine is quicker."""
-
 _MAX_NUMBER: Final = 2**53
 """The largest whole number that every reader of JSON distinguishes from its neighbours."""
-
 _NUMBERS: Final = frozenset({int, float, bool})
 
 
@@ -56,11 +51,7 @@ class PlainSchema:
 
     @classmethod
     def of(cls, schema: Any, levels: int = _MAX_LEVELS) -> PlainSchema | None:
-        """Read a schema that is plain, and so surely compiles; return `None` for any other.
-
-        Args:
-            levels: The deepest nesting allowed.
-        """
+        """Read a schema that is plain, and so surely compiles; return `None` for any other."""
         if not is_object(schema) or levels == 0:
             return None
         plain = cls(levels)
@@ -138,8 +129,8 @@ class PlainSchema:
 
     def _take_type(self, held: Any) -> bool:
         names = held if is_array(held) else [held]
-        known = all(isinstance(name, str) and name in _PYTHON_TYPES for name in names)
-        if not names or not known or len(set(names)) != len(names):
+        are_types = all(isinstance(name, str) and name in _PYTHON_TYPES for name in names)
+        if not names or not are_types or len(set(names)) != len(names):
             return False
         self._types = frozenset().union(*(_PYTHON_TYPES[name] for name in names))
         return True

@@ -20,34 +20,20 @@ from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, j
 
 _DIALECTS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2020-12|/2019-09|-07|-06)/schema#?")
 """The dialects of JSON Schema that clients know."""
-
 _WITH_LISTS_AS_ITEMS: Final = re.compile(r"https?://json-schema\.org/draft(?:/2019-09|-07|-06)/schema#?")
-
 _NAMES: Final = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 """Keywords that name a schema. Names are not needed when all references are pointers, and ajv refuses `id`, two schemas
 of one name, and compares the results of two tools whose schemas have the same `$id` with the first of them."""
-
 _FOUND_ANYWHERE: Final = frozenset({"$id", "$anchor", "$dynamicAnchor"})
 """Names that ajv also reads within keywords that it does not know."""
-
 _OF_AJV: Final = frozenset(
-    {
-        "$async",
-        "$vocabulary",
-        "formatExclusiveMaximum",
-        "formatExclusiveMinimum",
-        "formatMaximum",
-        "formatMinimum",
-    }
+    {"$async", "$vocabulary", "formatExclusiveMaximum", "formatExclusiveMinimum", "formatMaximum", "formatMinimum"}
 )
 """Keywords with a meaning in ajv only, or whose value validators look up."""
-
 _BY_NAME: Final = NAMED | {"dependencies"}
 _APPLICATORS: Final = SINGLE | LISTS | _BY_NAME
-
 _MAYBE_NULL: Final = frozenset({"const", "default", "example"})
 """Keywords that hold any value, and so null as well."""
-
 _DEPENDENT: Final[Mapping[str, tuple[str, ...]]] = {
     "contains": ("minContains", "maxContains"),
     "if": ("then", "else"),
@@ -57,7 +43,6 @@ _DEPENDENT: Final[Mapping[str, tuple[str, ...]]] = {
     "properties": ("additionalProperties",),
 }
 """Keywords, by the one without which they demand more."""
-
 _NOT_MONOTONE: Final = frozenset(
     {
         "contains",
@@ -73,7 +58,6 @@ _NOT_MONOTONE: Final = frozenset(
     }
 )
 """Keywords that can demand more when a schema inside of them demands less."""
-
 _PLAIN_REFERENCE: Final = re.compile(r"#(?:/[\w.$-]+)*", re.ASCII)
 """References that every client resolves alike."""
 
@@ -149,7 +133,6 @@ def _each_schema(part: Any, change: Callable[[JSON], JSON], keyword: str = "") -
     """Apply a change to a schema and each schema in it, the inner ones first.
 
     Args:
-        part: A schema, a list of schemas, or schemas by name.
         change: Takes a copy of a schema, which it may change, and returns the schema in its place.
     """
     if is_array(part):
@@ -208,7 +191,7 @@ class _Rewriter:
             if pointer is None:
                 self._drop(part, "$ref", reference, place)
             elif not _PLAIN_REFERENCE.fullmatch(reference) or at_pointer(self._schema, reference) is not target:
-                part["$ref"] = "#" + "".join(f"/{_escaped(step)}" for step in pointer)
+                part["$ref"] = "#" + (quote(json_pointer(pointer), safe="/~$") if pointer else "")
             if "$ref" in part and not is_object(at_pointer(written, part["$ref"])):
                 self._drop(part, "$ref", reference, place)  # what it led to is left out
         if self._references:
@@ -302,16 +285,16 @@ class _Rewriter:
         return written
 
     def _reference(self, part: JSON, written: JSON, place: tuple[str | int, ...]) -> None:
-        found = [keyword for keyword in REFERENCES if part.get(keyword) is not None]
-        if not found:
+        keywords = [keyword for keyword in REFERENCES if part.get(keyword) is not None]
+        if not keywords:
             return
-        reference = part[found[0]]
+        reference = part[keywords[0]]
         try:
             targets = {id(target): target for target in self._leads.of(part)}
         except SchemaError:
             targets = {}
-        if len(found) > 1 or len(targets) != 1:
-            self._drop(written, found[0], reference, place)
+        if len(keywords) > 1 or len(targets) != 1:
+            self._drop(written, keywords[0], reference, place)
             return
         [target] = targets.values()
         written["$ref"] = reference
@@ -337,12 +320,12 @@ def _is_kept(part: JSON, keyword: str, value: Any, *, is_root: bool) -> bool:
 
 def _in_place(part: JSON) -> list[Any]:
     """Return the inner schemas that apply to the same value as the schema itself."""
-    found = [part.get(keyword) for keyword in ("else", "if", "not", "then")]
+    schemas = [part.get(keyword) for keyword in ("else", "if", "not", "then")]
     for keyword in ("allOf", "anyOf", "oneOf"):
-        found += part.get(keyword, ())
+        schemas += part.get(keyword, ())
     for keyword in ("dependencies", "dependentSchemas"):
-        found += part.get(keyword, {}).values()
-    return found
+        schemas += part.get(keyword, {}).values()
+    return schemas
 
 
 def _has_names(value: Any) -> bool:
@@ -352,10 +335,6 @@ def _has_names(value: Any) -> bool:
     if not is_object(value):
         return False
     return not _FOUND_ANYWHERE.isdisjoint(value) or any(map(_has_names, value.values()))
-
-
-def _escaped(step: str | int) -> str:
-    return quote(str(step).replace("~", "~0").replace("/", "~1"), safe="~$")
 
 
 def _is_schema(value: object) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, preview, schemas_in
@@ -20,33 +21,27 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 _SHOWN_ERRORS = 5
-
 MAX_DEPTH: Final = 64
 """The most levels of a definition: 32 nested schemas, each two levels of JSON. More breaks code that reads JSON
 recursively, in us and in clients."""
-
 MAX_PARTS: Final = 5_000
 """The most objects and arrays of one definition."""
-
 _MAX_DROPPED: Final = 100
-"""The most invalid keywords dropped from one schema, each at the price of compiling the schema again."""
-
+"""The most invalid keywords dropped from one schema."""
+_MAX_COMPILED: Final = 20
+"""The most compilations of one schema: after each, all keywords are dropped that its metaschema refuses. The keywords
+that only the compiler refuses go one by one: patterns with lone surrogates, and some of the oldest drafts."""
 _STRICTER_WITHOUT: Final = frozenset({"if", "not", "oneOf"})
 """Keywords that may refuse more when a part of them is dropped; they are dropped whole."""
-
 _MAX_STEPS: Final = 10_000
 """The most steps of a pattern with assertions or references on one text; honest ones need a few per character."""
-
 _MAX_NARROWED: Final = 6
 """The most steps into a value whose errors are too many to list, each with verdicts on its inner values; two or three
 lead to an argument, or to an item of a list."""
-
 _UNJUDGED: Final = "- at (root): it is too large or too nested to be held against the schema"
 _UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or too nested to say where"
-
 _MAX_ITEMS: Final = 10_000
 """The most items of a list that are checked one by one, each in some microseconds."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -83,13 +78,11 @@ class SchemaValidator:
 
         The rest of the schema is checked; the resulting `schema` allows every value that the original was to allow.
 
-        Args:
-            schema: A JSON Schema of any draft; not changed.
-
         Raises:
             SchemaError: The schema does not compile for another reason, or has more than a hundred invalid keywords.
         """
-        for _ in range(_MAX_DROPPED):
+        dropped = 0
+        for _ in range(_MAX_COMPILED):
             try:
                 return cls(schema)
             except SchemaError as error:
@@ -99,7 +92,14 @@ class SchemaValidator:
                     schema = _without(schema, error.path)
                 except (LookupError, TypeError):  # two names that are the same number
                     raise error from None
-        raise SchemaError(f"more than {_MAX_DROPPED} of its keywords are invalid")
+            others = _invalid_keywords(schema)
+            dropped += 1 + len(others)
+            if dropped > _MAX_DROPPED:
+                raise SchemaError(f"more than {_MAX_DROPPED} of its keywords are invalid")
+            for path in others:
+                with suppress(LookupError, TypeError):  # a part of another, which is gone
+                    schema = _without(schema, path)
+        raise SchemaError("too many of its keywords are invalid")
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
@@ -171,16 +171,43 @@ def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = 
     return " ".join(problem.splitlines())  # names of properties can hold line ends
 
 
+def _invalid_keywords(schema: Mapping[str, Any]) -> Collection[tuple[str | int, ...]]:
+    """Return the places of keywords that the metaschema refuses, and of patterns that do not compile."""
+    import jsonschema_rs
+
+    dialect = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
+    metaschema = jsonschema_rs.validator_for({"$schema": dialect, "$ref": dialect}, validate_formats=True, **_options())
+    paths: dict[tuple[str | int, ...], None] = {}
+    for error in metaschema.iter_errors(schema):
+        path, value = tuple(error.instance_path), str(error.instance)
+        if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format):
+            paths[path] = None
+        elif path[-1] in ("pattern", "patternProperties") and not _is_pattern(value, dialect):
+            paths[path if path[-1] == "pattern" else (*path, value)] = None
+    return paths
+
+
+def _is_pattern(text: str, dialect: str) -> bool:
+    """Whether the engine compiles a pattern: in new dialects, it accepts more than the format `regex`."""
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.validator_for({"$schema": dialect, "pattern": text}, **_options())
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
+
+
 def _without(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
     """Remove the keyword at a path of the engine's from a copy of a schema."""
     keys: list[Any] = []
-    found: Any = schema
+    part: Any = schema
     for step in path:
         key: Any = step
-        if is_object(found) and isinstance(step, int):  # it turns `+07` into a number, which is the name of a property
-            key = next((name for name in found if name.lstrip("+0") == str(step).lstrip("0")), step)
+        if is_object(part) and isinstance(step, int):  # it turns `+07` into a number, which is the name of a property
+            key = next((name for name in part if name.lstrip("+0") == str(step).lstrip("0")), step)
         keys.append(key)
-        found = found[key]
+        part = part[key]
         if key in _STRICTER_WITHOUT and keys[-2:-1] != ["properties"]:
             break
     while isinstance(keys[-1], int):  # of an `anyOf`, or of `required`, no single item
@@ -240,28 +267,8 @@ def reference_problem(schema: Any) -> str | None:
     return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None
 
 
-class _Judge(Protocol):
-    """A validator that checks whether a value fits."""
-
-    def is_valid(self, instance: Any) -> bool:
-        """Whether a value fits."""
-        ...
-
-
-class _Judges(Protocol):
-    """A judge for each part of a schema."""
-
-    def get(self, pointer: str) -> _Judge | None:
-        """Return the judge of the part at a pointer; `None` if there is none."""
-        ...
-
-
 class _Narrowed:
-    """A part of a value that does not fit, and the part of the schema that it does not fit.
-
-    Args:
-        value: A value that does not fit the schema.
-    """
+    """A part of a value that does not fit, and the part of the schema that it does not fit."""
 
     def __init__(self, schema: Mapping[str, Any], value: Any) -> None:
         self._schema = schema
@@ -270,11 +277,11 @@ class _Narrowed:
         self.value = value
         self.path: list[str | int] = []
 
-    def step(self, judges: _Judges) -> bool:
+    def step(self, validators: jsonschema_rs.ValidatorMap) -> bool:
         """Move to the first inner part that does not fit; return whether there is one."""
         for pointer, part, steps, value in self._below():
-            judge = judges.get(pointer)
-            if judge is not None and not judge.is_valid(value):
+            validator = validators.get(pointer)
+            if validator is not None and not validator.is_valid(value):
                 self.pointer, self.part, self.value = pointer, part, value
                 self.path += steps
                 return True
@@ -294,7 +301,7 @@ class _Narrowed:
         properties, items = part.get("properties"), part.get("items")
         if is_object(properties) and is_object(value):
             for name in properties.keys() & value.keys():
-                yield f"{self.pointer}/properties/{_escaped(name)}", properties[name], [name], value[name]
+                yield f"{self.pointer}/properties{json_pointer([name])}", properties[name], [name], value[name]
         if is_object(items) and is_array(value):
             before = part.get("prefixItems")
             first = len(before) if is_array(before) else 0
@@ -302,16 +309,8 @@ class _Narrowed:
                 yield f"{self.pointer}/items", items, [index], item
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 class OutputSchemas:
-    """The output schemas of one server's tools. Each is compiled once, when its tool first answers; any thread may ask.
-
-    Args:
-        server: The name of the server, for the log.
-    """
+    """The output schemas of one server's tools, each compiled when its tool first answers. Any thread may ask."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -323,23 +322,17 @@ class OutputSchemas:
         for tool in tools:
             name, schema = tool.get("name"), tool.get("outputSchema")
             if isinstance(name, str) and is_object(schema):
-                known = old.get(name)
-                if known is None or known.schema != schema:
-                    known = _Promise(f"{self._server}: tool {name!r}", schema)
-                new[name] = known
+                promise = old.get(name)
+                if promise is None or promise.schema != schema:
+                    promise = _Promise(f"{self._server}: tool {name!r}", schema)
+                new[name] = promise
         self._promises = new
 
     def problem(self, tool: str, result: Mapping[str, Any]) -> str | None:
-        """List how a result violates its tool's output schema; return `None` if it does not.
+        """List how a result violates its tool's output schema, as `errors` does; return `None` if it does not.
 
         The schema does not apply to a failure, nor to a round that asks for input (2026-07-28). Absent structured
         content is accepted, too: a client that needs it will complain, and others use the text.
-
-        Args:
-            result: The result of the tool, as on the wire.
-
-        Returns:
-            Lines in the form of `SchemaValidator.errors`.
         """
         promise, content = self._promises.get(tool), result.get("structuredContent")
         if promise is None or content is None or result.get("isError") is True:
@@ -350,11 +343,7 @@ class OutputSchemas:
 
 
 class _Promise:
-    """One tool's output schema.
-
-    Args:
-        whose: The server and the tool, for the log.
-    """
+    """One tool's output schema."""
 
     def __init__(self, whose: str, schema: JSON) -> None:
         self.schema = schema

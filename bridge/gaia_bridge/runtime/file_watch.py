@@ -29,6 +29,10 @@ Signature = dict[Path, tuple[int, ...]]
 """The inode, size and times of each existing file; of a folder, a hash of the names of its Python files."""
 
 
+FILE_INTERVAL: Final = 0.5
+"""Seconds between two looks at a file of settings: hardly longer than an editor takes to save one."""
+
+
 class FileWatch:
     """Remembers the state of files when they were read last, and waits until it is another one.
 

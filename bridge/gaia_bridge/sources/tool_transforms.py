@@ -41,10 +41,8 @@ _SPEAKS_OF_NAMES: Final = (
     "unevaluatedProperties",
 )
 """Keywords of an input schema that may depend on which arguments there are, in ways that are not followed."""
-
 _EXAMPLES: Final = ("default", "example", "examples")
 """Keywords that hold examples of all arguments."""
-
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 """The prefixes of references that do not depend on argument names."""
 
@@ -71,10 +69,6 @@ class ToolCall(Struct, frozen=True):
 
     def arguments(self, name: str, given: Mapping[str, Any]) -> JSON:
         """Map the arguments of a call to the source's names, and add the defaults.
-
-        Args:
-            name: The client's name of the tool, for the error.
-            given: The arguments of the client.
 
         Raises:
             ToolError: The tool is published without one of the arguments.
@@ -148,8 +142,8 @@ def _fitting(
 
 
 def _tool(tool: Mapping[str, Any], transform: ToolTransform) -> tuple[JSON, ToolCall]:
-    told = {"name": transform.name, "title": transform.title, "description": transform.description}
-    definition = {**tool, **{key: text for key, text in told.items() if text is not None}}
+    texts = {"name": transform.name, "title": transform.title, "description": transform.description}
+    definition = {**tool, **{key: text for key, text in texts.items() if text is not None}}
     if not transform.arguments:
         return definition, ToolCall(tool["name"])
     schema: JSON = tool["inputSchema"]
@@ -173,20 +167,15 @@ def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
 
 
 def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
-    """Return the input schema for clients. It accepts exactly what the server's own schema accepts after mapping back.
-
-    Raises:
-        _Misfit: There is no such schema, or it cannot be derived.
-    """
-    found = schema.get("properties")
-    properties: JSON = found if is_object(found) else {}
+    """Return the input schema for clients, which accepts exactly what the server's own accepts after mapping back."""
+    properties: JSON = held if is_object(held := schema.get("properties")) else {}
     for own in arguments:
         if own not in properties:
             raise _Misfit(f"it has no argument {own!r}")
     listed = schema.get("required")
     required = [own for own in listed if isinstance(own, str)] if is_array(listed) else []
     if any(_name(own, arguments) != own or about.default is not None for own, about in arguments.items()):
-        schema = _without_examples(schema)
+        schema = {key: value for key, value in schema.items() if key not in _EXAMPLES}
         _check_names(schema, required, arguments)
         _check_defaults(schema, properties, arguments)
     shown: JSON = {}
@@ -219,10 +208,6 @@ def _argument(schema: Any, transform: ArgumentTransform | None) -> Any:
         if not transform.secret:
             about["default"] = transform.default
     return about
-
-
-def _without_examples(schema: JSON) -> JSON:
-    return {key: value for key, value in schema.items() if key not in _EXAMPLES}
 
 
 def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, ArgumentTransform]) -> None:

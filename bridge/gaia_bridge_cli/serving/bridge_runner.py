@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import anyio.to_thread
 import click
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
@@ -34,6 +35,7 @@ from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.runtime.exceptions import only_error_in
+from gaia_bridge.runtime.file_watch import FILE_INTERVAL, FileWatch
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio
 from gaia_bridge.settings import Settings
@@ -165,7 +167,6 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         from gaia_bridge.server.http.listener import HttpServer, bind
         from gaia_bridge.server.http.token import load_or_create_token
         from gaia_bridge_cli.serving.banner import Access, banner
-        from gaia_bridge_cli.serving.token_changes import follow_token
 
     limits = options.settings.http
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
@@ -431,3 +432,26 @@ def _announce(what: object) -> None:
         LineageError: This bridge is started by itself.
     """
     LINEAGE.serve(digest(what))
+
+
+async def follow_token(token: LiveToken, path: Path, exchanged: Callable[[str], object]) -> None:
+    """Follow every change of the token file until cancelled. A file that is removed is made anew, with another token.
+
+    Args:
+        exchanged: Called with another token before clients need it.
+    """
+    from gaia_bridge.server.http.token import load_or_create_token
+
+    watch = FileWatch(lambda: (path,), FILE_INTERVAL)  # at the start, where the file was read just now
+    while True:
+        await watch.until_saved()
+        await anyio.to_thread.run_sync(watch.read)
+        try:
+            text, _ = await anyio.to_thread.run_sync(load_or_create_token, path)
+        except ConfigError as error:
+            logger.warning("clients need the same token as before: %s", error)
+            continue
+        if text != token.text:
+            exchanged(text)
+            token.exchange(text)
+            logger.warning("clients need another token from now on: that in %s", path)

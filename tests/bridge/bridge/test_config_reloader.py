@@ -30,7 +30,7 @@ ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are looked at often, so that nobody waits."""
-    monkeypatch.setattr(configured_servers, "_LOOK", 0.01)
+    monkeypatch.setattr(configured_servers, "FILE_INTERVAL", 0.01)
     monkeypatch.setattr(file_watch, "_STEP", 0.001)
 
 
@@ -210,7 +210,7 @@ async def test_saving_a_watched_file_is_noticed_however_it_is_saved(tmp_path: Pa
 async def test_the_end_does_not_wait_for_the_next_look_at_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(configured_servers, "_LOOK", 60)
+    monkeypatch.setattr(configured_servers, "FILE_INTERVAL", 60)
     reloader = Reloader(Recorder(), list, lambda: [tmp_path / "servers"])
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:

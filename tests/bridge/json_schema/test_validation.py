@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -182,6 +183,34 @@ def test_what_is_left_without_invalid_keywords_refuses_nothing_more(schema: JSON
     before = deepcopy(schema)
     assert SchemaValidator.tolerant(schema).schema == left
     assert schema == before
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema#",
+    ],
+)
+def test_many_invalid_keywords_cost_few_compilations(dialect: str) -> None:
+    class Counted(SchemaValidator):
+        compiled = 0
+
+        def __init__(self, schema: Mapping[str, Any]) -> None:
+            Counted.compiled += 1
+            super().__init__(schema)
+
+    def properties(*invalid: str) -> JSON:
+        wrong: JSON = {"pattern": "(", "minLength": -1}
+        pattern = "^a" if dialect.endswith("07/schema#") else "(?i)a"  # which the format "regex" refuses
+        return {str(number): {"pattern": pattern, **{key: wrong[key] for key in invalid}} for number in range(40)}
+
+    left = Counted.tolerant({"$schema": dialect, "properties": properties("minLength")}).schema
+    assert left == {"$schema": dialect, "properties": properties()}
+    left = Counted.tolerant({"$schema": dialect, "properties": properties("pattern", "minLength")}).schema
+    assert left == {"$schema": dialect, "properties": {str(number): {} for number in range(40)}}
+    assert Counted.compiled <= 6
 
 
 def test_more_invalid_keywords_than_anybody_writes_are_a_reason() -> None:

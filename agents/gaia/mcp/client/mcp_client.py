@@ -27,7 +27,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-__all__ = ["MCPClient", "MCPTool"]
+__all__ = ["MCPClient", "MCPTool", "disconnect"]
 
 logger = logging.getLogger(__name__)
 
@@ -484,6 +484,14 @@ class MCPClient:
     def _log(self, message: str, *values: object) -> None:
         if self.debug:
             logger.debug(f"MCP server '%s': {message}", self.name, *values)  # noqa: G004 - only ours
+
+
+def disconnect(client: MCPClient) -> None:
+    """Disconnect a client. A failure is logged: a transport of somebody else's may raise anything."""
+    try:
+        client.disconnect()
+    except Exception:
+        logger.exception("MCP server '%s' did not disconnect in good order", client.name)
 
 
 def _message_of(error: object) -> str:

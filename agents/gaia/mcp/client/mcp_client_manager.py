@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from gaia.mcp.client.config import MCPConfig, ServerToStart
-from gaia.mcp.client.mcp_client import MCPClient
+from gaia.mcp.client.mcp_client import MCPClient, disconnect
 from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.transports.agent import AgentTransport
 from gaia.mcp.client.transports.connection import ConnectionTransport
@@ -87,7 +87,7 @@ class MCPClientManager:
         """
         client = self._take(name)
         if client is not None:
-            _disconnect(client)
+            disconnect(client)
         self._failed.pop(name, None)
         if self.config.server_exists(name):
             self.config.remove_server(name)
@@ -100,7 +100,7 @@ class MCPClientManager:
         """Disconnect a server that stays in the configuration file. An unknown name is no matter."""
         client = self._take(name)
         if client is not None:
-            _disconnect(client)
+            disconnect(client)
 
     def get_client(self, name: str) -> MCPClient | None:
         """Return the client of a server, or `None`."""
@@ -128,7 +128,7 @@ class MCPClientManager:
         """Disconnect all servers, side by side. What goes wrong with one is logged."""
         with self._lock:
             clients, self._clients, self._failed = self._clients, {}, {}
-        side_by_side(_disconnect, clients.values())
+        side_by_side(disconnect, clients.values())
 
     def load_from_config(self) -> None:
         """Connect to all servers of the configuration, side by side. Never raises: what goes wrong is logged.
@@ -198,7 +198,7 @@ class MCPClientManager:
             self._connecting.add(name)
             self._clients.pop(name, None)
         if client is not None:
-            _disconnect(client)
+            disconnect(client)
         return True
 
     def _connect(self, name: str, client: MCPClient) -> bool:
@@ -251,10 +251,3 @@ def _connects(client: MCPClient) -> bool:
     except Exception:  # `connect` of a subclass
         logger.exception("MCP server '%s' is not connected", client.name)
         return False
-
-
-def _disconnect(client: MCPClient) -> None:
-    try:
-        client.disconnect()
-    except Exception:  # a transport of somebody else's may raise anything
-        logger.exception("MCP server '%s' did not disconnect in good order", client.name)

@@ -12,10 +12,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
-from gaia.mcp.client.mcp_client import MCPClient
+from gaia.mcp.client.mcp_client import MCPClient, disconnect
 from gaia.mcp.client.mcp_tool import MCPTool
 from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.transports import HTTPTransport, MCPTransport, StdioTransport
+from gaia.mcp.client.transports.base import ConnectionOverError
 from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.responses import failure_text
 from gaia.mcp.toolset.mcp_config import MCPServerConfig
@@ -119,9 +120,7 @@ class MCPClientManager:
         client = self._running(server_name)
         try:
             result = client.call_tool(tool_name, given)
-        except RuntimeError as error:
-            if not _was_refused(error):
-                raise
+        except ConnectionOverError:
             client = self._running(server_name, instead_of=client)
             result = client.call_tool(tool_name, given)
         if not is_object(result):  # over a transport of one's own
@@ -158,7 +157,7 @@ class MCPClientManager:
             self._discovered_tools.pop(server_name, None)
             client = self._clients.pop(server_name, None)
             if client is not None:
-                _disconnect(client)
+                disconnect(client)
 
     def stop_all(self) -> None:
         """Stop all servers, side by side."""
@@ -202,13 +201,13 @@ class MCPClientManager:
             else:
                 self._server_configs[name] = before
             if client is not None:
-                _disconnect(client)
+                disconnect(client)
             raise _start_error(name, error) from error
         previous = self._clients.get(name)
         self._clients[name], self._discovered_tools[name] = client, tools
         client.on_tools_changed(lambda: self._list_again(name, client))
         if previous is not None:
-            _disconnect(previous)
+            disconnect(previous)
 
     def _running(self, server_name: str, instead_of: MCPClient | None = None) -> MCPClient:
         """Return the client of a server, which is started again if it is not there any more.
@@ -255,24 +254,8 @@ def _definition(tool: MCPTool) -> JSON:
     return definition | {key: tool.definition[key] for key in ("annotations", "_meta") if tool.definition.get(key)}
 
 
-def _was_refused(error: RuntimeError) -> bool:
-    """Whether the server has forgotten us, after a restart, and so not done the work."""
-    from gaia_bridge.sources.upstream.detached_connection import (
-        ConnectionOverError,  # loaded already where this can be true
-    )
-
-    return isinstance(error, ConnectionOverError)
-
-
 def _start_error(name: str, error: Exception) -> RuntimeError:
     return RuntimeError(f"Failed to initialize MCP server '{name}': {error or type(error).__name__}")
-
-
-def _disconnect(client: MCPClient) -> None:
-    try:
-        client.disconnect()
-    except Exception:  # a transport of somebody else's may raise anything
-        logger.exception("MCP server '%s' did not disconnect in good order", client.name)
 
 
 def _after_fork() -> None:

@@ -20,7 +20,7 @@ class AnnouncesChanges:
 
     def on_mcp_unpublished(self, publisher: Publisher) -> None:
         """Forget a publisher. The bridge calls this when it stops publishing this agent."""
-        self._mcp_publishers = tuple(known for known in self._publishers() if known is not publisher)
+        self._mcp_publishers = tuple(other for other in self._publishers() if other is not publisher)
 
     def notify_mcp_tools_changed(self) -> None:
         """Announce that `get_mcp_tool_definitions` now returns something else."""

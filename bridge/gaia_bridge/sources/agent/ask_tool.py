@@ -1,114 +1,20 @@
-"""A tool that asks an agent: its loop of model and tools, published to MCP clients.
-
-Also the conversations that MCP clients have with one agent by its tool `ask`: their owners, and their turns.
-
-A conversation is continued by its id, which the bridge makes up, and which nobody can guess. A name that a client
-makes up stands for a conversation of the client's own session, and of no other: two clients that both send "main"
-have two conversations. Where each request stands alone (2026-07-28 over HTTP), a name can only begin one.
-"""
+"""A tool that asks an agent: its loop of model and tools, published to MCP clients."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-import secrets
 import time
-from base64 import urlsafe_b64encode
-from collections.abc import Generator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
-import anyio
-from msgspec import Struct
-
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
-from gaia_bridge.chat_types import ASK_SESSION, AnswersChats, ChatRequest, Reply
+from gaia_bridge.chat_types import AnswersChats, ChatRequest, Reply
 from gaia_bridge.errors import ToolError, UnknownSessionError
+from gaia_bridge.sources.agent.conversations import Conversation, Conversations, conversation_of
 from gaia_bridge.text.json_types import JSON, is_object
-
-_SECRET_BYTES: Final = 16
-_ID: Final = re.compile(rf"{ASK_SESSION}[A-Za-z0-9_-]{{22}}")
-"""The bytes of a secret, in base64."""
-
-_GAVE_WAY: Final = (
-    "This question was given up: it waited for an answer of its client when another came in the same conversation."
-)
-
-
-class Conversation(Struct, frozen=True):
-    """The conversation that a client's `session` argument stands for."""
-
-    id: str
-    is_known: bool
-    """Whether the client sent an id, so that the conversation must exist already."""
-    is_named: bool
-    """Whether the value that the client sent continues the conversation the next time as well."""
-
-
-def conversation_of(said: str, session_key: str | None) -> Conversation:
-    """Return the conversation that a client refers to.
-
-    Args:
-        said: The client's value: an id, or a name of its own.
-        session_key: The secret of the client's session, if it has one.
-    """
-    if _ID.fullmatch(said):
-        return Conversation(said, is_known=True, is_named=True)
-    if session_key is None:
-        return Conversation(_id(secrets.token_bytes(_SECRET_BYTES)), is_known=False, is_named=False)
-    name = said.encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(name, key=session_key.encode(), digest_size=_SECRET_BYTES).digest()
-    return Conversation(_id(digest), is_known=False, is_named=True)
-
-
-def _id(secret: bytes) -> str:
-    return ASK_SESSION + urlsafe_b64encode(secret).decode().rstrip("=")
-
-
-class _Turn(Struct, eq=False):
-    request: RequestContext
-    scope: anyio.CancelScope
-
-
-class Conversations:
-    """The questions of clients that are being answered now. Only on the agent's own event loop."""
-
-    def __init__(self) -> None:
-        self._turns: dict[str, list[_Turn]] = {}
-
-    @contextmanager
-    def turn(self, conversation: Conversation, request: RequestContext) -> Generator[None]:
-        """Hold the turn of one question while it is answered.
-
-        Questions of one conversation are answered one after the other. One that waits for its client gives way to the
-        next: a client that could not answer, or did not want to, never comes back, and asks something else.
-
-        Args:
-            conversation: The conversation of the question.
-            request: The request that asks.
-
-        Raises:
-            ToolError: The question gave way to a later one.
-        """
-        turns = self._turns.setdefault(conversation.id, [])
-        for earlier in turns:
-            if earlier.request.is_parked:
-                earlier.scope.cancel()
-        with anyio.CancelScope() as scope:
-            turns.append(turn := _Turn(request, scope))
-            try:
-                yield
-            finally:
-                turns.remove(turn)
-                if not turns and self._turns.get(conversation.id) is turns:
-                    del self._turns[conversation.id]
-        if scope.cancelled_caught:
-            raise ToolError(_GAVE_WAY)
-
 
 _REPORT_INTERVAL: Final = 0.2
 """Seconds between two pieces of an answer that is reported as it comes: a person reads no faster."""
-
 _SESSION: Final = (
     "A name of your choice begins a conversation. The result says its id in `session`, which continues it; on one "
     "connection, so does the name. Without any, nothing is kept."
@@ -117,7 +23,6 @@ _CONTINUED_BY: Final = "(The session of this conversation is {}, for the next qu
 _UNKNOWN: Final = (
     "There is no conversation {0}: it has ended, or never was. Begin one by a name of your own, or ask without."
 )
-
 _USAGE: Final[JSON] = {
     "type": "object",
     "properties": {"promptTokens": {"type": "integer"}, "completionTokens": {"type": "integer"}},
@@ -131,7 +36,6 @@ class AskTool:
 
     Args:
         agent: The agent that answers: one with `answer_chat`, or with `process_query(text)`.
-        name: The tool's name.
         description: The agent's strengths, for the model that decides whom to ask.
         timeout: Seconds for one answer; by default the limit of all tools.
     """
@@ -149,12 +53,7 @@ class AskTool:
         properties: JSON = {"prompt": {"type": "string", "description": "What the agent is asked, or told to do."}}
         answer: JSON = {"answer": {"type": "string"}}
         if converses:
-            properties["session"] = {
-                "type": "string",
-                "description": _SESSION,
-                "minLength": 1,
-                "maxLength": 128,
-            }
+            properties["session"] = {"type": "string", "description": _SESSION, "minLength": 1, "maxLength": 128}
             answer |= {
                 "session": {"type": "string", "description": "The id of the conversation, which continues it."},
                 "tools": {"type": "array", "items": {"type": "string"}, "description": "The tools that it has used."},
@@ -180,8 +79,8 @@ class AskTool:
         if tool_name != self._name:
             raise ValueError(f"Unknown tool: {tool_name}")
         if isinstance(self._agent, AnswersChats):
-            said, request = arguments.get("session"), get_request_context()
-            conversation = None if said is None else conversation_of(str(said), request.session_key)
+            session, request = arguments.get("session"), get_request_context()
+            conversation = None if session is None else conversation_of(str(session), request.session_key)
             return self._converse(self._agent, str(arguments["prompt"]), conversation, request)
         return _answer(self._agent.process_query(str(arguments["prompt"])))
 
@@ -190,14 +89,14 @@ class AskTool:
     ) -> JSON:
         message = {"role": "user", "content": prompt}
         if conversation is None:
-            return _said(await _reply(agent, ChatRequest([message]), request))
-        chat = ChatRequest([message], conversation.id, must_exist=conversation.is_known)
-        with self._conversations.turn(conversation, request):
+            return _result(await _reply(agent, ChatRequest([message]), request))
+        chat = ChatRequest([message], conversation.id, must_exist=conversation.must_exist)
+        async with self._conversations.turn(conversation, request):
             try:
                 reply = await _reply(agent, chat, request)
             except UnknownSessionError:
                 raise ToolError(_UNKNOWN.format(conversation.id)) from None
-        return _said(reply, conversation)
+        return _result(reply, conversation)
 
 
 class _Reporter:
@@ -205,24 +104,24 @@ class _Reporter:
 
     def __init__(self, request: RequestContext) -> None:
         self._request = request
-        self._untold: list[str] = []
-        self._told = 0
+        self._waiting: list[str] = []
+        self._reported = 0
         self._next = 0.0
 
     def __call__(self, piece: str) -> None:
         """Add a piece, and report if it is time."""
-        self._untold.append(piece)
+        self._waiting.append(piece)
         if time.monotonic() >= self._next:
             self.rest()
 
     def rest(self) -> None:
         """Report the pieces that are not reported yet."""
-        text = "".join(self._untold)
-        self._untold.clear()
+        text = "".join(self._waiting)
+        self._waiting.clear()
         self._next = time.monotonic() + _REPORT_INTERVAL
         if text:
-            self._told += len(text)
-            self._request.report_progress(self._told, None, text)
+            self._reported += len(text)
+            self._request.report_progress(self._reported, None, text)
 
 
 async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext) -> Reply:
@@ -240,8 +139,7 @@ async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext
     return reply
 
 
-def _said(reply: Reply, conversation: Conversation | None = None) -> JSON:
-    """Return the answer as a tool result."""
+def _result(reply: Reply, conversation: Conversation | None = None) -> JSON:
     usage = {"promptTokens": reply.usage.prompt_tokens, "completionTokens": reply.usage.completion_tokens}
     structured: JSON = {"answer": reply.text, "tools": list(reply.tools_run), "usage": usage}
     content = [{"type": "text", "text": reply.text}]

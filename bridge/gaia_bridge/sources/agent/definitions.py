@@ -74,32 +74,29 @@ async def read_definitions(
     agent: Any,
     runner: AgentRunner,
     limits: AgentLimits,
-    known: ServerFeatures | None = None,
+    before: ServerFeatures | None = None,
     parts: Sequence[Any] = (),
     is_chosen: Callable[[str, Any], bool] = lambda name, owner: True,
 ) -> Definitions:
     """Read all definitions of an agent. Bounded; invalid ones are left out, with a reason.
 
     Args:
-        agent: The agent.
-        runner: Its threads.
-        limits: Deadlines and bounds.
-        known: Its earlier definitions, kept where the agent fails or does not answer in time.
+        before: Its earlier definitions, kept where the agent fails or does not answer in time.
         parts: More objects whose definitions are published with its own; of equal names, the first wins.
         is_chosen: Whether a tool is published, given its name and the object that it belongs to.
 
     Raises:
-        AgentLoadError: A decorated function has the name of another definition, and `known` is not given.
+        AgentLoadError: A decorated function has the name of another definition, and there were none before.
     """
-    reader = _Reader(agent, runner, limits, parts, is_first=known is None)
+    reader = _Reader(agent, runner, limits, parts, is_first=before is None)
     agents = (agent, *parts)
-    info = await reader.info(known.info if known else None)
-    known = known or ServerFeatures(info)
-    tools = await reader.compiled_tools(known.tools, is_chosen)
-    prompts = await reader.definitions("prompt", known.prompts)
-    skills = await reader.skills(known.skills)
-    resources = await reader.definitions("resource", known.resources)
-    templates = await reader.definitions("resource template", known.templates)
+    info = await reader.info(before.info if before else None)
+    before = before or ServerFeatures(info)
+    tools = await reader.compiled_tools(before.tools, is_chosen)
+    prompts = await reader.definitions("prompt", before.prompts)
+    skills = await reader.skills(before.skills)
+    resources = await reader.definitions("resource", before.resources)
+    templates = await reader.definitions("resource template", before.templates)
     capabilities = {"tools", "logging"}
     if prompts or any(isinstance(item, GivesPrompts) for item in agents):
         capabilities.add("prompts")
@@ -128,12 +125,6 @@ async def read_definitions(
 
 async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
     """Call a method of an agent and return its result as JSON; `None` if there is no such method.
-
-    Args:
-        agent: The agent.
-        runner: Its threads.
-        limits: Deadlines and bounds.
-        method: The method, which takes no arguments.
 
     Raises:
         ToolError: It failed, or did not return in time.
@@ -172,12 +163,12 @@ class _Reader:
         self.tool_names: list[str] = []
 
     async def compiled_tools(
-        self, known: Iterable[Mapping[str, Any]], is_chosen: Callable[[str, Any], bool]
+        self, before: Iterable[Mapping[str, Any]], is_chosen: Callable[[str, Any], bool]
     ) -> dict[str, CompiledTool]:
         """Return the tools that can be published, by name, in the agent's order."""
         compiled: dict[str, CompiledTool] = {}
-        definitions = await self.definitions("tool", known)
-        said = {id(part): getattr(part, "timeouts", None) for part in (self._agent, *self._parts)}
+        definitions = await self.definitions("tool", before)
+        timeouts_of = {id(part): getattr(part, "timeouts", None) for part in (self._agent, *self._parts)}
         for definition in definitions:
             try:
                 name = definition["name"]
@@ -185,7 +176,7 @@ class _Reader:
                 self.tool_names.append(name)
                 if not is_chosen(name, owner):
                     continue
-                timeouts = said[id(owner)]
+                timeouts = timeouts_of[id(owner)]
                 timeout = timeouts.get(name) if is_object(timeouts) else None
                 tool = _compile(definition, self._limits.schema_bytes, timeout)
                 published, fault = with_portable_output(definition)
@@ -196,24 +187,24 @@ class _Reader:
                 self._leave_out("tool", definition["name"], str(error))
         return compiled
 
-    async def skills(self, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
+    async def skills(self, before: Iterable[Mapping[str, Any]]) -> list[JSON]:
         """Return the valid entries of skills; record those as left out that a part of the agent cannot publish."""
-        entries = await self.definitions("skill", known)
+        entries = await self.definitions("skill", before)
         for part in self._parts:
             if isinstance(part, SkillPart):
                 for name, reason in part.left_out:
                     self._leave_out("skill", name, reason)
         return entries
 
-    async def definitions(self, kind: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
-        """Return the valid definitions of a kind: none if their method is missing, the `known` ones if that fails."""
+    async def definitions(self, kind: str, before: Iterable[Mapping[str, Any]]) -> list[JSON]:
+        """Return the valid definitions of a kind: none if there is no method for them, `before` if that fails."""
         method = _METHODS[kind]
         try:
             listed = [(part, item) for part in (self._agent, *self._parts) for item in await self._listed(part, method)]
         except ToolError as error:
             self._leave_out(kind, f"all of {method}()", str(error))
-            return [dict(definition) for definition in known]
-        found: dict[str, JSON] = {}
+            return [dict(definition) for definition in before]
+        valid: dict[str, JSON] = {}
         for number, (part, item) in enumerate(listed):
             name = f"#{number + 1}"
             problem: str | None = "it is not an object"
@@ -221,17 +212,17 @@ class _Reader:
                 definition = repaired(kind, item)
                 name = str(item.get(_KEY_FIELDS[kind], name))[:_SHOWN_NAME]
                 problem = definition_problem(kind, definition)
-                if name in found:
-                    if self._is_same(kind, name, part, found[name] == definition):
+                if name in valid:
+                    if self._is_same(kind, name, part, valid[name] == definition):
                         continue
                     problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
                 if problem is None:
-                    found[name] = definition
+                    valid[name] = definition
                     if part is not self._agent:
                         self.owners[kind, name] = part
                     continue
             self._leave_out(kind, name, problem or "")
-        return list(found.values())
+        return list(valid.values())
 
     def _is_same(self, kind: str, name: str, part: Any, is_equal: bool) -> bool:
         """Return whether an agent lists a definition for its own decorated function, which is then called.
@@ -256,16 +247,16 @@ class _Reader:
             raise AgentLoadError(self._runner.name, problem, "give one of them another name")
         return False
 
-    async def info(self, known: ServerInfo | None) -> ServerInfo:
+    async def info(self, before: ServerInfo | None) -> ServerInfo:
         """Return the server info of the agent, with defaults for the fields that it does not state."""
         try:
-            told = await self._call(self._agent, "get_mcp_server_info")
+            stated = await ask_agent(self._agent, self._runner, self._limits, "get_mcp_server_info")
         except ToolError as error:
             self._leave_out("server info", "all of get_mcp_server_info()", str(error))
-            if known is not None:
-                return known
-            told = None
-        info: JSON = told if is_object(told) else {}
+            if before is not None:
+                return before
+            stated = None
+        info: JSON = stated if is_object(stated) else {}
 
         def text(key: str) -> str | None:
             value = info.get(key)
@@ -287,7 +278,7 @@ class _Reader:
         return complete
 
     async def _listed(self, agent: Any, method: str) -> list[Any]:
-        listed = await self._call(agent, method)
+        listed = await ask_agent(agent, self._runner, self._limits, method)
         if listed is not None and not is_array(listed):
             raise ToolError(f"{method}() returned {type(listed).__name__} where a list was expected")
         if listed is not None and len(listed) > self._limits.definitions:
@@ -296,15 +287,11 @@ class _Reader:
             )
         return list(listed or ())
 
-    async def _call(self, agent: Any, method: str) -> Any:
-        return await ask_agent(agent, self._runner, self._limits, method)
-
     def _leave_out(self, kind: str, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(kind, name, reason))
 
 
 def _called(agent: Any, method: str) -> Any:
-    """Return the result of the agent's method; `None` if there is no such method."""
     function: Callable[[], Any] | None = getattr(agent, method, None)
     return function() if callable(function) else None
 

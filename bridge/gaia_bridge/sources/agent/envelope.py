@@ -12,7 +12,6 @@ def without_envelope(arguments: JSON, *, takes_kwargs: bool) -> JSON:
     """Return the arguments of a call, taken out of their envelope if they are in one.
 
     Args:
-        arguments: The arguments as they came.
         takes_kwargs: Whether the tool has a parameter named `kwargs`, so that there is no envelope.
     """
     if takes_kwargs or arguments.keys() != {"kwargs"}:

@@ -18,43 +18,31 @@ from gaia_bridge.sources.functions.signatures import place_of
 
 GAIA_METHODS: Final = ("process_query", "_register_tools")
 """Methods that agents of amd-gaia have, and that neither MCP servers nor chat models have."""
-
 _GAIA_TOOLS: Final = "gaia.agents.base.tools"
 
 
 class ToolChoice:
-    """The choice of the tools of an agent that are published.
-
-    Args:
-        agent: The agent.
-        offer: The publisher's wishes about it.
-    """
+    """The choice of the tools of an agent that are published."""
 
     def __init__(self, agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> None:
         self._wanted = offer.tools
-        self._said = _of_class(agent, "mcp_tools")
-        decorated = None if self._said is None else decorated_functions(agent)
+        self._chosen_by_class = _of_class(agent, "mcp_tools")
+        decorated = None if self._chosen_by_class is None else decorated_functions(agent)
         self._decorated = frozenset(name for kind, name in (decorated.places if decorated else ()) if kind == "tool")
 
     def has(self, name: str, owner: object) -> bool:
-        """Whether a tool is published.
-
-        Args:
-            name: Its name.
-            owner: The agent or the part that it belongs to.
-        """
+        """Whether a tool is published."""
         if isinstance(owner, AskTool):
             return True
         if self._wanted is not None:
             return _is_in(self._wanted, name)
-        return name not in self._decorated or self._said is None or _is_in(self._said, name)
+        return name not in self._decorated or self._chosen_by_class is None or _is_in(self._chosen_by_class, name)
 
 
 def parts_of(agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> tuple[Any, ...]:
     """Return the objects that are published beside an agent, under its name; each has the methods of an agent.
 
     Args:
-        agent: The agent.
         offer: The publisher's wishes about it. If it names tools, all tools are there to choose from.
 
     Raises:
@@ -79,19 +67,22 @@ def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
     tools = not by_hand if tools is None else tools
     if tools is not False:
         yield RegistryTools(lambda: _gaia_tools(agent), tools)
-    said = getattr(agent, "mcp_ask", None)
-    ask = said if offer.ask is None else offer.ask and (said or True)
+    own_ask = getattr(agent, "mcp_ask", None)
+    ask = own_ask if offer.ask is None else offer.ask and (own_ask or True)
     if ask is True or isinstance(ask, str) or (ask is None and not by_hand):
-        description = getattr(agent, "mcp_ask_description", "") or _documentation(agent)
+        documentation = inspect.getdoc(cast("type[object]", type(agent))) or ""
+        description = getattr(agent, "mcp_ask_description", "") or documentation.partition("\n\n")[0]
         yield AskTool(agent, ask if isinstance(ask, str) else "ask", description)
 
 
 def _of_class(agent: object, name: str) -> Chosen | None:
     """Return an agent's own choice of published tools; `None` if it states none, or is none of GAIA's."""
-    said = getattr(agent, name, None) if isinstance(agent, HasParts) or is_of_gaia(agent) else None
-    if isinstance(said, str):
-        raise TypeError(f"{name} of {type(agent).__name__} is {said!r}; expected True, False, or names: ({said!r},)")
-    return cast("Chosen", said) if isinstance(said, bool | Collection) else None
+    chosen = getattr(agent, name, None) if isinstance(agent, HasParts) or is_of_gaia(agent) else None
+    if isinstance(chosen, str):
+        raise TypeError(
+            f"{name} of {type(agent).__name__} is {chosen!r}; expected True, False, or names: ({chosen!r},)"
+        )
+    return cast("Chosen", chosen) if isinstance(chosen, bool | Collection) else None
 
 
 def _is_in(chosen: Chosen, name: str) -> bool:
@@ -107,17 +98,12 @@ class _Published(Protocol):
 
 
 def unmet(offer: AgentOffer, agents: Sequence[_Published]) -> str:
-    """Return the problem if something that is wanted of published agents is not there; empty if all is.
-
-    Args:
-        offer: The wishes.
-        agents: The agents, which fulfil them together.
-    """
+    """Return the problem if something that is wanted of published agents is not there; empty if all is."""
     there = [name for agent in agents for name in agent.tool_names]
     unknown = sorted(offer.names.difference(there))
     if unknown:
-        known = ", ".join(sorted(set(there))) or "none"
-        return f"no agent has a tool {' or '.join(map(repr, unknown))}; the tools that there are: {known}"
+        existing = ", ".join(sorted(set(there))) or "none"
+        return f"no agent has a tool {' or '.join(map(repr, unknown))}; the tools that there are: {existing}"
     if offer.ask and not any(agent.can_be_asked for agent in agents):
         return "a tool that asks is wanted, and no agent can be asked"
     return ""
@@ -145,7 +131,3 @@ def _gaia_tools(agent: Any) -> Mapping[str, Any]:
         if isinstance(registry, Mapping):
             return dict(cast("Mapping[str, Any]", registry))
     return {}
-
-
-def _documentation(agent: object) -> str:
-    return (inspect.getdoc(type(agent)) or "").partition("\n\n")[0]

@@ -10,12 +10,7 @@ from gaia_bridge.contract import AgentLike
 
 
 class UsedInCircleError(ValueError):
-    """An agent was to use itself, perhaps by way of others.
-
-    Args:
-        name: The name of the agent to be used.
-        itself: Whether that agent is the very one that was to use it.
-    """
+    """An agent was to use itself, perhaps by way of others."""
 
     def __init__(self, name: str, itself: bool) -> None:
         reason = "it would use itself" if itself else "that agent uses this one already"
@@ -79,16 +74,11 @@ class LocalAgents:
     def missing(self, name: str) -> str:
         """Return why there is no agent of that name; the text continues a sentence."""
         with self._lock:
-            known = ", ".join(sorted(self._agents)) or "none"
-        return f"there is no agent {name!r} in this process; published are: {known}"
+            published = ", ".join(sorted(self._agents)) or "none"
+        return f"there is no agent {name!r} in this process; published are: {published}"
 
     def use(self, user: object, name: str, used: object) -> Callable[[], None]:
         """Record that one agent uses another; return an idempotent function that ends the use.
-
-        Args:
-            user: The agent that uses the other.
-            name: The name of the other.
-            used: The other agent.
 
         Raises:
             UsedInCircleError: The other is the same, or uses the first, perhaps by way of others.
@@ -115,4 +105,3 @@ class LocalAgents:
 
 
 LOCAL_AGENTS = LocalAgents()
-"""The agents of this process."""

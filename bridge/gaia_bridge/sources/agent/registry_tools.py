@@ -22,7 +22,6 @@ class RegistryTools:
 
     Args:
         tools: Returns the entries of the moment by their keys. May block.
-        chosen: The choice of the published ones.
         confirm: Asks a person, given a tool's key and arguments, before a tool runs that declares itself destructive.
             `None` if nobody is to be asked.
     """
@@ -96,10 +95,10 @@ def _schema(parameters: object) -> JSON:
     properties: dict[str, JSON] = {}
     required: list[str] = []
     for name, facts in parameters.items():
-        known = dict(facts) if is_object(facts) else {}
-        if known.pop("required", False) is True:
+        schema = dict(facts) if is_object(facts) else {}
+        if schema.pop("required", False) is True:
             required.append(name)
-        if known.get("type") in (None, "unknown"):
-            known.pop("type", None)
-        properties[name] = {key: value for key, value in known.items() if value not in (None, "")}
+        if schema.get("type") in (None, "unknown"):
+            schema.pop("type", None)
+        properties[name] = {key: value for key, value in schema.items() if value not in (None, "")}
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}

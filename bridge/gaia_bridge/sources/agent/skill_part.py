@@ -14,11 +14,8 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
 
 _FOLDER: Final = "skills"
-"""The folder beside an agent's file."""
-
 _ATTRIBUTE: Final = "mcp_skills"
 """The attribute by which a class states its skills; beside `mcp_tools` and `mcp_ask`."""
-
 _EXPECTED: Final = "expected True, False, the path of a folder, or several of them"
 
 
@@ -32,17 +29,17 @@ def skill_folders(agent: object) -> tuple[Path, ...]:
         TypeError: The attribute has another type.
     """
     # Look statically: an agent may make up an attribute for any name that is asked of it.
-    is_said = inspect.getattr_static(agent, _ATTRIBUTE, None) is not None
-    said: Any = getattr(agent, _ATTRIBUTE) if is_said else None
-    if said is False:
+    is_stated = inspect.getattr_static(agent, _ATTRIBUTE, None) is not None
+    skills: Any = getattr(agent, _ATTRIBUTE) if is_stated else None
+    if skills is False:
         return ()
     beside = _place_of(agent)
-    if said is None or said is True:
+    if skills is None or skills is True:
         folder = None if beside is None else beside / _FOLDER
-        return (folder,) if folder is not None and (said is True or folder.is_dir()) else ()
-    several: Any = (said,) if isinstance(said, str | Path) else said
+        return (folder,) if folder is not None and (skills is True or folder.is_dir()) else ()
+    several: Any = (skills,) if isinstance(skills, str | Path) else skills
     if isinstance(several, bytes) or not isinstance(several, Iterable):
-        raise TypeError(f"{_ATTRIBUTE} of {type(agent).__name__} is {said!r}; {_EXPECTED}")
+        raise TypeError(f"{_ATTRIBUTE} of {type(agent).__name__} is {skills!r}; {_EXPECTED}")
     folders: list[Path] = []
     for one in cast("Iterable[object]", several):
         if not isinstance(one, str | Path):
@@ -69,12 +66,7 @@ _SHOWN: Final = 10
 
 
 class SkillPart:
-    """Skills in folders, with the methods of an agent. May be used in any thread.
-
-    Args:
-        folders: The folders.
-        limits: The numbers and sizes of skills and files that are allowed.
-    """
+    """Skills in folders, with the methods of an agent. May be used in any thread."""
 
     def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
         from gaia_bridge.sources.skills.folders import SkillFolders

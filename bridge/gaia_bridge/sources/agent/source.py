@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -70,20 +70,25 @@ logger = logging.getLogger(__name__)
 _IDLE = 100
 """The least wait between two looks at the folders of skills, as a multiple of a look's duration: they may be large."""
 
-_Runners = tuple[AgentRunner, AgentRunner, AgentRunner]
+
+class _Runners(NamedTuple):
+    """The threads of one agent, on the same loop: those of chats are beside those of tools, so that neither wait."""
+
+    calls: AgentRunner
+    reader: AgentRunner
+    chats: AgentRunner
 
 
 class AgentSource:
     """Publishes one agent. Implements `gaia_bridge.contract.Source`.
 
     Args:
-        agent: The agent.
-        name: The name it is published under.
-        limits: The limits of its use of the process.
         own_files: Returns the files that the process itself loads; the agent is asked not to change them.
         offer: The choice of the published tools, where that is not left to the agent.
         checks: Whether everything that `offer` wants has to be there.
     """
+
+    kind = SourceKind.AGENT
 
     def __init__(
         self,
@@ -101,22 +106,21 @@ class AgentSource:
         self._parts = self._parts_of(agent)
         self._choice = ToolChoice(agent, offer)
         self.name = name
-        self.kind = SourceKind.AGENT
         self._own_files = own_files
-        self._runner, self._reader, self._chats = self._runners(agent)
+        self._runners = self._new_runners(agent)
         self._definitions = Definitions(ServerFeatures(ServerInfo(name, "")))
         self._read_at = 0.0
         self._reading = anyio.Lock()
         self._listeners: dict[object, ChangeListener] = {}
-        self._invoker = AgentInvoker(self._runner, limits)
+        self._invoker = AgentInvoker(self._runners.calls, limits)
         self._announcements: ChangeQueue
         self._publisher: _Publisher
         self._retiring: TaskGroup | None = None
 
     @property
     def chats(self) -> AgentRunner:
-        """The threads of its chats: beside those of its tools, so that neither wait for the other, on the same loop."""
-        return self._chats
+        """The threads of its chats."""
+        return self._runners.chats
 
     async def ask(self, method: str) -> Any:
         """Call one more method of the agent and return its result as JSON; `None` if it has no such method. Bounded.
@@ -124,7 +128,7 @@ class AgentSource:
         Raises:
             ToolError: The method failed.
         """
-        return await ask_agent(self.agent, self._reader, self._limits, method)
+        return await ask_agent(self.agent, self._runners.reader, self._limits, method)
 
     @property
     def features(self) -> ServerFeatures:
@@ -160,7 +164,7 @@ class AgentSource:
             await self._read()
             for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES):
                 self._emit(Change(kind))
-            await self._tell_agent("on_mcp_published", self._publisher)
+            await self._tell(self.agent, self._runners.reader, "on_mcp_published", self._publisher)
             async with anyio.create_task_group() as self._retiring:
                 if self._skills is not None:
                     self._retiring.start_soon(self._watch_skills)
@@ -173,7 +177,7 @@ class AgentSource:
         finally:
             self._retiring = None
             self._invoker.close()
-            await self._leave(self.agent, self._publisher, (self._runner, self._reader, self._chats))
+            await self._leave(self.agent, self._publisher, self._runners)
 
     async def replace(self, agent: Publishable, *, for_good: bool = False) -> None:
         """Publish another agent in the place of this one, once its definitions were read. Announce the differences.
@@ -181,7 +185,6 @@ class AgentSource:
         Calls in flight end with the old agent; afterwards its hook `on_mcp_unpublished` is called.
 
         Args:
-            agent: The other agent.
             for_good: Whether nobody else uses the old one; then its hook `on_mcp_replaced` is called, too.
 
         Raises:
@@ -191,10 +194,10 @@ class AgentSource:
         retiring = self._retiring
         if retiring is None:
             raise PublishError(self.name, "it is not published, so that nothing can take its place")
-        parts, choice, runners = self._parts_of(agent), ToolChoice(agent, self._offer), self._runners(agent)
+        parts, choice, runners = self._parts_of(agent), ToolChoice(agent, self._offer), self._new_runners(agent)
         try:
             async with self._reading:
-                definitions = await read_definitions(agent, runners[1], self._limits, None, parts, choice.has)
+                definitions = await read_definitions(agent, runners.reader, self._limits, None, parts, choice.has)
                 if failed := next(
                     (item for item in definitions.features.left_out if item.name.startswith("all of get_mcp_")), None
                 ):
@@ -202,19 +205,18 @@ class AgentSource:
                 if self._retiring is not retiring:  # it was removed meanwhile
                     raise PublishError(self.name, "it was removed while it was being replaced")
                 before = self.features
-                old = (self.agent, self._publisher, (self._runner, self._reader, self._chats))
+                old = (self.agent, self._publisher, self._runners)
                 self.agent, self._parts, self._choice, self._definitions = agent, parts, choice, definitions
-                self._runner, self._reader, self._chats = runners
-                self._publisher, self._read_at = self._new_publisher(), time.monotonic()
-                self._invoker.move_to(self._runner)
+                self._runners, self._publisher, self._read_at = runners, self._new_publisher(), time.monotonic()
+                self._invoker.move_to(runners.calls)
                 retiring.start_soon(self._retire, *old, for_good)
         except BaseException:
-            if self._runner is not runners[0]:
+            if self._runners is not runners:
                 for runner in runners:
                     runner.close()
             raise
         self._emit_differences(before)
-        await self._tell_agent("on_mcp_published", self._publisher)
+        await self._tell(self.agent, self._runners.reader, "on_mcp_published", self._publisher)
 
     async def settle(self, *, listed_once: bool = False) -> None:
         """Do nothing: an agent is published only after its definitions were read."""
@@ -229,9 +231,8 @@ class AgentSource:
     async def refresh(self) -> None:
         """Read the definitions again if they are older than `definitions_max_age`, and announce the changes."""
         fresh = time.monotonic() - self._read_at < self._limits.definitions_max_age
-        if self._reading.locked() or (fresh and not await self._skills_changed()):
-            return
-        await self._read_anew()
+        if not self._reading.locked() and (not fresh or await self._skills_changed()):
+            await self._read_anew()
 
     async def _read_anew(self) -> None:
         before = self.features
@@ -239,7 +240,6 @@ class AgentSource:
         self._emit_differences(before)
 
     async def _skills_changed(self) -> bool:
-        """Return whether a folder of skills differs from the published skills."""
         skills = self._skills
         return skills is not None and await anyio.to_thread.run_sync(skills.is_changed)
 
@@ -249,38 +249,23 @@ class AgentSource:
         while True:
             await anyio.sleep(max(self._limits.skill_interval, _IDLE * took))
             began = time.monotonic()
-            changed = await self._skills_changed()
+            has_changed = await self._skills_changed()
             took = time.monotonic() - began
-            if changed:
+            if has_changed:
                 await self._read_anew()
 
     @property
     def _skills(self) -> SkillPart | None:
-        """The skills that lie in folders."""
         return next((part for part in self._parts if isinstance(part, SkillPart)), None)
 
     def _parts_of(self, agent: Publishable) -> tuple[Any, ...]:
-        """Return the objects that are published beside the agent."""
-        folders = skill_folders(agent)
-        parts = parts_of(agent, self._offer)
+        folders, parts = skill_folders(agent), parts_of(agent, self._offer)
         return (*parts, SkillPart(folders, self._limits)) if folders else parts
 
     def _emit_differences(self, before: ServerFeatures) -> None:
-        for kind, old, new in (
-            (ChangeKind.TOOLS, before.tools, self.features.tools),
-            (
-                ChangeKind.PROMPTS,
-                (before.prompts, skill_labels(before.skills)),
-                (self.features.prompts, skill_labels(self.features.skills)),
-            ),
-            (
-                ChangeKind.RESOURCES,
-                (before.resources, before.templates, before.skills),
-                (self.features.resources, self.features.templates, self.features.skills),
-            ),
-            (ChangeKind.INTRODUCTION, before.extras, self.features.extras),
-        ):
-            if old != new:
+        old, new = _announced(before), _announced(self.features)
+        for kind in old:
+            if old[kind] != new[kind]:
                 self._emit(Change(kind))
         if before.skills != self.features.skills:
             for uri in changed_files(before.skills, self.features.skills):
@@ -332,13 +317,10 @@ class AgentSource:
         if hook is None:
             lines = [description or name, *(f"{key}: {value}" for key, value in arguments.items())]
             return prompt_result("\n".join(lines), description, self._limits.result_bytes)
-        with _failures_as_protocol_errors():
-            return await self._invoker.perform(
-                partial(hook, name, arguments),
-                request,
-                f"prompt '{name}'",
-                lambda value: prompt_result(value, description, self._limits.result_bytes),
-            )
+        call, most = partial(hook, name, arguments), self._limits.result_bytes
+        return await self._perform(
+            call, request, f"prompt '{name}'", lambda value: prompt_result(value, description, most)
+        )
 
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
         """Read a resource.
@@ -358,24 +340,18 @@ class AgentSource:
             lacks = f"{uri} is listed, and the agent has no method read_mcp_resource" if self._lists(uri) else ""
             raise ResourceNotFoundError(uri, lacks)
         mime_type = next((item.get("mimeType") for item in self.features.resources if item["uri"] == uri), None)
-        with _failures_as_protocol_errors():
-            return await self._invoker.perform(
-                partial(hook, uri),
-                request,
-                f"resource '{uri}'",
-                lambda value: resource_result(value, uri, mime_type, self._limits.result_bytes),
-            )
+        call, most = partial(hook, uri), self._limits.result_bytes
+        return await self._perform(
+            call, request, f"resource '{uri}'", lambda value: resource_result(value, uri, mime_type, most)
+        )
 
     async def _read_skill(self, skills: SkillPart, uri: str, request: ClientRequest) -> JSON:
         """Read a file of a skill. If the skill changed just now, list it anew first, so that the list fits the file."""
         most = 2 * self._limits.skill_bytes  # in Base64
-        with _failures_as_protocol_errors():
-            result = await self._invoker.perform(
-                partial(skills.read_mcp_resource, uri),
-                request,
-                f"resource '{uri}'",
-                lambda value: resource_result(value, uri, None, most),
-            )
+        call = partial(skills.read_mcp_resource, uri)
+        result = await self._perform(
+            call, request, f"resource '{uri}'", lambda value: resource_result(value, uri, None, most)
+        )
         if skills is self._skills and skills.is_ahead:
             await self._read_anew()
         return result
@@ -390,16 +366,27 @@ class AgentSource:
         Raises:
             ProtocolError: The agent failed.
         """
-        hook = getattr(self._agent_of(*_kind_and_key(ref)), "complete_mcp_argument", None)
+        is_prompt = ref.get("type") == "ref/prompt"
+        key = ("prompt", str(ref.get("name"))) if is_prompt else ("resource template", str(ref.get("uri")))
+        hook = getattr(self._agent_of(*key), "complete_mcp_argument", None)
+        name, most = argument["name"], self._limits.result_bytes
         if hook is None:
-            return completion_result(None, self._limits.result_bytes)
-        with _failures_as_protocol_errors():
-            return await self._invoker.perform(
-                partial(hook, ref, argument["name"], argument["value"], context),
-                request,
-                f"completion of '{argument['name']}'",
-                lambda value: completion_result(value, self._limits.result_bytes),
-            )
+            return completion_result(None, most)
+        call = partial(hook, ref, name, argument["value"], context)
+        return await self._perform(
+            call, request, f"completion of '{name}'", lambda value: completion_result(value, most)
+        )
+
+    async def _perform(
+        self, call: Callable[[], Any], request: ClientRequest, what: str, convert: Callable[[Any], JSON]
+    ) -> JSON:
+        """Run agent code whose results have no place for a failure: prompts, resources, completions."""
+        try:
+            return await self._invoker.perform(call, request, what, convert)
+        except ProtocolError:
+            raise
+        except RequestError as error:
+            raise ProtocolError(INTERNAL_ERROR, str(error)) from error
 
     async def subscribe(self, uri: str) -> None:
         """Do nothing: an agent announces every update, and the endpoint knows the subscribers."""
@@ -411,31 +398,25 @@ class AgentSource:
         async with self._reading:
             before = self.features if self._read_at else None
             self._definitions = await read_definitions(
-                self.agent, self._reader, self._limits, before, self._parts, self._choice.has
+                self.agent, self._runners.reader, self._limits, before, self._parts, self._choice.has
             )
-            if before is None and self._checks:
-                self._check_offer()
+            if before is None and self._checks and (problem := unmet(self._offer, [self])):
+                raise AgentLoadError(self.name, problem)
             self._read_at = time.monotonic()
             for item in self.features.left_out:
                 if before is None or item not in before.left_out:
                     logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
 
-    def _check_offer(self) -> None:
-        if problem := unmet(self._offer, [self]):
-            raise AgentLoadError(self.name, problem)
-
     def _agent_of(self, kind: str, key: str) -> Any:
-        """Return the object that a definition belongs to: the agent, or one of its parts."""
         return self._definitions.owners.get((kind, key), self.agent)
 
     def _lists(self, uri: str) -> bool:
         return any(item["uri"] == uri for item in self.features.resources)
 
-    def _runners(self, agent: object) -> _Runners:
-        """Create the threads and the loop for one agent: for its calls, for reading it, for its chats."""
+    def _new_runners(self, agent: object) -> _Runners:
         limits, own = self._limits, own_loop_of(agent)
         runner = AgentRunner(self.name, limits.threads, limits.queue, None if own is None else own.lease())
-        return runner, runner.beside(threads=2, queue=0), runner.beside(limits.threads, limits.queue)
+        return _Runners(runner, runner.beside(threads=2, queue=0), runner.beside(limits.threads, limits.queue))
 
     def _new_publisher(self) -> _Publisher:
         return _Publisher(LoopHandle(), self._announcements, self._own_files)
@@ -444,28 +425,25 @@ class AgentSource:
         """Let an agent that was replaced finish its calls and chats, then end it."""
         try:
             with anyio.move_on_after(self._limits.call_timeout):
-                for runner in (runners[0], runners[2]):
+                for runner in (runners.calls, runners.chats):
                     await runner.wait_idle()
         finally:
             await self._leave(agent, publisher, runners, for_good)
 
     async def _leave(self, agent: Any, publisher: _Publisher, runners: _Runners, for_good: bool = False) -> None:
         with anyio.CancelScope(shield=True):
-            await self._tell(agent, runners[1], "on_mcp_unpublished", publisher)
+            await self._tell(agent, runners.reader, "on_mcp_unpublished", publisher)
             if for_good and isinstance(agent, KnowsItsEnd):
-                await self._told(runners[1], agent.on_mcp_replaced, "on_mcp_replaced")
+                await self._run_hook(runners.reader, agent.on_mcp_replaced, "on_mcp_replaced")
             for runner in runners:
                 runner.close()
-            await runners[0].wait_closed(self._limits.farewell)
-
-    async def _tell_agent(self, hook: str, publisher: _Publisher) -> None:
-        await self._tell(self.agent, self._reader, hook, publisher)
+            await runners.calls.wait_closed(self._limits.farewell)
 
     async def _tell(self, agent: Any, reader: AgentRunner, hook: str, publisher: _Publisher) -> None:
         if isinstance(agent, KnowsPublisher):
-            await self._told(reader, partial(getattr(agent, hook), publisher), hook)
+            await self._run_hook(reader, partial(getattr(agent, hook), publisher), hook)
 
-    async def _told(self, reader: AgentRunner, tell: Callable[[], object], hook: str) -> None:
+    async def _run_hook(self, reader: AgentRunner, tell: Callable[[], object], hook: str) -> None:
         with anyio.move_on_after(self._limits.definitions_timeout), suppress(BusyError):
             outcome = await reader.run(tell, copy_context())
             if outcome.error is not None:
@@ -500,9 +478,14 @@ class _Publisher:
         self._loop.call_soon(partial(self._announcements.put, change))
 
 
-def _kind_and_key(ref: JSON) -> tuple[str, str]:
-    is_prompt = ref.get("type") == "ref/prompt"
-    return ("prompt", str(ref.get("name"))) if is_prompt else ("resource template", str(ref.get("uri")))
+def _announced(features: ServerFeatures) -> dict[ChangeKind, object]:
+    """Return the parts of the definitions whose differences are announced, by the kind of the announcement."""
+    return {
+        ChangeKind.TOOLS: features.tools,
+        ChangeKind.PROMPTS: (features.prompts, skill_labels(features.skills)),
+        ChangeKind.RESOURCES: (features.resources, features.templates, features.skills),
+        ChangeKind.INTRODUCTION: features.extras,
+    }
 
 
 async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
@@ -518,7 +501,6 @@ async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
 
 
 def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
-    """Return the wire result."""
     result = tool_result(value, limit, structured=tool.output is not None)
     if tool.output is None or result.get("isError") or is_input_required(result):
         return result
@@ -528,14 +510,3 @@ def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
     if problems := tool.output.errors(result["structuredContent"], unjudged=None):
         raise ToolError(f"tool '{name}' returned what its own output schema does not allow:\n{problems}")
     return result
-
-
-@contextmanager
-def _failures_as_protocol_errors() -> Generator[None]:
-    """Raise failures as protocol errors, where results have no place for a failure: prompts, resources, completions."""
-    try:
-        yield
-    except ProtocolError:
-        raise
-    except RequestError as error:
-        raise ProtocolError(INTERNAL_ERROR, str(error)) from error

@@ -24,9 +24,7 @@ from gaia_bridge.text.json_types import JSON
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
 _LISTED_BY: Final[Mapping[str, Kind]] = {LIST_FIELDS[kind][0]: kind for kind in KINDS}
-"""The kind of definition that each list method lists."""
 
 
 class RunningSource(Source, Protocol):
@@ -44,9 +42,7 @@ class _RunningServer(RunningSource, FollowsRoots, Introducible, Starts, Protocol
 class ComposedSource:
     """Offers the definitions of a source, rewritten. Implements `gaia_bridge.contract.Source`.
 
-    Args:
-        wrapped: The source.
-        steps: The steps that rewrite its offer, in this order.
+    Requests for a definition that is not offered raise `ProtocolError`; the others, whatever the source raises.
     """
 
     def __init__(self, wrapped: RunningSource, steps: Sequence[Step]) -> None:
@@ -111,75 +107,50 @@ class ComposedSource:
         await self.wrapped.seek()
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
-        """Run a tool of the source.
-
-        Raises:
-            ProtocolError: No such tool is offered, or as the source raises it.
-        """
+        """Run a tool of the source."""
         try:
-            own, arguments = await self._found(lambda: self._offer(request).tool(name, arguments))
+            own, arguments = await self._look_up(lambda: self._offer(request).tool(name, arguments))
         except ToolError as error:
             return error_result(str(error))
         return await self.wrapped.call_tool(own, arguments, request)
 
     async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
-        """Fill in a prompt of the source.
-
-        Raises:
-            ProtocolError: No such prompt is offered, or as the source raises it.
-        """
-        own = await self._found(lambda: self._offer(request).prompt(name))
+        """Fill in a prompt of the source."""
+        own = await self._look_up(lambda: self._offer(request).prompt(name))
         return await self.wrapped.get_prompt(own, arguments, request)
 
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
-        """Read a resource of the source.
-
-        Raises:
-            ResourceNotFoundError: The resource is not offered, or the source has nothing at that URI.
-            ProtocolError: As the source raises it.
-        """
-        own = await self._found(lambda: self._offer(request).resource(uri))
+        """Read a resource of the source."""
+        own = await self._look_up(lambda: self._offer(request).resource(uri))
         return await self.wrapped.read_resource(own, request)
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
-        """Ask the source for suggestions.
-
-        Raises:
-            ProtocolError: The prompt or resource is not offered, or as the source raises it.
-        """
+        """Ask the source for suggestions."""
         if ref["type"] == "ref/prompt":
             name: str = ref["name"]
-            ref = {**ref, "name": await self._found(lambda: self._offer(request).prompt(name))}
+            ref = {**ref, "name": await self._look_up(lambda: self._offer(request).prompt(name))}
         else:
             uri: str = ref["uri"]
-            ref = {**ref, "uri": await self._found(lambda: self._offer(request).template(uri))}
+            ref = {**ref, "uri": await self._look_up(lambda: self._offer(request).template(uri))}
         return await self.wrapped.complete(ref, argument, context, request)
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Let the source serve a request whose method the bridge does not know.
 
         Lists and reads stay limited to what is offered; the bridge cannot know the further meaning of the method.
-
-        Raises:
-            ProtocolError: The request is about a resource that is not offered, or as the source raises it.
         """
         if method == DIRECTORY_READ and self._offer(request).filters_resources:
             raise ProtocolError(METHOD_NOT_FOUND, "of what is left of it, its lists tell")
         if method == SKILLS_GET and not self._offer(request).has_skill(str(params.get("uri"))):
             raise ProtocolError(INVALID_PARAMS, f"No skill is served at {params.get('uri')}")
         if method != DIRECTORY_READ and method.startswith("resources/") and isinstance(uri := params.get("uri"), str):
-            await self._found(lambda: self._offer(request).resource(uri))
+            await self._look_up(lambda: self._offer(request).resource(uri))
         result = await self.wrapped.forward(method, params, request)
         kind = _LISTED_BY.get(method)
         return result if kind is None else self._offer(request).page(kind, result)
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribe to updates of a resource.
-
-        Raises:
-            ResourceNotFoundError: The resource is not offered.
-            RequestError: As the source raises it.
-        """
+        """Subscribe to updates of a resource."""
         if not self._current().reads(uri):
             raise ResourceNotFoundError(uri)
         await self.wrapped.subscribe(uri)
@@ -189,7 +160,6 @@ class ComposedSource:
         await self.wrapped.unsubscribe(uri)
 
     def _offer(self, request: ClientRequest) -> Offer:
-        """Return the offer to the client of a request."""
         return self._current().of_era(modern=request.modern)
 
     def _current(self) -> Offers:
@@ -209,12 +179,8 @@ class ComposedSource:
                 logger.warning("%s: %s", self.name, printable(f"{item.kind} {item.name!r} is left out: {item.reason}"))
         self._reported = frozenset((item.kind, item.name, item.reason) for item in left_out)
 
-    async def _found(self, find: Callable[[], _T]) -> _T:
-        """Return the result of `find`; if it raises, let the source read its definitions again, and call `find` again.
-
-        Raises:
-            ProtocolError: The second `find` raised it.
-        """
+    async def _look_up(self, find: Callable[[], _T]) -> _T:
+        """Return the result of `find`; if it raises, let the source read its definitions again, and repeat `find`."""
         try:
             return find()
         except ProtocolError:
@@ -225,12 +191,7 @@ class ComposedSource:
 
 
 class ComposedServer(ComposedSource):
-    """Offers the definitions of a server, rewritten, with all further methods of a server.
-
-    Args:
-        wrapped: The server.
-        steps: The steps that rewrite its offer, in this order.
-    """
+    """Offers the definitions of a server, rewritten, with all further methods of a server."""
 
     def __init__(self, wrapped: _RunningServer, steps: Sequence[Step]) -> None:
         super().__init__(wrapped, steps)
@@ -255,12 +216,7 @@ class ComposedServer(ComposedSource):
 
 
 def composed(source: RunningSource, steps: Sequence[Step]) -> RunningSource:
-    """Return the source with the steps of a composition; the source itself if there are no steps.
-
-    Args:
-        source: The source.
-        steps: The steps that rewrite its offer, in this order.
-    """
+    """Return the source with the steps of a composition; the source itself if there are no steps."""
     if not steps:
         return source
     if isinstance(source, FollowsRoots) and isinstance(source, Introducible) and isinstance(source, Starts):

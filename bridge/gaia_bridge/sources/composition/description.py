@@ -38,7 +38,6 @@ class Composition(Struct, frozen=True, eq=False):
     name: str | None = None
     """The name under which the source is published; the target's own name if `None`."""
     steps: tuple[Step, ...] = ()
-    """The steps that rewrite its offer, in this order."""
 
     def prefixed(self, prefix: str) -> Composition:
         """Put a prefix before the names of tools and prompts. Resources keep their URIs, which are addresses.
@@ -162,16 +161,11 @@ def _as_json(value: object) -> Any:
 
 
 def _texts(argument: str, given: Iterable[object]) -> tuple[str, ...]:
-    """Return several texts as a tuple.
-
-    Raises:
-        TypeError: It is one text, which is also an iterable of texts, or one of its items is no text.
-    """
     texts = () if isinstance(given, str) else tuple(given)
-    found = tuple(text for text in texts if isinstance(text, str))
-    if isinstance(given, str) or len(found) < len(texts):
+    valid = tuple(text for text in texts if isinstance(text, str))
+    if isinstance(given, str) or len(valid) < len(texts):
         raise TypeError(f"{argument} is {given!r}; expected several texts, such as a list of them")
-    return found
+    return valid
 
 
 def _patterns(argument: str, given: Iterable[str]) -> tuple[re.Pattern[str], ...]:

@@ -19,13 +19,7 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 
 class Offers:
-    """The composed offer of a source at one moment, for clients of both eras.
-
-    Args:
-        features: The source's own definitions.
-        steps: The steps of the composition, in their order.
-        kind: The kind of the source.
-    """
+    """The composed offer of a source at one moment, for clients of both eras."""
 
     def __init__(self, features: ServerFeatures, steps: Sequence[Step], kind: SourceKind) -> None:
         own = [features] if features.other is None else [replace(features, other=None), features.other]
@@ -44,14 +38,9 @@ class Offers:
         ]
         self._modern = [before.modern for before in own]
         self.features = offered[0] if len(offered) == 1 else replace(offered[0], other=offered[1])
-        """The definitions for clients of both eras."""
 
     def of_era(self, *, modern: bool) -> Offer:
-        """Return the offer for clients of one era; see `ServerFeatures.for_era`.
-
-        Args:
-            modern: Whether the clients speak 2026-07-28 or later.
-        """
+        """Return the offer for clients of one era; see `ServerFeatures.for_era`."""
         return self._offers[-1] if self._modern[-1] is modern else self._offers[0]
 
     def reads(self, uri: str) -> bool:
@@ -60,15 +49,7 @@ class Offers:
 
 
 class Offer:
-    """The composed offer of a source for clients of one era.
-
-    Args:
-        own: The source's own definitions.
-        features: The definitions after all steps.
-        steps: The steps.
-        layers: The result of each step.
-        in_envelopes: Whether the arguments of calls may come in envelopes, as those of agents' tools.
-    """
+    """The composed offer of a source for clients of one era."""
 
     def __init__(
         self,
@@ -92,10 +73,6 @@ class Offer:
 
     def tool(self, name: str, arguments: JSON) -> tuple[str, JSON]:
         """Return the source's name of a tool, and the arguments for it.
-
-        Args:
-            name: The clients' name of the tool.
-            arguments: The arguments of the client.
 
         Raises:
             ProtocolError: No such tool is offered.
@@ -169,12 +146,7 @@ class Offer:
         raise ResourceNotFoundError(uri)
 
     def page(self, kind: Kind, page: JSON) -> JSON:
-        """Return a page of the source's list, limited to the definitions that are offered, and rewritten.
-
-        Args:
-            kind: The kind of the list.
-            page: The page, as it came.
-        """
+        """Return a page of the source's list, limited to the definitions that are offered, and rewritten."""
         listed, (_, field) = KINDS[kind], LIST_FIELDS[kind]
         if not is_array(items := page.get(field)):
             return page
@@ -185,7 +157,7 @@ class Offer:
     def _by_own_names(self, kind: Kind) -> Mapping[str, Mapping[str, Any]]:
         """Return the offered definitions of a kind by the source's own names."""
         listed = KINDS[kind]
-        found: dict[str, Mapping[str, Any]] = {}
+        definitions: dict[str, Mapping[str, Any]] = {}
         for item in getattr(self._features, listed.field):
             name: str = item[listed.key]
             for layer in self._layers:
@@ -193,8 +165,8 @@ class Offer:
                     name = layer.calls[name].name if name in layer.calls else name
                 elif kind == "prompt":
                     name = layer.prompts.get(name, name)
-            found[name] = item
-        return found
+            definitions[name] = item
+        return definitions
 
 
 _READ_BY_URI: frozenset[Kind] = frozenset({"resource", "resource template", "skill"})
@@ -213,7 +185,6 @@ class _Reading:
     def __init__(self, own: ServerFeatures, features: ServerFeatures) -> None:
         self.resources = frozenset(item["uri"] for item in features.resources)
         self.of_skills = _files(features)
-        """The files of the skills that are offered."""
         listed = frozenset(item["uri"] for item in own.resources)
         self.gone = (listed - self.resources) | (_files(own) - self.of_skills - self.resources)
         self.templates = frozenset(item["uriTemplate"] for item in features.templates)
@@ -225,9 +196,9 @@ class _Reading:
 
     def describes(self, uri: str) -> bool:
         """Return whether the template that describes a URI is offered: the most specific one, where several do."""
-        found = [template for template in self._parsed if template.pattern.matches(uri)]
-        most = max((template.literal for template in found), default=0)
-        return bool(found) and all(template.is_offered for template in found if template.literal == most)
+        matches = [template for template in self._parsed if template.pattern.matches(uri)]
+        most = max((template.literal for template in matches), default=0)
+        return bool(matches) and all(template.is_offered for template in matches if template.literal == most)
 
 
 def _files(features: ServerFeatures) -> frozenset[str]:
@@ -242,7 +213,6 @@ def _parsed(text: str) -> UriTemplate | None:
 
 
 def _literal(text: str) -> int:
-    """Count the characters of a template that are outside of expressions."""
     return sum(len(part.partition("}")[2] if number else part) for number, part in enumerate(text.split("{")))
 
 

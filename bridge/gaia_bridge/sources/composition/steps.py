@@ -21,13 +21,10 @@ from gaia_bridge.text.json_types import is_array, is_object
 
 Kind = Literal["tool", "prompt", "resource", "resource template", "skill"]
 """The kind of a definition: a key of `protocol.vocabulary.LIST_FIELDS`."""
-
 Predicate = Callable[[Kind, Mapping[str, Any]], bool]
 """Called with the kind and the definition; returns whether to keep it."""
-
 MAX_TOOL_NAME: Final = 128
 """The limit of MCP 2025-11-25, server/tools, "Tool Names"."""
-
 _WANTS: Final = "as the composition wants it"
 
 
@@ -35,9 +32,7 @@ class Listed(Struct, frozen=True):
     """The place of one kind of definition."""
 
     field: str
-    """The field of `ServerFeatures` that holds the list."""
     key: str
-    """The field that identifies a definition."""
 
 
 KINDS: Final[Mapping[Kind, Listed]] = {
@@ -47,7 +42,6 @@ KINDS: Final[Mapping[Kind, Listed]] = {
     "resource template": Listed("templates", "uriTemplate"),
     "skill": Listed("skills", "uri"),
 }
-"""Every list that a source may have."""
 
 
 class Layer(Struct, frozen=True):
@@ -60,7 +54,15 @@ class Layer(Struct, frozen=True):
     """The old names of the prompts that the step renamed, by the new ones."""
 
 
-class Prefixed(Struct, frozen=True):
+class _NamesNothing(Struct, frozen=True):
+    """A step that refers to no single name: a prefix, or patterns that may fit nothing."""
+
+    def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
+        """Return nothing."""
+        return ()
+
+
+class Prefixed(_NamesNothing, frozen=True):
     """Gives tools and prompts a prefix. URIs stay as they are: they are addresses, and clients may hold them."""
 
     prefix: str
@@ -69,10 +71,6 @@ class Prefixed(Struct, frozen=True):
         """Apply the step to an offer."""
         tools = {tool["name"]: self.prefix + tool["name"] for tool in features.tools}
         return _renamed(features, tools, {prompt["name"]: self.prefix + prompt["name"] for prompt in features.prompts})
-
-    def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """Return nothing: a prefix refers to no single name."""
-        return ()
 
 
 class Renamed(Struct, frozen=True):
@@ -105,12 +103,7 @@ class WithDefaults(Struct, frozen=True):
 
     @classmethod
     def of(cls, defaults: Mapping[str, Mapping[str, Any]], *, hidden: bool) -> WithDefaults:
-        """Return the step that presets these values.
-
-        Args:
-            defaults: The values by tool and argument.
-            hidden: Whether clients neither see nor give these arguments.
-        """
+        """Return the step that presets these values."""
         return cls(
             {
                 tool: ToolTransform(
@@ -131,7 +124,7 @@ class WithDefaults(Struct, frozen=True):
                 yield left_out_tool(name, "there is no such tool", _WANTS)
 
 
-class Filtered(Struct, frozen=True):
+class Filtered(_NamesNothing, frozen=True):
     """Keeps some definitions, and removes the others."""
 
     kinds: frozenset[Kind]
@@ -145,12 +138,7 @@ class Filtered(Struct, frozen=True):
     when: Predicate | None = None
 
     def permits(self, kind: Kind, name: str) -> bool:
-        """Return whether the patterns allow a name or a URI.
-
-        Args:
-            kind: The kind of the definition.
-            name: The name of a tool or prompt; the URI of a resource.
-        """
+        """Return whether the patterns allow a name or a URI."""
         if kind not in self.kinds:
             return True
         allowed = self.allow is None or any(pattern.match(name) for pattern in self.allow)
@@ -172,10 +160,6 @@ class Filtered(Struct, frozen=True):
                     )
         return Layer(replace(features, **lists, pages=pages, left_out=(*features.left_out, *left_out)))
 
-    def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
-        """Return nothing: a pattern may fit nothing."""
-        return ()
-
     def _keeps(self, kind: Kind, definition: Mapping[str, Any], left_out: list[LeftOut]) -> bool:
         name: str = definition[KINDS[kind].key]
         if not self.permits(kind, name):
@@ -193,7 +177,6 @@ class Filtered(Struct, frozen=True):
 
 
 Step = Prefixed | Renamed | WithDefaults | Filtered
-"""One step of a composition."""
 
 
 def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
@@ -208,13 +191,6 @@ def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mapping[str, str]) -> Layer:
-    """Give tools and prompts new names.
-
-    Args:
-        features: The offer.
-        tools: The new names of tools, by the old ones.
-        prompts: The new names of prompts, by the old ones.
-    """
     transforms = {
         old: ToolTransform(name=new)
         for old, new in tools.items()

@@ -1,7 +1,4 @@
-"""Decorated functions of an object or a module, with the methods of an agent (`gaia_bridge.contract.AgentLike`).
-
-Also the table of their definitions, by kind and name.
-"""
+"""Decorated functions of an object or a module, with the methods of an agent (`gaia_bridge.contract.AgentLike`)."""
 
 from __future__ import annotations
 
@@ -11,121 +8,22 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MethodType, ModuleType
-from typing import Any, Final, TypeVar
-
-from msgspec import Struct
+from typing import Any, Final
 
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from gaia_bridge.sources.functions.definitions import FunctionPrompt, FunctionResource, FunctionTool, suggested_values
-from gaia_bridge.sources.functions.marks import (
-    CompletionMark,
-    Mark,
-    PromptMark,
-    ResourceMark,
-    ToolMark,
-    is_marked,
-    marks_of,
+from gaia_bridge.sources.functions.definitions import (
+    DefinitionTable,
+    FunctionTool,
+    Marked,
+    UnboundCompletion,
+    suggested_values,
 )
-from gaia_bridge.sources.functions.signatures import name_of, place_of
+from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, marks_of
+from gaia_bridge.sources.functions.signatures import name_of
 from gaia_bridge.text.json_types import JSON
 
-Marked = tuple[Callable[..., Any], Mark]
-"""A function, or a bound method, and one of its marks."""
-
-_T = TypeVar("_T", FunctionTool, FunctionPrompt, FunctionResource)
-
-
-class DefinitionTable:
-    """Definitions by kind and name. Methods among them may be stored without their object (`unbound`)."""
-
-    def __init__(self) -> None:
-        self.tools: dict[str, FunctionTool] = {}
-        self.prompts: dict[str, FunctionPrompt] = {}
-        self.resources: dict[str, FunctionResource] = {}
-        self.completions: dict[tuple[str, str], Callable[..., Any]] = {}
-        self.completes = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the table has no definitions."""
-        return not (self.tools or self.prompts or self.resources or self.completions)
-
-    @classmethod
-    def of(cls, functions: Iterable[Marked]) -> DefinitionTable:
-        """Return the table of the definitions of marked functions.
-
-        Raises:
-            TypeError: Two have the same name, or one cannot be published.
-        """
-        made = cls()
-        for function, mark in functions:
-            made._add(function, mark)
-        made.completes = bool(made.completions) or made._suggests()
-        return made
-
-    def unbound(self, owner: object) -> DefinitionTable:
-        """Return a copy without the object whose methods it holds, which can keep it without a reference cycle."""
-        made = DefinitionTable()
-        made.tools = {name: tool.unbound(owner) for name, tool in self.tools.items()}
-        made.prompts = {name: prompt.unbound(owner) for name, prompt in self.prompts.items()}
-        made.resources = {uri: item.unbound(owner) for uri, item in self.resources.items()}
-        made.completions = {
-            key: UnboundCompletion(function.__func__)
-            if isinstance(function, MethodType) and function.__self__ is owner
-            else function
-            for key, function in self.completions.items()
-        }
-        made.completes = self.completes
-        return made
-
-    def __deepcopy__(self, memo: object) -> DefinitionTable:
-        return self  # a copy of its object is bound when it is asked
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (DefinitionTable, ())  # an object that was pickled finds out anew; see `decorated_functions`
-
-    def _suggests(self) -> bool:
-        """Return whether an argument has a known set of values, such as a `Literal`."""
-        found = [*(it.properties for it in self.prompts.values()), *(it.properties for it in self.resources.values())]
-        return any(suggested_values(properties, name, "") for properties in found for name in properties)
-
-    def _add(self, function: Callable[..., Any], mark: Mark) -> None:
-        match mark:
-            case ToolMark():
-                tool = FunctionTool(function, mark)
-                _keep(self.tools, tool.name, tool, "tool")
-            case PromptMark():
-                prompt = FunctionPrompt(function, mark)
-                _keep(self.prompts, prompt.name, prompt, "prompt")
-            case ResourceMark():
-                _keep(self.resources, mark.uri, FunctionResource(function, mark), "resource")
-            case CompletionMark():
-                key = (mark.of, mark.argument)
-                if key in self.completions:
-                    places = f"{place_of(self.completions[key])} and {place_of(function)}"
-                    raise TypeError(f"two functions complete {mark.argument!r} of {mark.of!r}: {places}")
-                self.completions[key] = function
-
-
-class UnboundCompletion(Struct, frozen=True):
-    """A method that suggests values, stored without its object."""
-
-    function: Callable[..., Any]
-
-    def __call__(self, *_: Any) -> Any:
-        raise TypeError("a method without its object")
-
-
-def _keep(known: dict[str, _T], name: str, item: _T, kind: str) -> None:
-    if name in known:
-        raise TypeError(f"{kind} {name!r} is defined twice: by {known[name].place} and by {item.place}")
-    known[name] = item
-
-
 _CONTEXT_PARAMETERS: Final = 2
-
 _MADE: Final = "_mcp_decorated_functions"
-
 NOT_CONFIRMED: Final = (
     "{} was not run: it may destroy something, and nobody confirmed it. It asks the user of a client that has the "
     "capability 'elicitation'; an agent made with confirm_destructive=False does not ask."
@@ -226,7 +124,10 @@ class DecoratedFunctions:
         return {
             **{("tool", name): tool.place for name, tool in self._table.tools.items()},
             **{("prompt", name): prompt.place for name, prompt in self._table.prompts.items()},
-            **{(_kind_of(item), uri): item.place for uri, item in self._table.resources.items()},
+            **{
+                ("resource template" if item.is_template else "resource", uri): item.place
+                for uri, item in self._table.resources.items()
+            },
         }
 
     def unbound(self, owner: object) -> DefinitionTable:
@@ -255,9 +156,6 @@ class DecoratedFunctions:
 
 class ModuleFunctions(DecoratedFunctions):
     """The decorated functions of a module, or a single function, as an agent of that name.
-
-    Args:
-        owner: The module or the function.
 
     Raises:
         TypeError: As for `DecoratedFunctions`.
@@ -295,9 +193,9 @@ def decorated_functions(owner: object) -> DecoratedFunctions | None:
     """
     attributes: dict[str, Any] = getattr(owner, "__dict__", {})
     confirm = getattr(owner, "confirm_mcp_tool", None)
-    known = attributes.get(_MADE)
-    if isinstance(known, DefinitionTable) and not known.is_empty:
-        return DecoratedFunctions(known, confirm, owner)
+    table = attributes.get(_MADE)
+    if isinstance(table, DefinitionTable) and not table.is_empty:
+        return DecoratedFunctions(table, confirm, owner)
     members = decorated_members(owner)
     if not members:
         return None
@@ -342,16 +240,12 @@ def _is_function_of(module: ModuleType, value: object) -> bool:
 
 def _marked_names(cls: type) -> dict[str, tuple[Mark, ...]]:
     """Return the names of decorated methods with their marks, base classes first."""
-    found: dict[str, tuple[Mark, ...]] = {}
+    marked: dict[str, tuple[Mark, ...]] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
             function: Any = getattr(value, "__func__", value)  # of a static method, or of a class
             if marks := marks_of(function):
-                found[name] = marks
-            elif name in found and not callable(function):
-                del found[name]  # a subclass has made something else of it, as `name = None`
-    return found
-
-
-def _kind_of(item: FunctionResource) -> str:
-    return "resource template" if item.is_template else "resource"
+                marked[name] = marks
+            elif name in marked and not callable(function):
+                del marked[name]  # a subclass has made something else of it, as `name = None`
+    return marked

@@ -1,21 +1,34 @@
-"""Decorated functions as definitions of MCP: their descriptions for clients, and their calls."""
+"""Decorated functions as definitions of MCP, and the table of them: descriptions for clients, and calls."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from types import MethodType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+from msgspec import Struct
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.protocol.uri_template import UriTemplate
-from gaia_bridge.sources.functions.marks import TAGS_META_KEY, PromptMark, ResourceMark, ToolMark
+from gaia_bridge.sources.functions.marks import (
+    TAGS_META_KEY,
+    CompletionMark,
+    DefinitionMark,
+    Mark,
+    PromptMark,
+    ResourceMark,
+    ToolMark,
+)
 from gaia_bridge.sources.functions.signatures import name_of, place_of
 from gaia_bridge.sources.functions.typed_function import TypedFunction, then
 from gaia_bridge.text.json_types import JSON, is_array, is_object
+
+Marked = tuple[Callable[..., Any], Mark]
+"""A function, or a bound method, and one of its marks."""
 
 
 class _Function:
@@ -46,10 +59,6 @@ class _Function:
 
 class FunctionTool(_Function):
     """A function as a tool.
-
-    Args:
-        function: The function or bound method.
-        mark: The options of its decorator.
 
     Raises:
         TypeError: It cannot be called with named arguments, or its types have no JSON Schema.
@@ -89,7 +98,7 @@ class FunctionTool(_Function):
 
 
 class FunctionPrompt(_Function):
-    """A function as a prompt. Arguments as for `FunctionTool`."""
+    """A function as a prompt."""
 
     def __init__(self, function: Callable[..., Any], mark: PromptMark) -> None:
         self.name = mark.name or name_of(function)
@@ -119,7 +128,7 @@ class FunctionPrompt(_Function):
 
 
 class FunctionResource(_Function):
-    """A function as a resource, or as a template of resources. Arguments as for `FunctionTool`.
+    """A function as a resource, or as a template of resources.
 
     Raises:
         TypeError: Its parameters are not the variables of its URI.
@@ -169,13 +178,7 @@ class FunctionResource(_Function):
 
 
 def suggested_values(properties: Mapping[str, Any], argument: str, value: str) -> list[str]:
-    """Return the values of a `Literal`, an `Enum` or a `bool` argument that begin with the typed text.
-
-    Args:
-        properties: The schemas of the arguments.
-        argument: The name of the argument.
-        value: The text typed so far.
-    """
+    """Return the values of a `Literal`, an `Enum` or a `bool` argument that begin with the typed text."""
     schema = properties.get(argument)
     options = _options(schema) if is_object(schema) else []
     texts = [item if isinstance(item, str) else json.dumps(item) for item in options]
@@ -194,7 +197,7 @@ def _options(schema: JSON) -> list[Any]:
     return [item for branch in branches if is_object(branch) for item in _options(branch)] if is_array(branches) else []
 
 
-def _definition(mark: ToolMark | PromptMark | ResourceMark, **fields: Any) -> JSON:
+def _definition(mark: DefinitionMark, **fields: Any) -> JSON:
     meta = dict(mark.meta or {})
     if mark.tags:
         meta[TAGS_META_KEY] = list(mark.tags)
@@ -265,3 +268,96 @@ def _check_variables(uri: str, variables: frozenset[str], typed: TypedFunction) 
     needed = {name for name in named if parameters[name].default is inspect.Parameter.empty}
     if unknown := sorted(needed - variables):
         raise TypeError(f"{typed.__name__}() needs {unknown[0]!r}, which is no variable of resource {uri!r}")
+
+
+_T = TypeVar("_T", FunctionTool, FunctionPrompt, FunctionResource)
+
+
+class DefinitionTable:
+    """Definitions by kind and name. Methods among them may be stored without their object (`unbound`)."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, FunctionTool] = {}
+        self.prompts: dict[str, FunctionPrompt] = {}
+        self.resources: dict[str, FunctionResource] = {}
+        self.completions: dict[tuple[str, str], Callable[..., Any]] = {}
+        self.completes = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table has no definitions."""
+        return not (self.tools or self.prompts or self.resources or self.completions)
+
+    @classmethod
+    def of(cls, functions: Iterable[Marked]) -> DefinitionTable:
+        """Return the table of the definitions of marked functions.
+
+        Raises:
+            TypeError: Two have the same name, or one cannot be published.
+        """
+        made = cls()
+        for function, mark in functions:
+            made._add(function, mark)
+        made.completes = bool(made.completions) or made._suggests()
+        return made
+
+    def unbound(self, owner: object) -> DefinitionTable:
+        """Return a copy without the object whose methods it holds, which can keep it without a reference cycle."""
+        made = DefinitionTable()
+        made.tools = {name: tool.unbound(owner) for name, tool in self.tools.items()}
+        made.prompts = {name: prompt.unbound(owner) for name, prompt in self.prompts.items()}
+        made.resources = {uri: item.unbound(owner) for uri, item in self.resources.items()}
+        made.completions = {
+            key: UnboundCompletion(function.__func__)
+            if isinstance(function, MethodType) and function.__self__ is owner
+            else function
+            for key, function in self.completions.items()
+        }
+        made.completes = self.completes
+        return made
+
+    def __deepcopy__(self, memo: object) -> DefinitionTable:
+        return self  # a copy of its object is bound when it is asked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (DefinitionTable, ())  # an object that was pickled finds out anew; see `decorated_functions`
+
+    def _suggests(self) -> bool:
+        """Return whether an argument has a known set of values, such as a `Literal`."""
+        arguments = [
+            *(it.properties for it in self.prompts.values()),
+            *(it.properties for it in self.resources.values()),
+        ]
+        return any(suggested_values(properties, name, "") for properties in arguments for name in properties)
+
+    def _add(self, function: Callable[..., Any], mark: Mark) -> None:
+        match mark:
+            case ToolMark():
+                tool = FunctionTool(function, mark)
+                _keep(self.tools, tool.name, tool, "tool")
+            case PromptMark():
+                prompt = FunctionPrompt(function, mark)
+                _keep(self.prompts, prompt.name, prompt, "prompt")
+            case ResourceMark():
+                _keep(self.resources, mark.uri, FunctionResource(function, mark), "resource")
+            case CompletionMark():
+                key = (mark.of, mark.argument)
+                if key in self.completions:
+                    places = f"{place_of(self.completions[key])} and {place_of(function)}"
+                    raise TypeError(f"two functions complete {mark.argument!r} of {mark.of!r}: {places}")
+                self.completions[key] = function
+
+
+class UnboundCompletion(Struct, frozen=True):
+    """A method that suggests values, stored without its object."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError("a method without its object")
+
+
+def _keep(existing: dict[str, _T], name: str, item: _T, kind: str) -> None:
+    if name in existing:
+        raise TypeError(f"{kind} {name!r} is defined twice: by {existing[name].place} and by {item.place}")
+    existing[name] = item

@@ -23,7 +23,6 @@ from gaia_bridge.model import Progress
 
 _MOST_PIECES: Final = 100_000
 """Pieces of one result: a generator may have no end, and its pieces are kept until then."""
-
 _MOST_BYTES: Final = 256 * MIB
 """Bytes of one result as JSON: sixteen times the largest result that is passed on (`AgentLimits.result_bytes`)."""
 
@@ -40,7 +39,6 @@ class Gathering(Struct, frozen=True):
     """
 
     type: Any
-    """The type of the result."""
     kind: Literal["any", "text", "last", "list", "returned"] = "any"
     """`any`: by the pieces. `text`: joined. `last`: the last piece. `list`: all. `returned`: the return value."""
 
@@ -76,12 +74,7 @@ class _Pieces:
         self._reports = gathering.type is not Any  # a list has a kind of its own
 
     def take(self, piece: Any) -> None:
-        """Report a piece if it is `Progress`, and keep it otherwise.
-
-        Raises:
-            RequestCancelledError: The request was cancelled.
-            ToolError: The pieces are too many or too large.
-        """
+        """Report a piece if it is `Progress`, and keep it otherwise."""
         if isinstance(piece, Progress):
             self._reports = True
             if self._request is not None:
@@ -97,11 +90,7 @@ class _Pieces:
             self._request.raise_if_cancelled()
 
     def result(self, returned: Any = None) -> Any:
-        """Return the result made of the pieces.
-
-        Args:
-            returned: The generator's return value.
-        """
+        """Return the result made of the pieces."""
         pieces, kind = self._pieces, self._gathering.kind
         if returned is not None:
             return returned
@@ -119,10 +108,6 @@ class _Pieces:
 
 def drained(generator: Generator[Any, None, Any], gathering: Gathering) -> Any:
     """Run a generator to its end.
-
-    Args:
-        generator: The generator.
-        gathering: The way to make the result.
 
     Raises:
         RequestCancelledError: The request was cancelled meanwhile; the generator is closed.

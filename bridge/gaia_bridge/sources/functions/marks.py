@@ -21,52 +21,42 @@ from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.text.json_types import JSON
 
 _MARKS: Final = "__mcp_marks__"
-
 TAGS_META_KEY: Final = "io.gaia-mcp-bridge/tags"
 """The key of a definition's tags in its `_meta`."""
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class ToolMark(Struct, frozen=True, kw_only=True):
-    """The options of a function decorated with `tool`."""
+class DefinitionMark(Struct, frozen=True, kw_only=True):
+    """The options that tools, prompts and resources have."""
 
     name: str | None = None
     title: str | None = None
     description: str | None = None
-    annotations: Mapping[str, Any] | None = None
     icons: Sequence[JSON] | None = None
     meta: Mapping[str, Any] | None = None
     tags: tuple[str, ...] = ()
+
+
+class ToolMark(DefinitionMark, frozen=True, kw_only=True):
+    """The options of a function decorated with `tool`."""
+
+    annotations: Mapping[str, Any] | None = None
     timeout: float | None = None
     options: Mapping[str, Any] = {}
     """Options that a library adds for itself."""
 
 
-class PromptMark(Struct, frozen=True, kw_only=True):
+class PromptMark(DefinitionMark, frozen=True, kw_only=True):
     """The options of a function decorated with `prompt`."""
 
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
-    icons: Sequence[JSON] | None = None
-    meta: Mapping[str, Any] | None = None
-    tags: tuple[str, ...] = ()
 
-
-class ResourceMark(Struct, frozen=True, kw_only=True):
+class ResourceMark(DefinitionMark, frozen=True, kw_only=True):
     """The options of a function decorated with `resource`."""
 
     uri: str
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
     mime_type: str | None = None
     annotations: Mapping[str, Any] | None = None
-    icons: Sequence[JSON] | None = None
     size: int | None = None
-    meta: Mapping[str, Any] | None = None
-    tags: tuple[str, ...] = ()
 
     @property
     def is_template(self) -> bool:
@@ -125,8 +115,8 @@ def is_marked(value: object) -> bool:
 
 def marks_of(value: object) -> tuple[Mark, ...]:
     """Return the marks of a function or method; none for anything else."""
-    found: Any = getattr(value, _MARKS, ())
-    marks: tuple[object, ...] = cast("tuple[object, ...]", found) if isinstance(found, tuple) else ()
+    held: Any = getattr(value, _MARKS, ())
+    marks: tuple[object, ...] = cast("tuple[object, ...]", held) if isinstance(held, tuple) else ()
     return tuple(mark for mark in marks if isinstance(mark, Mark))
 
 

@@ -23,10 +23,8 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object, json_pointer
 SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, NameError, TypeError, ValueError)
 """Errors of a type without a JSON Schema. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
 function's module level. `TypeError`, `ValueError`: pydantic's report of a field that contradicts itself."""
-
 _MISSING: Final = ("missing", "missing_argument", "missing_keyword_only_argument")
 _PROTOCOL_PACKAGES: Final = ("mcp", "mcp_types")
-
 _SHOWN_ERRORS: Final = 5
 
 
@@ -34,7 +32,6 @@ class ArgumentReader:
     """Converts JSON arguments to the types of a function's parameters.
 
     Args:
-        name: The function's name, for messages.
         parameters: Its parameters that come from the client, with resolved annotations.
 
     Raises:
@@ -57,7 +54,6 @@ class ArgumentReader:
         # A function is as good as a type to pydantic, which its annotations do not say.
         self._adapter = TypeAdapter[dict[str, Any]](cast(Any, capture))
         self.schema: JSON = _without_names(self._adapter.json_schema(schema_generator=_PlainSchema))
-        """The object schema of the arguments."""
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Convert arguments.
@@ -114,16 +110,11 @@ class ResultWriter:
 
 
 def problems_of(error: ValidationError, arguments: Any) -> str:
-    """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type.
-
-    Args:
-        error: The error of pydantic.
-        arguments: The arguments that pydantic checked.
-    """
-    found = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
-    if len(found) > _SHOWN_ERRORS:
-        found[_SHOWN_ERRORS:] = ["- and more"]
-    return "\n".join(found)
+    """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type."""
+    problems = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
+    if len(problems) > _SHOWN_ERRORS:
+        problems[_SHOWN_ERRORS:] = ["- and more"]
+    return "\n".join(problems)
 
 
 def _problem(place: tuple[int | str, ...], message: str, kind: str, arguments: Any) -> str:

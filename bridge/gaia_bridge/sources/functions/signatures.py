@@ -16,7 +16,6 @@ from gaia_bridge.calls.request_context import RequestContext
 
 _ADVICE_OF_PYDANTIC: Final = ". Set `arbitrary_types_allowed=True`"
 """Advice for fields of models, which is no help where a function's parameter has the type."""
-
 _BY_NAME_OR_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
@@ -56,10 +55,6 @@ def described_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.Parameter]:
     """Return the parameters of a callable.
-
-    Args:
-        function: The callable.
-        what: The callable's published name, for messages.
 
     Raises:
         TypeError: The callable cannot be called with named arguments.
@@ -128,11 +123,11 @@ def type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
 
 def _enclosed(function: FunctionType) -> dict[str, Any]:
     """Return the variables of enclosing scopes that a function refers to, as far as they are set already."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
+            variables[name] = cell.cell_contents
+    return variables
 
 
 def is_context(hint: object) -> bool:

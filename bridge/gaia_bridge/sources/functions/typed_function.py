@@ -1,21 +1,16 @@
-"""A function with a JSON Schema of its arguments and of its result.
-
-Also the parts of a docstring: the function's description, and its parameters'. Google style, NumPy style or reST.
-"""
+"""A function with a JSON Schema of its arguments and of its result."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
-from msgspec import Struct
-
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
+from gaia_bridge.sources.functions.docstrings import Docstring
 from gaia_bridge.sources.functions.generators import Gathering, as_drained, drained, is_generator_function
 from gaia_bridge.sources.functions.signatures import (
     called_function,
@@ -33,95 +28,8 @@ from gaia_bridge.text.json_types import JSON, is_object
 if TYPE_CHECKING:
     from gaia_bridge.sources.functions.pydantic_schemas import ArgumentReader, ResultWriter
 
-_ARGS_SECTION: Final = re.compile(
-    r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*)", re.MULTILINE
-)
-_BEGINS_WITH_SECTION: Final = re.compile(r"(?:Args|Arguments|Parameters|Params):[ \t]*\n")
-_ARGUMENT: Final = re.compile(r"^\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)$")
-_NUMPY: Final = re.compile(r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*$", re.MULTILINE)
-_NUMPY_SECTION: Final = re.compile(
-    r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*\n(?s:.*?)(?=^\S.*\n-{3,}[ \t]*$|\Z)", re.MULTILINE
-)
-_REST_FIELDS: Final = re.compile(
-    r"^:(?:param|parameter|arg|argument|key|keyword|type)\s[^:\n]+:.*(?:\n|\Z)(?:[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE
-)
-_REST: Final = re.compile(r"^:(?:param|parameter|arg|argument|key|keyword)\s[^:\n]+:", re.MULTILINE)
-
-
-class Docstring(Struct, frozen=True):
-    """A docstring in parts."""
-
-    description: str
-    """The docstring without the section of parameters."""
-    parameters: Mapping[str, str]
-    """The description of each parameter."""
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Docstring:
-        """Read a function's docstring."""
-        text = inspect.getdoc(function) or ""
-        if text == object.__call__.__doc__:  # Python's own, where a class has a `__call__` without one
-            text = ""
-        if _BEGINS_WITH_SECTION.match(text):  # whose lines are indented no more then
-            text = inspect.cleandoc("\n" + (function.__doc__ or text))
-        return cls(*split_docstring(text))
-
-
-def split_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Take the section of parameters out of a docstring.
-
-    Args:
-        text: The docstring, dedented as `inspect.getdoc` returns it.
-
-    Returns:
-        The text without that section, and the section's descriptions by parameter name.
-    """
-    if section := _ARGS_SECTION.search(text):
-        rest = text[: section.start()].rstrip() + "\n\n" + text[section.end() :].lstrip("\n")
-        return rest.strip(), _argument_descriptions(inspect.cleandoc("\n" + section[1]))
-    if _NUMPY.search(text) or _REST.search(text):
-        return _parsed(text)
-    return text.strip(), {}
-
-
-def _parsed(text: str) -> tuple[str, dict[str, str]]:
-    import docstring_parser  # few docstrings need it
-
-    style = docstring_parser.DocstringStyle.NUMPYDOC if _NUMPY.search(text) else docstring_parser.DocstringStyle.REST
-    try:
-        parsed = docstring_parser.parse(text, style)
-    except docstring_parser.ParseError:
-        return text.strip(), {}
-    described = {
-        name.strip().lstrip("*"): " ".join((parameter.description or "").split())
-        for parameter in parsed.params
-        for name in parameter.arg_name.split(",")  # NumPy: `x, y : int`
-    }
-    return _without_parameters(text), described
-
-
-def _without_parameters(text: str) -> str:
-    """Remove the descriptions of parameters from a NumPy or reST docstring: a client reads all the rest."""
-    return re.sub(r"\n{3,}", "\n\n", _REST_FIELDS.sub("", _NUMPY_SECTION.sub("", text))).strip()
-
-
-def _argument_descriptions(section: str) -> dict[str, str]:
-    descriptions: dict[str, str] = {}
-    current = ""
-    for line in section.splitlines():
-        if found := _ARGUMENT.match(line):
-            current = found[1]
-            descriptions[current] = found[2].strip()
-        elif current and line[:1].isspace():
-            descriptions[current] = f"{descriptions[current]} {line.strip()}".strip()
-        elif line:
-            current = ""
-    return descriptions
-
-
 RESULT: Final = "result"
 """The one property of structured content made of a value that is no object, since MCP requires one; as in FastMCP."""
-
 _TAKEN_FOR_CONTENT: Final = frozenset({"content", "resultType", "type"})
 """Fields of MCP's results and blocks of content that an author's own type may have, too."""
 _WRAPPERS: Final = (Awaitable, Coroutine)
@@ -147,11 +55,12 @@ class TypedFunction:
         hints = type_hints(function, what)
         self._contexts = tuple(name for name, hint in hints.items() if name in parameters and is_context(hint))
         self._needs_request = not all(may_be_none(hints[name]) for name in self._contexts)
-        self._parameters = {
+        self.parameters = {
             name: parameter.replace(annotation=hints.get(name, parameter.empty))
             for name, parameter in parameters.items()
             if name not in self._contexts
         }
+        """The parameters that come from the client, with resolved annotations."""
         self._returns: Any = hints.get("return", Any)
 
     def calling(self, function: Callable[..., Any]) -> TypedFunction:
@@ -163,12 +72,12 @@ class TypedFunction:
     @property
     def _annotated_texts(self) -> Mapping[str, str]:
         """Descriptions of parameters written as `Annotated[int, "how many"]`."""
-        found: dict[str, str] = {}
-        for name, parameter in self._parameters.items():
+        descriptions: dict[str, str] = {}
+        for name, parameter in self.parameters.items():
             texts = [item for item in getattr(parameter.annotation, "__metadata__", ()) if isinstance(item, str)]
             if texts:
-                found[name] = texts[0]
-        return found
+                descriptions[name] = texts[0]
+        return descriptions
 
     @property
     def __name__(self) -> str:
@@ -195,11 +104,6 @@ class TypedFunction:
         """
         return then(self.call(given), self.result)
 
-    @property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters that come from the client, with resolved annotations."""
-        return self._parameters
-
     @cached_property
     def input_schema(self) -> JSON:
         """The JSON Schema of the arguments.
@@ -209,9 +113,9 @@ class TypedFunction:
         """
         schema = self._reader.schema
         for name, facts in schema.setdefault("properties", {}).items():
-            said = self._annotated_texts.get(name) or self.docstring.parameters.get(name)
-            if said is not None:
-                facts.setdefault("description", said)
+            description = self._annotated_texts.get(name) or self.docstring.parameters.get(name)
+            if description is not None:
+                facts.setdefault("description", description)
         return schema
 
     @cached_property
@@ -237,9 +141,6 @@ class TypedFunction:
 
     def call(self, given: Mapping[str, Any]) -> Any:
         """Call the function with JSON arguments.
-
-        Args:
-            given: The arguments.
 
         Returns:
             The function's return value, an awaitable of it, or the result of its generator.
@@ -300,7 +201,7 @@ class TypedFunction:
         from gaia_bridge.sources.functions.pydantic_schemas import SCHEMA_ERRORS, ArgumentReader
 
         try:
-            return ArgumentReader(self.__name__, self._parameters)
+            return ArgumentReader(self.__name__, self.parameters)
         except SCHEMA_ERRORS as problem:
             raise no_schema(self.function, self.what, problem) from problem
 
@@ -329,8 +230,8 @@ class TypedFunction:
 def _referred(schema: JSON) -> JSON:
     """Return the definition that a schema refers to; empty if it refers to none."""
     reference: str | None = schema.get("$ref")
-    found: JSON = {} if reference is None else schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
-    return found
+    definition: JSON = {} if reference is None else schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
+    return definition
 
 
 def then(value: Any, convert: Callable[[Any], Any]) -> Any:

@@ -21,13 +21,9 @@ from gaia_bridge.sources.skills.frontmatter import FrontmatterError, read_frontm
 from gaia_bridge.text.json_types import JSON
 
 _DEPTH: Final = 16
-"""The deepest nesting of folders."""
-
 _IGNORED: Final = frozenset({"__pycache__", "Thumbs.db", "desktop.ini", "node_modules"})
 """Names that programs leave behind, beside all hidden ones."""
-
 _ENDINGS: Final = ("~", ".pyc", ".swp", ".tmp")
-
 _FLAGS: Final = (
     os.O_RDONLY
     | getattr(os, "O_BINARY", 0)
@@ -69,7 +65,6 @@ def walk(folder: Path, most: int) -> Found:
 
     Args:
         folder: The folder; the result is empty if it does not exist.
-        most: The most files and folders to look at.
     """
     files: dict[tuple[str, ...], FoundFile] = {}
     left_out: list[tuple[str, str]] = []
@@ -98,7 +93,6 @@ def walk(folder: Path, most: int) -> Found:
 def _looked_at(
     path: Path, parts: tuple[str, ...], files: dict[tuple[str, ...], FoundFile], waiting: list[tuple[str, ...]]
 ) -> str:
-    """Note a file or folder; return the reason if it is left out."""
     try:
         about = os.lstat(path)
     except OSError as error:
@@ -122,7 +116,6 @@ def read_file(file: FoundFile, folder: Path) -> bytes:
     """Return the bytes of a file that was found below a folder.
 
     Args:
-        file: The file.
         folder: The folder, resolved.
 
     Raises:
@@ -155,7 +148,6 @@ def _signature(about: os.stat_result) -> tuple[int, ...]:
 _SCHEME: Final = "skill://"
 _SAFE: Final = "!$&'()*+,;=~"
 """Characters that may stand unencoded in every part of a URI, beside letters, digits, and `_.-` (RFC 3986)."""
-
 _ATTEMPTS: Final = 3
 """Attempts to find and read files that change meanwhile."""
 
@@ -164,7 +156,7 @@ class _File(Struct, frozen=True):
     """One file of a skill."""
 
     folder: Path
-    found: FoundFile
+    entry: FoundFile
     digest: str
 
 
@@ -178,7 +170,6 @@ class Skills(Struct, frozen=True):
     entries: tuple[JSON, ...]
     """The entries for `skills/list`, in the order of their URIs."""
     files: Mapping[str, _File]
-    """The files by their URIs."""
     left_out: tuple[tuple[str, str], ...]
     """The skills and files that are not published, each with the reason."""
 
@@ -191,7 +182,6 @@ class SkillFolders:
 
     Args:
         folders: The folders; they need not exist yet.
-        limits: The numbers and sizes of skills and files that are allowed.
     """
 
     def __init__(self, folders: Iterable[Path], limits: AgentLimits) -> None:
@@ -199,30 +189,26 @@ class SkillFolders:
         self._limits = limits
         self._digests: dict[FoundFile, str] = {}
         self._states: list[object] | None = None
-        self._current = Skills((), {}, ())
-
-    @property
-    def current(self) -> Skills:
+        self.current = Skills((), {}, ())
         """The result of the last reading."""
-        return self._current
 
     def read(self) -> Skills:
         """Read the folders again, and return the skills. Only files that changed are read again."""
-        found = self._found()
-        states: list[object] = [one.state for _, one in found]
+        walked = self._walked()
+        states: list[object] = [one.state for _, one in walked]
         if states != self._states:
             for _ in range(_ATTEMPTS):
                 try:
-                    self._current, self._states = self._compiled(found), states
+                    self.current, self._states = self._compiled(walked), states
                     break
                 except (FileChangedError, FileNotFoundError):  # another process is writing the file
-                    found = self._found()
-                    states = [one.state for _, one in found]
-        return self._current
+                    walked = self._walked()
+                    states = [one.state for _, one in walked]
+        return self.current
 
     def is_changed(self) -> bool:
         """Return whether the folders differ from the last reading."""
-        return [one.state for _, one in self._found()] != self._states
+        return [one.state for _, one in self._walked()] != self._states
 
     def content(self, uri: str) -> bytes | None:
         """Return the bytes of a file of a skill, as described by `current`; `None` if no skill has such a file.
@@ -233,13 +219,13 @@ class SkillFolders:
             OSError: The file cannot be read.
         """
         for _ in range(_ATTEMPTS):
-            file = self._current.files.get(uri)
+            file = self.current.files.get(uri)
             if file is None and self.is_changed():
                 file = self.read().files.get(uri)
             if file is None:
                 return None
             try:
-                content = read_file(file.found, file.folder)
+                content = read_file(file.entry, file.folder)
             except (FileChangedError, FileNotFoundError):
                 self.read()
                 continue
@@ -250,17 +236,17 @@ class SkillFolders:
             self.read()
         raise FileChangedError(f"{uri} changes while it is read; try again")
 
-    def _found(self) -> list[tuple[Path, Found]]:
+    def _walked(self) -> list[tuple[Path, Found]]:
         # Unlike `Path.resolve`, this treats a link that leads to itself as a missing folder.
         folders = [Path(os.path.realpath(folder)) for folder in self._folders]
         return [(folder, walk(folder, self._limits.skill_folder_entries)) for folder in folders]
 
-    def _compiled(self, found: Iterable[tuple[Path, Found]]) -> Skills:
+    def _compiled(self, walked: Iterable[tuple[Path, Found]]) -> Skills:
         entries: dict[str, JSON] = {}
         files: dict[str, _File] = {}
         left_out: list[tuple[str, str]] = []
         used: dict[FoundFile, str] = {}
-        for folder, below in found:
+        for folder, below in walked:
             left_out += [(f"{folder.name}/{path}", reason) for path, reason in below.left_out]
             skills = [parts[:-1] for parts in below.files if parts[-1] == SKILL_FILE]
             for skill in skills:
@@ -287,13 +273,7 @@ class SkillFolders:
     def _skill(
         self, folder: Path, below: Found, skill: tuple[str, ...], used: dict[FoundFile, str]
     ) -> tuple[JSON, dict[str, _File]]:
-        """Return the entry of a skill, and its files by their URIs.
-
-        Raises:
-            _Problem: The skill is too large, or its name differs from its folder's.
-            FrontmatterError: Its frontmatter is not valid.
-            FileChangedError: The skill is being written.
-        """
+        """Return the entry of a skill, and its files by their URIs."""
         own = {parts: file for parts, file in below.files.items() if parts[: len(skill)] == skill}
         self._check_size(own.values())
         path = skill or (folder.name,)
@@ -307,7 +287,7 @@ class SkillFolders:
             digest = used[file] = self._digests.get(file) or used.get(file) or _digest(read_file(file, folder))
             files[uri] = _File(folder, file, digest)
         uri = _SCHEME + "/".join(map(_quoted, (*path, SKILL_FILE)))
-        resources = [{"uri": name, "digest": file.digest, "size": file.found.size} for name, file in files.items()]
+        resources = [{"uri": name, "digest": file.digest, "size": file.entry.size} for name, file in files.items()]
         return {"uri": uri, "frontmatter": frontmatter, "resources": resources}, files
 
     def _check_size(self, files: Iterable[FoundFile]) -> None:

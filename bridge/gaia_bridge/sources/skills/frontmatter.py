@@ -10,7 +10,6 @@ from gaia_bridge.protocol.skills import SKILL_FILE, frontmatter_problem
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _FRONTMATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-
 _EXPECTED: Final = f"expected {SKILL_FILE} to begin with '---', name, description, and '---' again"
 
 
@@ -25,7 +24,6 @@ def read_frontmatter(content: bytes, most: int) -> JSON:
     `1.0`, is taken literally. So is a date, anywhere.
 
     Args:
-        content: The file.
         most: The most bytes of the frontmatter.
 
     Raises:
@@ -46,63 +44,51 @@ def read_frontmatter(content: bytes, most: int) -> JSON:
     return read
 
 
-def is_same_frontmatter(said: Mapping[str, Any], content: bytes, most: int) -> bool:
+def is_same_frontmatter(frontmatter: Mapping[str, Any], content: bytes, most: int) -> bool:
     """Return whether the frontmatter of a `SKILL.md` equals an entry's, whose writer may read YAML in another way.
 
     YAML has two versions: in one `yes` is true, in the other a text; and some programs read all values as texts.
-
-    Args:
-        said: The frontmatter in the entry.
-        content: The file.
-        most: The most bytes of the frontmatter.
 
     Raises:
         FrontmatterError: There is no frontmatter, or it is not valid.
     """
     read = read_frontmatter(content, most)
-    return _is_same(said, read, read) or _is_same(said, read, _parsed(_yaml_of(content, most), as_text=True))
+    return _is_same(frontmatter, read, read) or _is_same(
+        frontmatter, read, _parsed(_yaml_of(content, most), as_text=True)
+    )
 
 
-def _is_same(said: object, read: object, written: object) -> bool:
-    if is_object(said):
-        if not is_object(read) or not is_object(written) or said.keys() != read.keys():
+def _is_same(entry: object, read: object, written: object) -> bool:
+    if is_object(entry):
+        if not is_object(read) or not is_object(written) or entry.keys() != read.keys():
             return False
-        return all(_is_same(value, read[key], written.get(key)) for key, value in said.items())
-    if is_array(said):
-        if not is_array(read) or not is_array(written) or len(said) != len(read):
+        return all(_is_same(value, read[key], written.get(key)) for key, value in entry.items())
+    if is_array(entry):
+        if not is_array(read) or not is_array(written) or len(entry) != len(read):
             return False
-        return all(map(_is_same, said, read, written))
+        return all(map(_is_same, entry, read, written))
     # In Python, true is the number one.
-    return any(said == value and isinstance(said, bool) == isinstance(value, bool) for value in (read, written))
+    return any(entry == value and isinstance(entry, bool) == isinstance(value, bool) for value in (read, written))
 
 
 def _yaml_of(content: bytes, most: int) -> str:
-    """Return the YAML of a `SKILL.md`.
-
-    Raises:
-        FrontmatterError: There is no frontmatter, or it is too long.
-    """
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise FrontmatterError(f"{SKILL_FILE} is no UTF-8 (byte {error.start}); save it as UTF-8") from None
-    found = _FRONTMATTER.match(text)
-    if found is None:
+    match = _FRONTMATTER.match(text)
+    if match is None:
         raise FrontmatterError(f"it has no frontmatter; {_EXPECTED}")
-    if (size := len(found[1].encode())) > most:
+    if (size := len(match[1].encode())) > most:
         raise FrontmatterError(f"its frontmatter has {size:,} bytes; at most {most:,} are read")
-    return found[1]
+    return match[1]
 
 
 def _parsed(text: str, *, as_text: bool = False) -> Any:
     """Return the value of a YAML document; features that are not JSON, or have no single meaning, are refused.
 
     Args:
-        text: The document.
         as_text: Whether values without quotes are texts, too.
-
-    Raises:
-        FrontmatterError: The document cannot be read.
     """
     import yaml  # it costs a start more than all that is ours, and few agents have skills
 
@@ -113,5 +99,5 @@ def _parsed(text: str, *, as_text: bool = False) -> Any:
     except yaml.YAMLError as error:
         raise FrontmatterError(f"its frontmatter is no YAML: {' '.join(str(error).split())}") from None
     except (RecursionError, ValueError, OverflowError) as error:  # a value that its own type does not take
-        said = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise FrontmatterError(f"its frontmatter cannot be read: {said}") from None
+        problem = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise FrontmatterError(f"its frontmatter cannot be read: {problem}") from None

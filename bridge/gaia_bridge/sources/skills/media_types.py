@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from mimetypes import MimeTypes
 from typing import Final
 
@@ -43,15 +44,12 @@ def media_type(name: str) -> str | None:
 
 
 def contents_of(uri: str, name: str, content: bytes) -> dict[str, str]:
-    """Return the contents of a file for `resources/read`: as text, if it is one.
-
-    Args:
-        uri: The URI of the file.
-        name: The name of the file.
-        content: Its bytes, which a reader gets back exactly.
-    """
+    """Return the contents of a file for `resources/read`: as text, if it is one."""
     kind = media_type(name)
-    text = None if kind is not None and not _may_be_text(kind) else _decoded(content)
+    text: str | None = None
+    if kind is None or _may_be_text(kind):
+        with suppress(UnicodeDecodeError):
+            text = content.decode()
     if text is not None and (kind is not None or "\0" not in text):
         return {"uri": uri, "mimeType": kind or "text/plain", "text": text}
     from base64 import b64encode
@@ -65,10 +63,3 @@ def _may_be_text(kind: str) -> bool:
     if kind.startswith(_BINARY):
         return False
     return kind.startswith("text/") or kind in _TEXT or kind.endswith(("+json", "+xml"))
-
-
-def _decoded(content: bytes) -> str | None:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return None

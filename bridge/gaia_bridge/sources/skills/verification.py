@@ -20,10 +20,6 @@ from gaia_bridge.text.json_types import JSON
 def uri_of(skill: Mapping[str, Any], path: str) -> str:
     """Return the URI of a file of a skill; if the entry lists files, the one that it lists.
 
-    Args:
-        skill: The entry.
-        path: The path of the file in the skill.
-
     Raises:
         SkillChangedError: The entry has no such file, or is not valid.
     """
@@ -33,30 +29,28 @@ def uri_of(skill: Mapping[str, Any], path: str) -> str:
     root = root_of(uri)
     ways = (f"{root}/{path}", f"{root}/{quote(path)}", f"{root}/{quote(path, safe='/!$&()*+,;=~')}")
     files = {file.get("uri") for file in files_of(skill)}
-    found = next((way for way in ways if way in files), None)
+    listed = next((way for way in ways if way in files), None)
     if skill["resources"] == DYNAMIC and not any(part in ("", ".", "..") for part in path.split("/")):
         return ways[1]
-    if found is None:
+    if listed is None:
         raise SkillChangedError(f"{root}/{path}", "its entry lists no such file")
-    return found
+    return listed
 
 
 def verified(skill: Mapping[str, Any], uri: str, contents: Iterable[Mapping[str, Any]]) -> bytes:
     """Return the bytes of a file, if they fit the entry.
 
     Args:
-        skill: The entry.
-        uri: The file.
         contents: The contents in the result of `resources/read`.
 
     Raises:
         SkillChangedError: The bytes do not fit.
     """
     content = _bytes_of(uri, contents)
-    said: JSON | None = next((file for file in files_of(skill) if file.get("uri") == uri), None)
-    if said is not None and len(content) != said.get("size"):
-        raise SkillChangedError(uri, f"it has {len(content):,} bytes; its entry says {said.get('size')!r}")
-    if said is not None and f"sha256:{hashlib.sha256(content).hexdigest()}" != said.get("digest"):
+    file: JSON | None = next((file for file in files_of(skill) if file.get("uri") == uri), None)
+    if file is not None and len(content) != file.get("size"):
+        raise SkillChangedError(uri, f"it has {len(content):,} bytes; its entry says {file.get('size')!r}")
+    if file is not None and f"sha256:{hashlib.sha256(content).hexdigest()}" != file.get("digest"):
         raise SkillChangedError(uri, "its digest is not that of its entry")
     if uri == skill["uri"]:
         if (problem := skill_problem(skill)) is not None:

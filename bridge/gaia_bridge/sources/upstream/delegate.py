@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import logging
+from typing import Final
 
-from gaia_bridge.client import ClientDelegate
+from gaia_bridge.client import ClientDelegate, Connection
+from gaia_bridge.client.transport import SessionExpiredError
 from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
+from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
+from gaia_bridge.sources.upstream.listing.features import FeatureTracker
+from gaia_bridge.sources.upstream.relay import FOR_CLIENTS, Relays
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE
-from gaia_bridge.text.json_types import JSON
+from gaia_bridge.sources.upstream.supervisor import Supervisor
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_too_deep
+
+logger = logging.getLogger(__name__)
 
 _CARRIED: Final = (*ASKABLE, "extensions", "experimental")
 """Capabilities of a client that also work through the bridge."""
-
 _APP: Final = "text/html;profile=mcp-app"
 """MCP Apps (SEP-1865): the content that hosts display. Declared to servers of the handshake era in advance."""
-
-
-class Told(Protocol):
-    """Receives the server's requests and notifications; see `ClientDelegate`."""
-
-    @property
-    def name(self) -> str:
-        """The name of the server in the configuration."""
-        ...
-
-    async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
-        """Answer a question of the server."""
-        ...
-
-    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """Handle a notification."""
-        ...
-
-    def ended(self, reason: str) -> None:
-        """Handle the end of the connection."""
-        ...
-
-    def doubted(self, why: str) -> None:
-        """Handle a doubt whether the server is still there."""
-        ...
 
 
 class UpstreamDelegate(ClientDelegate):
@@ -46,10 +30,6 @@ class UpstreamDelegate(ClientDelegate):
 
     A server of the handshake era learns the capabilities before there is any client, so all are declared. If the actual
     client lacks one, the server gets an error instead of an answer.
-
-    Args:
-        upstream: Handles the server's requests and notifications.
-        own: Our id.
     """
 
     capabilities: JSON = {
@@ -58,10 +38,14 @@ class UpstreamDelegate(ClientDelegate):
         "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [_APP]}},
     }
 
-    def __init__(self, upstream: Told, own: str) -> None:
-        self._upstream = upstream
+    def __init__(
+        self, name: str, own: str, relays: Relays, tracker: FeatureTracker, supervisor: Supervisor[Connection]
+    ) -> None:
         self.id = own
-        self.server = f"upstream {upstream.name!r}"
+        self.server = f"upstream {name!r}"
+        self._relays = relays
+        self._tracker = tracker
+        self._supervisor = supervisor
 
     def represent(self, request: ClientRequest) -> None:
         """Act as the client of a request on its private connection: use its name and its capabilities."""
@@ -72,17 +56,29 @@ class UpstreamDelegate(ClientDelegate):
         }
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
-        """Let the client answer whose call is in flight."""
-        return await self._upstream.answer(method, params, during)
+        """Let the client answer whose call is in flight.
+
+        Raises:
+            ProtocolError: No client can answer, or the client refused.
+        """
+        if is_too_deep(params):
+            raise ProtocolError(INVALID_PARAMS, f"{method} is nested deeper than {MAX_NESTING} levels")
+        return await self._relays.answer(method, params, during)
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """Pass a notification on."""
-        self._upstream.notified(method, params, during)
+        """Handle a notification about the server's offer, or for its clients."""
+        if is_too_deep(params):
+            logger.debug("%s: %s is dropped: too deep", self.server, printable(method))
+        elif method not in FOR_CLIENTS:
+            self._tracker.notified(method, params)
+        elif method != LOG_MESSAGE or not self._relays.log(params, during):
+            self._tracker.tell(method, params, self._relays.only_client(method, params))
 
     def ended(self, reason: str) -> None:
-        """Pass on the end of the connection."""
-        self._upstream.ended(reason)
+        """Handle the end of the connection."""
+        # A link reports the reason only as text.
+        self._supervisor.lost(reason, blameless=reason == str(SessionExpiredError()))
 
     def doubted(self, why: str) -> None:
-        """Pass on a doubt whether the server is still there."""
-        self._upstream.doubted(why)
+        """Check whether the server is still there."""
+        self._supervisor.doubt(why)

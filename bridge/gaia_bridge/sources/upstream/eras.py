@@ -24,12 +24,8 @@ from gaia_bridge.text.json_types import JSON
 
 logger = logging.getLogger(__name__)
 
-OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {
-    Era.LEGACY: "handshake",
-    Era.MODERN: "2026-07-28",
-}
+OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {Era.LEGACY: "handshake", Era.MODERN: "2026-07-28"}
 """The names of the eras in the configuration (`ServerOptions.era`)."""
-
 _THERE: Final = (SourceState.READY, SourceState.DEGRADED)
 _DOWN: Final = (SourceState.BACKOFF, SourceState.FAILED)
 
@@ -45,34 +41,25 @@ def only_era(options: ServerOptions) -> Era | None:
 
 
 class KnownEras:
-    """The known facts about the eras of one server.
-
-    Args:
-        options: The options in its entry.
-        first: The era that a connection is tried in first, if that is known.
-    """
+    """The known facts about the eras of one server."""
 
     def __init__(self, options: ServerOptions, first: Era | None = None) -> None:
         self.only = only_era(options)
         """The only era that the configuration allows, if it names one."""
-        self._first = self.only or first
-        self._has: dict[Era, bool] = {}
-
-    @property
-    def first(self) -> Era | None:
+        self.first = self.only or first
         """The era to try first; `None` where nothing is known."""
-        return self._first
+        self._has: dict[Era, bool] = {}
 
     @property
     def both(self) -> bool | None:
         """Whether the server speaks both eras; `None` if that is not known yet."""
-        known = [self._has.get(era) for era in Era]
-        return False if False in known else None if None in known else True
+        facts = [self._has.get(era) for era in Era]
+        return False if False in facts else None if None in facts else True
 
     def recall(self, era: Era, both: bool | None) -> None:
         """Use the facts of the last run: the era, and whether the server has both."""
         if self.only is None:
-            self._first = era
+            self.first = era
             self._has = {Era.LEGACY: True, Era.MODERN: True} if both else {era: True}
             if both is False or era is Era.LEGACY:  # the modern one is always asked for first
                 self._has[_other(era)] = bool(both)
@@ -83,28 +70,23 @@ class KnownEras:
 
     def prefer(self, era: Era) -> None:
         """Try this era first with the next connection, if the server has both."""
-        if self._first is not era and self.both and self.only is None:
-            self._first = era
+        if self.first is not era and self.both and self.only is None:
+            self.first = era
 
     def turn_to(self, era: Era) -> None:
         """Try this era first with the next connection."""
-        self._first = self.only or era
+        self.first = self.only or era
 
     def begin(self) -> Era | None:
-        """Return the era to try first now; it is forgotten unless `found` confirms it."""
-        era, self._first = self._first, self.only
+        """Return the era to try first now; it is forgotten unless `record` confirms it."""
+        era, self.first = self.first, self.only
         return era
 
-    def found(self, handshake: ServerHandshake, tried: Era | None) -> None:
-        """Record the eras that an opened connection shows.
-
-        Args:
-            handshake: The result of the handshake.
-            tried: The era that was tried first.
-        """
+    def record(self, handshake: ServerHandshake, tried: Era | None) -> None:
+        """Record the eras that an opened connection shows."""
         if self.only is not None:
             return
-        self._first = handshake.next_era
+        self.first = handshake.next_era
         self._has[handshake.era] = True
         if handshake.also_modern:
             self._has[Era.MODERN] = True
@@ -124,32 +106,20 @@ class OneEra(Runs, Protocol):
     """A connection that serves the clients of one era."""
 
     @property
-    def status(self) -> SourceStatus:
-        """The state of the connection."""
-        ...
+    def status(self) -> SourceStatus: ...
 
     @property
-    def details(self) -> JSON:
-        """Details of the connection, for status reports."""
-        ...
+    def details(self) -> JSON: ...
 
     @property
-    def refused(self) -> bool:
-        """Whether the server refused this era."""
-        ...
+    def refused(self) -> bool: ...
 
     @property
-    def everything(self) -> ServerFeatures:
-        """All features, including those that the configuration does not permit."""
-        ...
+    def everything(self) -> ServerFeatures: ...
 
-    async def connected(self) -> ServerHandshake:
-        """Wait until there is a connection; raises `UpstreamError`."""
-        ...
+    async def connected(self) -> ServerHandshake: ...
 
-    def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call `listener` after every change."""
-        ...
+    def listen(self, listener: ChangeListener) -> Callable[[], None]: ...
 
 
 S = TypeVar("S", bound=OneEra)
@@ -159,8 +129,6 @@ class OtherEras(Generic[S]):
     """The connections beside the shared one, for clients of the other era. Use only on the event loop.
 
     Args:
-        upstream: The server's name, for the log.
-        known: The known facts about its eras.
         patience: Seconds that a client waits for another connection before the existing one serves it.
         make: Makes the connection for one era; `None` if there shall be none.
         heard: Called with changes that the server announces on such a connection.
@@ -172,7 +140,7 @@ class OtherEras(Generic[S]):
     def __init__(
         self,
         upstream: str,
-        known: KnownEras,
+        eras: KnownEras,
         patience: Callable[[], float],
         make: Callable[[Era], S] | None,
         heard: Callable[[S, Change], None],
@@ -180,9 +148,9 @@ class OtherEras(Generic[S]):
         yields: Callable[[], bool] | None,
     ) -> None:
         self._upstream = upstream
-        self._known = known
+        self._eras = eras
         self._patience = patience
-        self._make = make if known.only is None else None
+        self._make = make if eras.only is None else None
         self._heard = heard
         self._learnt = learnt
         self._yields = yields
@@ -191,8 +159,7 @@ class OtherEras(Generic[S]):
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
         self._failed: set[Era] = set()
-        """The eras whose last connection attempt failed."""
-        self._told: set[Era] = set()
+        self._reported: set[Era] = set()
 
     @property
     def turning(self) -> bool:
@@ -220,16 +187,11 @@ class OtherEras(Generic[S]):
     ) -> S | None:
         """Return the connection that serves the client of a request; `None` for the shared connection.
 
-        Args:
-            request: The request.
-            shared: Waits for the shared connection.
-            tasks: The task group that a new connection runs in.
-
         Raises:
             UpstreamError: There is no shared connection.
         """
         wanted = era_of(request)
-        if self._make is None or not self._known.may_have(wanted) or _goes_on(request):
+        if self._make is None or not self._eras.may_have(wanted) or _goes_on(request):
             return None
         other = self._of.get(wanted)
         if other is not None and other.status.state in _THERE and wanted in self._proven:
@@ -237,12 +199,12 @@ class OtherEras(Generic[S]):
         if self._turning is not None:
             await self._turning.wait()
         if self._yields is not None:
-            self._known.prefer(wanted)
+            self._eras.prefer(wanted)
         there = (await shared()).era
-        if there is wanted or not self._known.may_have(wanted):
+        if there is wanted or not self._eras.may_have(wanted):
             return None
         if self._yields is not None:
-            self._known.prefer(there)  # the clients of its era have no other connection
+            self._eras.prefer(there)  # the clients of its era have no other connection
         if self._yields is not None and not self._yielded and not self._of and self._yields():
             await self._turned(wanted, shared)
             return None
@@ -258,15 +220,15 @@ class OtherEras(Generic[S]):
         """Reopen the shared connection in the era of the first client, so that no second one is needed."""
         self._yielded = True  # the result is known from now on, or it failed
         self._turning = anyio.Event()
-        self._known.turn_to(era)
+        self._eras.turn_to(era)
         try:
             try:
-                found = await shared()
+                handshake = await shared()
             except UpstreamError as error:
                 self._do_without(era, str(error))
-                found = await shared()  # in whatever era it can be had
-            if found.era is era:
-                self._known.note(era, had=True)
+                handshake = await shared()  # in whatever era it can be had
+            if handshake.era is era:
+                self._eras.note(era, had=True)
             self._learnt()
         finally:
             self._turning.set()
@@ -282,13 +244,13 @@ class OtherEras(Generic[S]):
         """Serve clients without a connection that did not open in time; it is retried in the background."""
         self._failed.add(era)
         logger.log(
-            logging.DEBUG if era in self._told else logging.WARNING,
+            logging.DEBUG if era in self._reported else logging.WARNING,
             "upstream %r: no connection of the %s era yet: %s; until there is, its clients are served in translation",
             self._upstream,
             era.value,
             why,
         )
-        self._told.add(era)
+        self._reported.add(era)
 
     async def _connected(self, era: Era, other: S) -> S | None:
         patience = self._patience()
@@ -299,8 +261,8 @@ class OtherEras(Generic[S]):
             self._do_without(era, f"it did not start within {patience:.1f} s")
             return None
         except UpstreamError as error:
-            if other.refused and self._known.may_have(era):
-                self._known.note(era, had=False)
+            if other.refused and self._eras.may_have(era):
+                self._eras.note(era, had=False)
                 self._learnt()
                 return None
             self._do_without(era, str(error))
@@ -310,7 +272,7 @@ class OtherEras(Generic[S]):
             self._proven.add(era)
             other.listen(partial(self._heard, other))
             self._heard(other, Change(ChangeKind.INTRODUCTION))
-            self._known.note(era, had=True)
+            self._eras.note(era, had=True)
             self._learnt()
         return other
 

@@ -25,7 +25,6 @@ class ErrorLines:
     def __init__(self, heard: Callable[[str], None] | None) -> None:
         self._heard = heard
         self.count = 0
-        """The number of lines."""
         self.last = deque[str](maxlen=_LAST_LINES)
         """The last lines of the latest start."""
         self.cause: str | None = None
@@ -39,13 +38,7 @@ class ErrorLines:
             self._heard(line)
 
     def explained(self, spec: ServerSpec, error: UpstreamError, last: str) -> str:
-        """Explain why the server failed, by its error output; by its last line, if that shows none of the usual causes.
-
-        Args:
-            spec: Its entry.
-            error: The failure.
-            last: The last line of its connection, if it had one.
-        """
+        """Explain why the server failed, by its error output; by its last line, if that shows no usual cause."""
         from gaia_bridge.config.launching.failure_causes import cause_for  # most servers do not fail
 
         late = isinstance(error, StartTimeoutError)

@@ -59,12 +59,7 @@ class _Private(Struct, Generic[S]):
 
 
 class PrivateConnections(Generic[S]):
-    """The private connections of clients. Use it only on the event loop.
-
-    Args:
-        make: Creates the connection of a client, from its first request.
-        limit: The most connections at once.
-    """
+    """The private connections of clients. Use it only on the event loop."""
 
     def __init__(self, make: Callable[[ClientRequest], S], limit: int) -> None:
         self._make = make

@@ -32,26 +32,16 @@ class Lendable(Source, Protocol):
     """The methods of an upstream that lending needs."""
 
     @property
-    def everything(self) -> ServerFeatures:
-        """The whole offer of the server, including definitions that the configuration does not permit."""
-        ...
+    def everything(self) -> ServerFeatures: ...
 
     @property
-    def awaited(self) -> bool:
-        """Whether a request is waiting for the server to start."""
-        ...
+    def awaited(self) -> bool: ...
 
-    async def started(self) -> None:
-        """Wait until the server has started or failed to start."""
-        ...
+    async def started(self) -> None: ...
 
-    async def connected(self) -> ServerHandshake:
-        """Wait for a connection; raises `UpstreamError`."""
-        ...
+    async def connected(self) -> ServerHandshake: ...
 
-    def retry(self) -> None:
-        """Connect again now if it failed."""
-        ...
+    def retry(self) -> None: ...
 
     def start_as(self, spec: ServerSpec) -> bool:
         """Start the server in another way from now on; return whether that works: not while it is used."""
@@ -67,15 +57,7 @@ class Lendable(Source, Protocol):
 
 
 class Lending:
-    """Lends one upstream. Implements `shared_servers.Lender`. Everything runs on its event loop, except the properties.
-
-    Args:
-        upstream: The upstream.
-        transport: The transport that reaches its server.
-        spec: Its entry.
-        limits: The limits, such as how long borrowers may take to return it.
-        lends: Whether it may be lent at all.
-    """
+    """Lends one upstream. Implements `shared_servers.Lender`. All but the properties runs on its event loop."""
 
     def __init__(
         self, upstream: Lendable, transport: Watched, spec: ServerSpec, limits: UpstreamLimits, *, lends: bool
@@ -117,7 +99,7 @@ class Lending:
 
     def anticipate(self) -> None:
         """Prepare the start with the variables that waiting borrowers want: then the server is started only once."""
-        for wanted in SHARED_SERVERS.sought(self.spec) if self._lends else ():
+        for wanted in SHARED_SERVERS.wanted(self.spec) if self._lends else ():
             if covers(wanted, self.spec) and not covers(self.spec, wanted):
                 self._adopt(wanted)
 
@@ -150,7 +132,6 @@ class Lending:
         """Return whether the server runs as a borrower wants it, or can be started so, since nobody uses it yet.
 
         Args:
-            wanted: The borrower's entry.
             patience: Seconds that requests may take there; the bridge must not be the first to give up.
         """
         if not self._lends or patience > self._limits.call_timeout:
@@ -204,80 +185,60 @@ def _alike(wanted: ServerSpec, running: ServerSpec) -> bool:
 
 
 class _Plain(AsksServer):
-    """The unchanged offer of a server, over the connection that all share. Implements `Source`.
-
-    Args:
-        upstream: The server.
-    """
+    """The unchanged offer of a server, over the connection that all share. Implements `Source`."""
 
     def __init__(self, upstream: Lendable) -> None:
         self._upstream = upstream
 
     @property
     def name(self) -> str:
-        """The bridge's name of the server."""
         return self._upstream.name
 
     @property
     def kind(self) -> SourceKind:
-        """The kind of the source: a server."""
         return self._upstream.kind
 
     @property
     def features(self) -> ServerFeatures:
-        """The whole offer of the server."""
         return self._upstream.everything
 
     @property
     def status(self) -> SourceStatus:
-        """The status of the server."""
         return self._upstream.status
 
     @property
     def awaited(self) -> bool:
-        """Whether a request is waiting for the server to start."""
         return self._upstream.awaited
 
     async def started(self) -> None:
-        """Wait until the server has started or failed to start."""
         await self._upstream.started()
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        """Call `listener` after every change."""
         return self._upstream.listen(listener)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait briefly until the offer is known."""
         await self._upstream.settle(listed_once=listed_once)
 
     async def learn(self) -> None:
-        """Wait until the offer is known."""
         await self._upstream.learn()
 
     async def refresh(self) -> None:
-        """Read old lists again."""
         await self._upstream.refresh()
 
     async def seek(self) -> None:
-        """Read the lists again."""
         await self._upstream.seek()
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
-        """Run a tool."""
         return await self._upstream.call(name, arguments, request, beside=False)
 
     async def ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Forward a request."""
         return await self._upstream.ask(method, params, request, beside=False)
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Pass on any other request."""
         return await self.ask(method, params, request)
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribe to updates of a resource."""
         await self._upstream.subscribe(uri)
 
     async def unsubscribe(self, uri: str) -> None:
-        """End a subscription."""
         await self._upstream.unsubscribe(uri)

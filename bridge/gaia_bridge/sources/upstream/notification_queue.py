@@ -15,7 +15,6 @@ from gaia_bridge.settings import UpstreamLimits
 logger = logging.getLogger(__name__)
 
 _SECOND = 1.0
-
 Note = Callable[[ClientRequest], Awaitable[None]]
 """Passes one message on to a client."""
 
@@ -28,7 +27,6 @@ class NotificationQueue:
 
     Args:
         tasks: The task group that sends messages: a slow client must not hold up the server's messages.
-        limits: How often progress is sent to a client, and how many messages may wait for it.
     """
 
     def __init__(self, tasks: TaskGroup, limits: UpstreamLimits) -> None:
@@ -40,7 +38,7 @@ class NotificationQueue:
         self._request: ClientRequest | None = None
         self._wake: anyio.Event | None = None  # only from when there is something to tell
         self._sending: anyio.CancelScope | None = None  # there is a task as long as there is this
-        self._told: anyio.Event | None = None  # set when a message was sent, or none will be
+        self._progressed: anyio.Event | None = None  # set when a message was sent, or none will be
         self._urgent = False
         self._over = False
 
@@ -76,8 +74,8 @@ class NotificationQueue:
         self._rouse()
         with anyio.move_on_after(self._patience):
             while self._is_sending and (self._others.gone < last or self._reports.gone < last_report):
-                self._told = anyio.Event()
-                await self._told.wait()
+                self._progressed = anyio.Event()
+                await self._progressed.wait()
 
     def end(self) -> None:
         """Send nothing more."""
@@ -94,8 +92,8 @@ class NotificationQueue:
             self._wake.set()
 
     def _tell(self) -> None:
-        if self._told is not None:
-            self._told.set()
+        if self._progressed is not None:
+            self._progressed.set()
 
     def _send(self) -> None:
         if self._over or self._request is None:
@@ -120,7 +118,6 @@ class NotificationQueue:
             self._tell()
 
     async def _step(self, request: ClientRequest) -> None:
-        """Send the messages that are due, or wait."""
         wake = self._wake = anyio.Event()
         for _ in range(len(self._others)):  # no more: a server can write faster than a client reads
             if self._request is not request:
@@ -147,11 +144,7 @@ class NotificationQueue:
 
 
 class _Waiting:
-    """Notifications in order of arrival. When there are too many, the oldest are dropped.
-
-    Args:
-        most: The most that may wait.
-    """
+    """Notifications in order of arrival. When there are too many, the oldest are dropped."""
 
     def __init__(self, most: int) -> None:
         self._notes: deque[Note] = deque()

@@ -28,13 +28,7 @@ from gaia_bridge.text.json_types import JSON
 
 
 class ParkedCall:
-    """A call that outlives its request. Implements `calls.parked_calls.Resumable`.
-
-    Args:
-        tasks: The task group of the call.
-        notes: The notifications before the answer.
-        send: Makes the call.
-    """
+    """A call that outlives its request. Implements `calls.parked_calls.Resumable`."""
 
     def __init__(self, tasks: TaskGroup, notes: NotificationQueue, send: Callable[[], Awaitable[JSON]]) -> None:
         self._notes = notes

@@ -21,19 +21,13 @@ from gaia_bridge.text.json_types import JSON, is_object
 
 _REMEMBERED: Final = 256
 """Calls that were given up, tasks, and links; of more of a kind, the oldest is dropped."""
-
 _NOBODY: Final = object()
 """The client of tasks without a known owner."""
-
 _LINK_ID: Final = "elicitationId"
 
 
 class PastCalls:
-    """The calls, tasks and links that a server may still refer to, though no call is in flight for them.
-
-    Args:
-        limits: The limits, such as how long a server may refer to a call that is over.
-    """
+    """The calls, tasks and links that a server may still refer to, though no call is in flight for them."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self._limits = limits
@@ -100,14 +94,14 @@ class PastCalls:
 
 def related_task(params: JSON) -> str | None:
     """Return the task that a question or a message belongs to (2025-11-25, basic/utilities/tasks)."""
-    told = params.get("_meta")
-    related = told.get(RELATED_TASK_KEY) if is_object(told) else None
+    meta = params.get("_meta")
+    related = meta.get(RELATED_TASK_KEY) if is_object(meta) else None
     identifier = related.get(TASK_ID) if is_object(related) else None
     return identifier if isinstance(identifier, str) else None
 
 
-def _remember(known: dict[object, Hashable], key: object, client: Hashable) -> None:
-    known.pop(key, None)
-    known[key] = client
-    if len(known) > _REMEMBERED:
-        del known[next(iter(known))]
+def _remember(clients: dict[object, Hashable], key: object, client: Hashable) -> None:
+    clients.pop(key, None)
+    clients[key] = client
+    if len(clients) > _REMEMBERED:
+        del clients[next(iter(clients))]

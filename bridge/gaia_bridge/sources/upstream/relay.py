@@ -14,35 +14,19 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 
 from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.parked_calls import Waiting
-from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import (
-    INVALID_PARAMS,
-    MISSING_CLIENT_CAPABILITY,
-    AnswerError,
-    ClientCapabilityError,
-    ProtocolError,
-)
+from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ProtocolError
 from gaia_bridge.model import LOG_LEVELS, LogMessage
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
-from gaia_bridge.protocol.meta import (
-    CLIENT_CAPABILITIES_KEY,
-    CLIENT_INFO_KEY,
-    LOG_LEVEL_KEY,
-    PROGRESS_TOKEN_KEY,
-    PROTOCOL_VERSION_KEY,
-    SERVER_INFO_KEY,
-    TASK_STATUS,
-    forwarded_meta,
-)
+from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, TASK_STATUS, forwarded_meta
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
     ELICITATION_COMPLETE,
@@ -52,35 +36,26 @@ from gaia_bridge.protocol.vocabulary import (
     question_problem,
 )
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.crossing import (
+    asking_for,
+    check_links,
+    links_of,
+    params_for_server,
+    request_span,
+    result_for_client,
+    server_error,
+)
 from gaia_bridge.sources.upstream.past_calls import PastCalls, related_task
-from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay, asking_for, check_links, links_of, request_span
+from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_object, is_too_deep
+from gaia_bridge.text.json_types import JSON, is_too_deep
 from gaia_bridge.text.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
 FOR_CLIENTS: Final = frozenset({ELICITATION_COMPLETE, LOG_MESSAGE, TASK_STATUS})
 """The notifications of a server that are for its clients."""
-
-_OUR_HOP: Final = frozenset(
-    {
-        PROGRESS_TOKEN_KEY,
-        CLIENT_CAPABILITIES_KEY,
-        CLIENT_INFO_KEY,
-        LOG_LEVEL_KEY,
-        PROTOCOL_VERSION_KEY,
-    }
-)
-"""Keys of a request's `_meta` about the connection between the client and us, which end here. Except, where the
-server's era has them too, the log level and the capabilities: they limit the server's messages and questions for
-this request."""
-
-_KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
-"""Parameters that are translated or handled separately."""
-
 _ROOTS: Final = "roots/list"
-
 _WHOSE: Final = (
     "Calls of several clients are in flight, and the question does not say which of them is meant. Call again: from "
     "now on, calls of tools that may have asked take turns with the others. With "
@@ -92,9 +67,6 @@ _QUIET_TURNS: Final = 10
 """Turns without a question after which a tool that seems to have asked takes no more: the server may have asked by
 itself meanwhile. A tool that was in flight beside others needs one. If such a tool asks again, it takes turns again."""
 
-_STATE: Final = "upstream:"
-"""The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
-
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """The levels of our own log for an upstream's messages; everything more severe is a warning."""
 
@@ -104,13 +76,9 @@ class Asks(Protocol):
 
     handshake: ServerHandshake
 
-    async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of a level and above."""
-        ...
+    async def set_log_level(self, level: str) -> None: ...
 
-    def new_id(self) -> int:
-        """Return an id for a request."""
-        ...
+    def new_id(self) -> int: ...
 
     async def request(
         self,
@@ -121,30 +89,17 @@ class Asks(Protocol):
         deadline: Deadline | None = None,
         rounds: bool = True,
         number: int | None = None,
-    ) -> JSON:
-        """Make one request."""
-        ...
+    ) -> JSON: ...
 
 
 class Tells(Asks, Protocol):
     """A connection that notifications can be sent on as well."""
 
-    async def notify(self, method: str, params: JSON | None = None) -> None:
-        """Send a notification."""
-        ...
+    async def notify(self, method: str, params: JSON | None = None) -> None: ...
 
 
 class Relays:
-    """The requests of clients that one upstream works on.
-
-    Args:
-        upstream: Its name, for the log.
-        limits: How long a call waits for calls of other clients, if questions cannot be told apart, and how long a call
-            that was given up may still be the one that the server asks for.
-        for_log: Makes text of the server fit for our log.
-        waiting: The questions that wait for answers, bounded; a new one with the default bound if `None`.
-        redactor: Removes the secrets that the server was given from errors that are sent to clients.
-    """
+    """The requests of clients that one upstream works on."""
 
     def __init__(
         self,
@@ -162,16 +117,14 @@ class Relays:
         self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
-        self._told: tuple[Asks, str] | None = None
+        self._level_set: tuple[Asks, str] | None = None
         self._user: tuple[Hashable, Hashable] | None = None
         """The owner and the client of the first call."""
         self._is_shared = False
-        """Whether there were calls of another client."""
         self._news: anyio.Event | None = None  # set while a call or a question waits for other calls
         self._queue: deque[Relay] = deque()
         self._unclear: list[object] = []  # one for each question whose client is not clear, oldest first
         self._refusals = 0
-        """The number of questions that were refused because their client was not clear."""
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # the last notification that a client's folders changed
         self._says_when_it_logs = False
@@ -181,11 +134,6 @@ class Relays:
 
     async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and its messages on the way back. Cancelling it cancels the server's work.
-
-        Args:
-            connection: The connection to the server.
-            relay: The request.
-            deadline: The limit of its time.
 
         Returns:
             The result as it came, with the `resultType` that the modern revision demands.
@@ -217,7 +165,7 @@ class Relays:
                 rounds=False,
                 number=number,
             )
-            params = _params(relay, modern=modern)
+            params = params_for_server(relay, modern=modern)
             if is_traced():
                 with request_span(self._upstream, relay.method, params) as traced:
                     result = await ask(traced)
@@ -240,14 +188,10 @@ class Relays:
             await relay.queue.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
-        return _crossing_back(result, relay.request, modern=modern)
+        return result_for_client(result, relay.request, modern=modern)
 
     def _refused(self, relay: Relay, error: ProtocolError) -> JSON:
-        """Return the result of a call that the server refused: the questions that its client has to answer first.
-
-        Raises:
-            ProtocolError: There is nothing for the client to do.
-        """
+        """Return the result of a call that the server refused: the questions that its client has to answer first."""
         self._past.note_answer(relay, {})
         if links := links_of(error):
             self._past.note_links(relay, *links)
@@ -255,7 +199,7 @@ class Relays:
                 return asking_for(links, relay.request.client_capabilities)
         # Data that is nested too deep could be sent to no client.
         data = None if is_too_deep(error.data) else self._redactor.without_known_in(error.data)
-        raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
+        raise server_error(error.code, self._redactor.without_known(error.message), data) from None
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
         """Answer a question of the server: ask the client of the call that the server works on.
@@ -273,10 +217,10 @@ class Relays:
         self._wants_roots = self._wants_roots or method == _ROOTS
         was_for_a_call = bool(self._in_flight)
         if during is not None:  # a question of a call that is over has no client
-            known = self._in_flight.get(during)
-            relay = known if known is not None and known.can_be_asked(method, params) else None
+            call = self._in_flight.get(during)
+            relay = call if call is not None and call.can_be_asked(method, params) else None
         else:
-            relay = await self._meant(method, params)
+            relay = await self._asking_call(method, params)
         if relay is None and method == _ROOTS and self._rooted is not None and not was_for_a_call:
             return await self._ask_again(self._rooted)
         if relay is None:
@@ -309,12 +253,7 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
 
     async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
-        """Notify a server that has asked for roots that the roots of a client changed.
-
-        Args:
-            connection: The connection to the server.
-            request: The client's notification.
-        """
+        """Notify a server that has asked for roots that the roots of a client changed."""
         if not self._wants_roots or connection.handshake.modern or request.client_capabilities.get("roots") is None:
             return
         if self._rooted is None or self._rooted.client != request.client:
@@ -355,7 +294,7 @@ class Relays:
             return ProtocolError(INVALID_PARAMS, problem)
         return ProtocolError(METHOD_NOT_FOUND, f"The client does not support {capability}")
 
-    async def _meant(self, method: str, params: JSON) -> Relay | None:
+    async def _asking_call(self, method: str, params: JSON) -> Relay | None:
         """Return the call of a question that names none: the one that remains when the others are done, or wait for an
         answer themselves.
 
@@ -404,11 +343,7 @@ class Relays:
             self._is_shared = self._user[0] != relay.owner
 
     async def _turn(self, relay: Relay) -> None:
-        """Wait while a call would make the client of a question unclear; first come, first served.
-
-        Raises:
-            UpstreamError: The wait took too long.
-        """
+        """Wait while a call would make the client of a question unclear; first come, first served."""
         self._queue.append(relay)
         try:
             with anyio.move_on_after(self._patience):
@@ -435,7 +370,6 @@ class Relays:
             del self.askers[relay.target]
 
     def _changed(self) -> None:
-        """Wake everyone who waits for a change of the calls in flight."""
         if self._news is not None:
             self._news.set()
             self._news = None
@@ -449,15 +383,14 @@ class Relays:
         """Set the log level of a server of the handshake era to the lowest level that any client wants.
 
         Args:
-            connection: The connection, unless it has that level already.
             level: The level that one more client wants, if any.
         """
         if level not in (None, self._level) and (self._level is None or is_loud_enough(self._level, level)):
             self._level = level
         wanted = (connection, self._level)
-        if self._level is None or connection.handshake.modern or self._told == wanted:
+        if self._level is None or connection.handshake.modern or self._level_set == wanted:
             return
-        self._told = connection, self._level  # before it was, so that calls at the same time do not tell it again
+        self._level_set = connection, self._level  # before it was, so that calls at the same time do not tell it again
         try:
             await connection.set_log_level(self._level)
         except (ProtocolError, UpstreamError) as error:
@@ -500,13 +433,8 @@ class Relays:
             logger.log(ours, "upstream %r: %s", self._upstream, self._for_log(str(data)))
         return True
 
-    def told_alone(self, method: str, params: JSON) -> Hashable:
-        """Return the only client for a notification that belongs to no call in flight; `None` for all clients.
-
-        Args:
-            method: The method of the notification.
-            params: Its parameters.
-        """
+    def only_client(self, method: str, params: JSON) -> Hashable:
+        """Return the only client for a notification that belongs to no call in flight; `None` for all clients."""
         if method == ELICITATION_COMPLETE:
             return self._past.asked_to_open(params)
         if method != LOG_MESSAGE:
@@ -524,75 +452,3 @@ def _failed_of_others(relays: Sequence[Relay], ended: Sequence[Relay]) -> int:
 
 def _are_of_one_client(relays: Sequence[Relay]) -> bool:
     return len({relay.owner for relay in relays}) < 2
-
-
-def _params(relay: Relay, *, modern: bool) -> JSON:
-    """Return the parameters for the server."""
-    request = relay.request
-    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP} if request.meta else {}
-    more: JSON = {}
-    if modern:
-        if request.log_level is not None:
-            meta[LOG_LEVEL_KEY] = request.log_level
-        meta[CLIENT_CAPABILITIES_KEY] = {
-            name: declared for name, declared in request.client_capabilities.items() if name in (*ASKABLE, "extensions")
-        }
-        if request.input_responses:
-            more["inputResponses"] = dict(request.input_responses)
-        if request.request_state is not None:
-            more["requestState"] = _own_state(request.request_state)
-    unknown = {key: value for key, value in request.params.items() if key not in _KNOWN and key not in relay.params}
-    return {**unknown, **relay.params, **more, **({"_meta": meta} if meta else {})}
-
-
-def _understood(error: ProtocolError) -> ProtocolError:
-    """Return an error of the server in a form for clients of both eras."""
-    needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
-    if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
-        return ClientCapabilityError(needed)
-    return error
-
-
-def _own_state(state: str) -> str:
-    if not state.startswith(_STATE):
-        raise ProtocolError(INVALID_PARAMS, "The server that asked has changed since; call again from the start")
-    return state.removeprefix(_STATE)
-
-
-def _crossing_back(result: JSON, request: ClientRequest, *, modern: bool) -> JSON:
-    """Return a result for the client: with a `resultType`, and without `serverInfo`, which is for our connection."""
-    meta = result.get("_meta")
-    if is_object(meta) and SERVER_INFO_KEY in meta:
-        others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
-        result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
-    if not modern or "resultType" not in result:
-        return result | {"resultType": "complete"}
-    return _marked(result, request.client_capabilities) if is_input_required(result) else result
-
-
-def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
-    """Return an input-required result, with its `requestState` marked as created by the server.
-
-    Raises:
-        UpstreamError: The result has a question that the client did not declare.
-    """
-    questions = result.get("inputRequests")
-    if is_object(questions):
-        for question in questions.values():
-            _check_declared(question, declared)
-    state = result.get("requestState")
-    return result | {"requestState": _STATE + state} if isinstance(state, str) else result
-
-
-def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
-    """Refuse a question in a result that the client did not declare."""
-    asked: JSON = question if is_object(question) else {}
-    method = asked.get("method")
-    params: JSON = asked.get("params") or {}
-    if (
-        not isinstance(method, str)
-        or method not in CAPABILITY_OF
-        or not is_object(params)
-        or missing_capability(method, params, declared)
-    ):
-        raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")

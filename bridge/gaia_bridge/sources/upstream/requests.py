@@ -1,40 +1,23 @@
-"""The requests of clients that are one request to the server, and the errors for features that it lacks."""
+"""The requests to one server: those by which a source serves its clients, and the way of each to the server."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from typing import Final
 
+from gaia_bridge.client import Connection, Deadline
+from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UnreachableError, UpstreamError
+from gaia_bridge.client.transport_factory import Watched
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
-from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.parameters import METHODS
-from gaia_bridge.text.json_types import JSON, is_object
-
-_RESOURCE_NOT_FOUND: Final = -32002
-"""The code of MCP up to 2025-11-25, server/resources; later revisions report invalid parameters, with the URI."""
-
-_OF_SDK_1: Final = "Invalid request parameters"
-"""The message of version 1 of the Python SDK for an unknown method, with the code of invalid parameters."""
-
-
-def understood(error: ProtocolError, method: str, params: JSON, *, same_era: bool) -> ProtocolError:
-    """Return an error of a server in the form that the rest of the core expects.
-
-    Args:
-        error: The server's error.
-        method: The method of the request.
-        params: The parameters of the request.
-        same_era: Whether the client is of the server's era, and understands the error unchanged.
-    """
-    if not same_era and error.code == INVALID_PARAMS and error.message == _OF_SDK_1:
-        return error if method in METHODS else ProtocolError(METHOD_NOT_FOUND, "Method not found")
-    if method != "resources/read" or isinstance(error, ResourceNotFoundError):
-        return error
-    uri, data = str(params.get("uri")), error.data if is_object(error.data) else {}
-    if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
-        return ResourceNotFoundError(uri, error.message, data, original=error if same_era else None)
-    return error
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.concurrency import Turns
+from gaia_bridge.sources.upstream.crossing import error_for_client
+from gaia_bridge.sources.upstream.relay import Relays
+from gaia_bridge.sources.upstream.relayed_request import Relay
+from gaia_bridge.sources.upstream.result_checks import ResultChecker
+from gaia_bridge.sources.upstream.supervisor import Supervisor
+from gaia_bridge.text.json_types import JSON
 
 
 class AsksServer(ABC):
@@ -67,3 +50,58 @@ class AsksServer(ABC):
         if context:
             params["context"] = {"arguments": context}
         return await self.ask("completion/complete", params, request)
+
+
+class ServerRequests:
+    """Makes requests over the connection that all clients share: in turn, and within the deadline of each."""
+
+    def __init__(
+        self, supervisor: Supervisor[Connection], relays: Relays, transport: Watched, limits: UpstreamLimits
+    ) -> None:
+        self._supervisor = supervisor
+        self._relays = relays
+        self._transport = transport
+        self._limits = limits
+        self._checker = ResultChecker()
+        self._turns = Turns(limits.max_concurrency, limits.call_timeout)
+
+    async def perform(self, relay: Relay) -> JSON:
+        """Make a request, and make it once more if the server forgot the session.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            ToolError: The user refused an action that the server needs.
+            UpstreamError: The server gave no valid answer.
+        """
+        began = time.monotonic()
+        relay.resting = self._turns.resting
+        with self._supervisor.using:
+            async with self._turns:
+                connection = await self._supervisor.connection(self._limits.call_timeout)
+                try:
+                    return await self._send(connection, relay, began)
+                except SessionExpiredError:
+                    # The only case in which it is certain that the server did nothing.
+                    self._supervisor.expired(connection)
+                connection = await self._supervisor.connection(self._limits.call_timeout)
+                return await self._send(connection, relay, began)
+
+    async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
+        rest = self._limits.call_cap - (time.monotonic() - began)
+        deadline = Deadline(self._limits.call_timeout, rest if rest > 0 else 0)
+        garbage, _ = self._transport.garbage
+        try:
+            result = await self._relays.call(connection, relay, deadline)
+        except ConnectionLostError:
+            raise
+        except UpstreamError as error:
+            self._supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
+            if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines
+                raise error.adding("wrote lines to its standard output that are no MCP messages") from None
+            raise
+        except ProtocolError as error:
+            self._supervisor.answered()
+            same_era = connection.handshake.modern is relay.request.modern
+            raise error_for_client(error, relay.method, relay.params, same_era=same_era) from None
+        self._supervisor.answered()
+        return await self._checker.checked(relay.method, result)

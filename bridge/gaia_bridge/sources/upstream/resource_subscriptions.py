@@ -16,13 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class ResourceSubscriptions:
-    """The subscriptions to resources of one server. Use it only on the event loop.
-
-    Args:
-        upstream: The server's name, for the log.
-        supervisor: The supervisor of its connections.
-        patience: Seconds to wait for a connection.
-    """
+    """The subscriptions to resources of one server. Use it only on the event loop."""
 
     def __init__(self, upstream: str, supervisor: Supervisor[Connection], patience: float) -> None:
         self._upstream = upstream
@@ -53,12 +47,7 @@ class ResourceSubscriptions:
             raise
 
     async def discard(self, uri: str, connection: Connection | None) -> None:
-        """End a subscription; the last one also ends that of the server. Never raises.
-
-        Args:
-            uri: The resource.
-            connection: The connection to the server, if there is one.
-        """
+        """End a subscription; the last one also ends that of the server. Never raises."""
         if not self._lose(uri) or connection is None or not connection.may_subscribe:
             return
         try:

@@ -18,10 +18,8 @@ class RestartPolicy:
     """Counts the failures of one server, and computes the pause after each. Callers pass the time.
 
     Args:
-        limits: Pauses and counts.
         gives_up: Whether to stop after too many failures. A child that crashes again and again will not recover by
             itself; a server on the network may well come back.
-        uniform: Returns a random number between two.
     """
 
     def __init__(

@@ -19,16 +19,11 @@ from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object, 
 
 _LARGE: Final = 256 * KIB
 """Bytes from which on a result is checked in a thread: below, that takes a few milliseconds at most."""
-
 _THREADS: Final = 1
 """Results of one server that are checked in threads at once: more would only take time from the event loop."""
-
 _BLOCKS: Final = 250
 """Blocks of content that are checked in one go: nothing else runs meanwhile, even from another thread."""
-
-
 _LISTS: Final[Mapping[str, str]] = {"tools/call": "content", "prompts/get": "messages", "resources/read": "contents"}
-"""The list that a result must have, by method."""
 
 
 def with_list(method: str, result: JSON) -> JSON:
@@ -52,10 +47,6 @@ class ResultChecker:
 
     async def checked(self, method: str, result: JSON) -> JSON:
         """Return the result in a form that can be passed on.
-
-        Args:
-            method: The method of the request.
-            result: The result, of any size and shape.
 
         Raises:
             UpstreamError: The result cannot be passed on; the message says why.

@@ -82,8 +82,7 @@ class SharedServers:
     def add(self, lender: Lender) -> Callable[[], None]:
         """Register a server that a bridge runs, and notify those that wait for it.
 
-        Returns:
-            An idempotent function that removes it.
+        Returns an idempotent function that removes it.
         """
         key = _key(lender.spec)
         with self._lock:
@@ -108,14 +107,9 @@ class SharedServers:
             return self._lenders.get(_key(spec), [None])[-1]
 
     def seek(self, spec: ServerSpec, tell: Callable[[], None]) -> Callable[[], None]:
-        """Call `tell` whenever a bridge begins to run a server. It must neither block nor raise.
+        """Call `tell`, in any thread, whenever a bridge begins to run a server. It must neither block nor raise.
 
-        Args:
-            spec: The entry of the server.
-            tell: Called in any thread.
-
-        Returns:
-            An idempotent function that ends the calls.
+        Returns an idempotent function that ends the calls.
         """
         if not is_lendable(spec):
             return lambda: None
@@ -129,7 +123,7 @@ class SharedServers:
 
         return stop
 
-    def sought(self, spec: ServerSpec) -> list[ServerSpec]:
+    def wanted(self, spec: ServerSpec) -> list[ServerSpec]:
         """Return the entries of those that wait for a server."""
         with self._lock:
             if not self._seekers:
@@ -149,7 +143,6 @@ def covers(wanted: ServerSpec, running: ServerSpec) -> bool:
     """Return whether a server started by one entry has everything that another entry gives it.
 
     Args:
-        wanted: The entry that it is started by.
         running: The other entry, which leads to the same server except for the variables that it inherits.
     """
     if not isinstance(wanted, StdioServerSpec) or not isinstance(running, StdioServerSpec):

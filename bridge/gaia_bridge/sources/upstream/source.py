@@ -7,7 +7,6 @@ is started, the bridge publishes its last offer; the real lists replace that whe
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -19,33 +18,26 @@ from msgspec.structs import replace
 from gaia_bridge.calls.cancellation import note_failure
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.results.conversion import error_result
-from gaia_bridge.client import Connection, Deadline, Era, EraRefusedError, ServerHandshake, connect
-from gaia_bridge.client.transport import (
-    ConnectionLostError,
-    SessionExpiredError,
-    Transport,
-    UnreachableError,
-    UpstreamError,
-)
+from gaia_bridge.client import Connection, Era, EraRefusedError, ServerHandshake, connect
+from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.client.transport_factory import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.client.transports.json_rpc import ForeignTransport
 from gaia_bridge.contract import ChangeListener, ClientRequest
-from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
+from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
 from gaia_bridge.model import (
     AgentServerSpec,
     Change,
     ChangeKind,
     OpenApiServerSpec,
     ServerFeatures,
+    ServerOptions,
     ServerSpec,
     SourceKind,
     SourceState,
     SourceStatus,
     StdioServerSpec,
 )
-from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
@@ -55,15 +47,14 @@ from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Uns
 from gaia_bridge.sources.upstream.listing.feature_lists import summary
 from gaia_bridge.sources.upstream.listing.features import FeatureTracker, FirstLook
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
-from gaia_bridge.sources.upstream.relay import FOR_CLIENTS, Relays
+from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
-from gaia_bridge.sources.upstream.requests import AsksServer, understood
+from gaia_bridge.sources.upstream.requests import AsksServer, ServerRequests
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
-from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_too_deep
+from gaia_bridge.text.json_types import JSON, is_array
 from gaia_bridge.text.redaction import Redactor
 
 logger = logging.getLogger(__name__)
@@ -73,18 +64,18 @@ class Upstream(AsksServer):
     """A `Source` whose capabilities come from a server: a child process, over HTTP, or over any given transport.
 
     Args:
-        spec: Its entry in the configuration.
         limits: Deadlines and bounds of all servers; the entry may set its own.
         transport: Replaces the transport that the entry describes.
         cache: Remembers the offers of servers, from one run to the next. Without it, the server is started at once, to
             read its lists.
         on_error_line: Called with every line of a child's error output, redacted.
         launches: Limits the launches of children; shared by all upstreams on one event loop.
-        own: The id of the bridge that this is an upstream of.
         refusal: Called before each start; returns the reason if the server must not be started. See `Watched`.
         alone: The era to try first, if this is one of several connections to the server: it has
             no further ones then.
     """
+
+    kind = SourceKind.SERVER
 
     def __init__(
         self,
@@ -99,6 +90,7 @@ class Upstream(AsksServer):
         refusal: Callable[[], str | None] | None = None,
         alone: Era | None = None,
     ) -> None:
+        self.name = spec.name
         self._spec = spec
         self._limits = limits = limits_for(limits, spec)
         self._errors = ErrorLines(on_error_line)
@@ -110,9 +102,7 @@ class Upstream(AsksServer):
             refusal,
         )
         self._redacted = Redactor(secrets_of(spec))
-        self._checker = ResultChecker()
         self._tracker = FeatureTracker(spec, limits, cache, own)
-        self._delegate = UpstreamDelegate(self, own)
         restarts = RestartPolicy(limits, gives_up=isinstance(spec, StdioServerSpec))
         one_of_both = alone is not None and spec.options.era != "auto"
         called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
@@ -120,7 +110,8 @@ class Upstream(AsksServer):
         waiting = Waiting(limits.max_parked)
         self._relays = Relays(spec.name, limits, self.for_log, waiting, self._redacted)
         self._calls = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
-        self._turns = Turns(limits.max_concurrency, limits.call_timeout)
+        self._requests = ServerRequests(self._supervisor, self._relays, self._transport, limits)
+        self._delegate = UpstreamDelegate(spec.name, own, self._relays, self._tracker, self._supervisor)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
         self._used = False
@@ -132,15 +123,24 @@ class Upstream(AsksServer):
         self.lending = Lending(self, self._transport, spec, limits, lends=transport is None and alone is None)
         """The lender through which agents of this process use the server."""
         shared = replace(spec.options, isolation="shared")
-        another = partial(Upstream, limits=limits, transport=transport, launches=launches, refusal=refusal)
-        further = partial(another, on_error_line=on_error_line, own=own)
+
+        def another(spec: ServerSpec, options: ServerOptions, era: Era) -> Upstream:
+            return Upstream(
+                replace(spec, options=options),
+                limits,
+                transport=transport,
+                on_error_line=on_error_line,
+                launches=launches,
+                own=own,
+                refusal=refusal,
+                alone=era,
+            )
 
         def of_era(era: Era) -> Upstream:
-            options = replace(shared, era=OPTION_OF[era], lazy=True)
-            return further(replace(self.lending.spec, options=options), alone=era)
+            return another(self.lending.spec, replace(shared, era=OPTION_OF[era], lazy=True), era)
 
         def of_client(request: ClientRequest) -> Upstream:
-            private = further(replace(spec, options=shared), alone=era_of(request))
+            private = another(spec, shared, era_of(request))
             private._delegate.represent(request)
             private.listen(partial(self._tracker.tell_alone, request.client))
             return private
@@ -160,16 +160,6 @@ class Upstream(AsksServer):
         self._private: PrivateConnections[Upstream] | None = None
         if spec.options.isolation == "session" and transport is None and alone is None:
             self._private = PrivateConnections(of_client, limits.max_sessions)
-
-    @property
-    def name(self) -> str:
-        """The name of its entry in the configuration; not the server's own name."""
-        return self._spec.name
-
-    @property
-    def kind(self) -> SourceKind:
-        """The kind of the source: an upstream server."""
-        return SourceKind.SERVER
 
     @property
     def features(self) -> ServerFeatures:
@@ -216,12 +206,12 @@ class Upstream(AsksServer):
 
     async def wait_settled(self) -> SourceStatus:
         """Wait for the first attempt to connect, if one is needed yet. Bounded once `run` was started."""
-        await self._supervisor.settled.wait()
+        await self._supervisor.first_attempt_ended.wait()
         return self.status
 
     async def wait_drained(self) -> None:
         """Wait until no request is in flight. Bounded by the deadlines of the requests."""
-        await self._supervisor.wait_drained()
+        await self._supervisor.using.wait_drained()
         for _, other in self._others:
             await other.wait_drained()
 
@@ -279,7 +269,7 @@ class Upstream(AsksServer):
 
     async def settle(self, *, listed_once: bool = False) -> None:
         """Wait until the offer is known, or the server fails: `first_look` or `first_list` seconds in all."""
-        if not self.features.is_known and not self._supervisor.settled.is_set():
+        if not self.features.is_known and not self._supervisor.first_attempt_ended.is_set():
             await self._look.within(self.learn, listed_once=listed_once)
 
     async def meet(self, request: ClientRequest) -> None:
@@ -297,7 +287,7 @@ class Upstream(AsksServer):
         """Wait until the offer is known, or the server fails."""
         if not self.features.is_known:
             with self._supervisor.using:
-                await self._supervisor.settled.wait()
+                await self._supervisor.first_attempt_ended.wait()
 
     async def seek(self) -> None:
         """Wait as `settle` does; then read the lists again."""
@@ -428,13 +418,12 @@ class Upstream(AsksServer):
                     return await other._relay(method, params, request)
             self._used = True
             relay = Relay(method, params, request, self._tasks, self._limits)
-            relay.resting = self._turns.resting
             if same_era or not self._may_be_parked(request):
                 try:
-                    return await self._perform(relay)
+                    return await self._requests.perform(relay)
                 finally:
                     relay.end()
-            call = relay.standing = ParkedCall(self._tasks, relay.notes, partial(self._perform, relay))
+            call = relay.standing = ParkedCall(self._tasks, relay.notes, partial(self._requests.perform, relay))
         asked = await self._calls.run_or_park(call, request, f"{method} at {self.name}", self._limits.call_cap)
         return call.result if asked is None else asked
 
@@ -442,39 +431,6 @@ class Upstream(AsksServer):
         """Return whether a call may ask its client in a way that only works when the call outlives the request."""
         speaks_modern = self._connection is not None and self._connection.handshake.modern
         return request.modern and not speaks_modern and may_be_asked(request)
-
-    async def _perform(self, relay: Relay) -> JSON:
-        began = time.monotonic()
-        with self._supervisor.using:
-            async with self._turns:
-                connection = await self._supervisor.connection(self._limits.call_timeout)
-                try:
-                    return await self._send(connection, relay, began)
-                except SessionExpiredError:
-                    # The only case in which it is certain that the server did nothing.
-                    self._supervisor.expired(connection)
-                connection = await self._supervisor.connection(self._limits.call_timeout)
-                return await self._send(connection, relay, began)
-
-    async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
-        rest = self._limits.call_cap - (time.monotonic() - began)
-        deadline = Deadline(self._limits.call_timeout, rest if rest > 0 else 0)
-        garbage, _ = self._transport.garbage
-        try:
-            result = await self._relays.call(connection, relay, deadline)
-        except ConnectionLostError:
-            raise
-        except UpstreamError as error:
-            self._supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
-            if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines
-                raise error.adding("wrote lines to its standard output that are no MCP messages") from None
-            raise
-        except ProtocolError as error:
-            self._supervisor.answered()
-            same_era = connection.handshake.modern is relay.request.modern
-            raise understood(error, relay.method, relay.params, same_era=same_era) from None
-        self._supervisor.answered()
-        return await self._checker.checked(relay.method, result)
 
     # The methods for the supervisor: see `supervisor.Life`
 
@@ -488,7 +444,7 @@ class Upstream(AsksServer):
         try:
             async with connect(self._transport, self._delegate, limits, era=era, only=self._eras.only) as connection:
                 self._connection, self._used = connection, False
-                self._eras.found(connection.handshake, era)
+                self._eras.record(connection.handshake, era)
                 try:
                     yield connection
                 finally:
@@ -537,27 +493,6 @@ class Upstream(AsksServer):
             for uri in self._interests:
                 self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
 
-    # Messages of the server
-
-    async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
-        """Answer a request of the server.
-
-        Raises:
-            ProtocolError: No client can answer, or the client refused.
-        """
-        if is_too_deep(params):
-            raise ProtocolError(INVALID_PARAMS, f"{method} is nested deeper than {MAX_NESTING} levels")
-        return await self._relays.answer(method, params, during)
-
-    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """Handle a notification of the server."""
-        if is_too_deep(params):
-            logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
-        elif method not in FOR_CLIENTS:
-            self._tracker.notified(method, params)
-        elif method != LOG_MESSAGE or not self._relays.log(params, during):
-            self._tracker.tell(method, params, self._relays.told_alone(method, params))
-
     def _overheard(self, other: Upstream, change: Change) -> None:
         """React to a change on a connection of the other era: the same may have changed on this one."""
         self._tracker.overheard(change, other.everything)
@@ -585,16 +520,6 @@ class Upstream(AsksServer):
         return True
 
     def _note_eras(self) -> None:
-        """Store whether the server speaks both eras."""
         self._tracker.both = self._eras.both
         if self._tasks is not None and self._connection is not None:
             self._tasks.start_soon(self._tracker.remember, self._connection)
-
-    def ended(self, reason: str) -> None:
-        """Handle the end of the connection."""
-        # A link reports the reason only as text.
-        self._supervisor.lost(reason, blameless=reason == str(SessionExpiredError()))
-
-    def doubted(self, why: str) -> None:
-        """Check whether the server is still there."""
-        self._supervisor.doubt(why)

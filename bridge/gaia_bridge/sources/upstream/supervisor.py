@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 _LEAST_IDLE: Final = 1.0
 """Seconds that an idle server is kept at least, even if its entry says less: a next request often follows soon."""
-
 _STARTING: Final = "it is still starting"
 
 
@@ -88,20 +87,12 @@ class _Attempt:
     """One attempt to connect. Requests may wait for it even before it begins."""
 
     def __init__(self) -> None:
-        self.settled = anyio.Event()
+        self.ended = anyio.Event()
         self.problem: UpstreamError | None = None
 
 
 class Supervisor(Generic[C]):
-    """Keeps one server connected, in a task of its own. Any task may ask it for the connection.
-
-    Args:
-        name: The name of the server, for the log.
-        life: Connects to the server and prepares its connections.
-        limits: Deadlines of this server.
-        restarts: Decides when to try again.
-        lazy: Whether the server runs only when it is needed.
-    """
+    """Keeps one server connected, in a task of its own. Any task may ask it for the connection."""
 
     def __init__(
         self, name: str, life: Life[C], limits: UpstreamLimits, restarts: RestartPolicy, *, lazy: bool
@@ -112,14 +103,13 @@ class Supervisor(Generic[C]):
         self._restarts = restarts
         self._lazy = lazy
         self.status = SourceStatus(SourceState.STARTING, _STARTING)
-        """The state of the server, and the reason for it."""
-        self.settled = anyio.Event()
+        self.first_attempt_ended = anyio.Event()
         """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
-        """The number of attempts to connect."""
         self.using = _Use()
         """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
-        self._connection: C | None = None
+        self.ready: C | None = None
+        """The connection, if there is one now."""
         self._attempt = _Attempt()
         self._over = anyio.Event()
         self._over.set()
@@ -133,11 +123,7 @@ class Supervisor(Generic[C]):
         self._closed = False
 
     async def run(self, *, at_once: bool) -> None:
-        """Keep the server connected until cancelled. Failures show in `status`, and as one line each in the log.
-
-        Args:
-            at_once: Whether to connect now, or when it is first needed.
-        """
+        """Keep the server connected until cancelled. Failures show in `status`, and as one line each in the log."""
         try:
             if not at_once:
                 self._enter(SourceState.STOPPED, "it starts when it is first used")
@@ -150,10 +136,10 @@ class Supervisor(Generic[C]):
     def close(self, reason: str) -> None:
         """Stop for good: from now on there is no connection."""
         self._closed = True
-        self._connection = None
+        self.ready = None
         self.status = SourceStatus(SourceState.STOPPED, reason)
         # Listeners are not notified: the caller knows that it stops, and the process may be ending.
-        self.settled.set()
+        self.first_attempt_ended.set()
         self._settle(self._absence())
 
     # Requests
@@ -162,15 +148,6 @@ class Supervisor(Generic[C]):
     def requests(self) -> int:
         """The number of requests that wait or are in progress."""
         return self.using.count
-
-    async def wait_drained(self) -> None:
-        """Wait until no request is in progress."""
-        await self.using.wait_drained()
-
-    @property
-    def ready(self) -> C | None:
-        """The connection, if there is one now."""
-        return self._connection
 
     async def connection(self, patience: float) -> C:
         """Return the connection. Connects first if necessary, and waits for that.
@@ -183,22 +160,22 @@ class Supervisor(Generic[C]):
         Raises:
             UpstreamError: There is no connection; the message says why, and what to do.
         """
-        if self._connection is not None:
-            return self._connection
+        if self.ready is not None:
+            return self.ready
         if self._closed or self.status.state is SourceState.FAILED or self.pause > self._limits.restart_patience:
             raise self._absence()
         if self.status.state is SourceState.STOPPED:
             self._wake.set()
         attempt = self._attempt
         with anyio.move_on_after(patience) as waiting:
-            await attempt.settled.wait()
+            await attempt.ended.wait()
         if (problem := attempt.problem) is not None:
             raise UpstreamError(str(problem), problem.retry_after)  # one for each: exceptions keep who raised them
-        if self._connection is None:
+        if self.ready is None:
             absence = self._absence()
             absence.too_late = waiting.cancelled_caught
             raise absence
-        return self._connection
+        return self.ready
 
     @property
     def awaited(self) -> bool:
@@ -208,7 +185,7 @@ class Supervisor(Generic[C]):
     async def attempted(self) -> None:
         """Wait until the attempt to connect is over, if requests wait for that."""
         if self.awaited:
-            await self._attempt.settled.wait()
+            await self._attempt.ended.wait()
 
     def answered(self) -> None:
         """Count the server as answering."""
@@ -220,10 +197,9 @@ class Supervisor(Generic[C]):
         """Count a request that the server did not answer. After several of them, the server has to answer a ping.
 
         Args:
-            connection: The connection that the request used.
             unreachable: Whether the request did not even reach the server; then one failure is enough.
         """
-        if self._connection is not connection:
+        if self.ready is not connection:
             return
         if unreachable:
             self.doubt("it could not be reached")
@@ -235,7 +211,7 @@ class Supervisor(Generic[C]):
 
     def doubt(self, why: str) -> None:
         """Check with a ping whether the server is still there."""
-        if self._connection is not None and self.status.state is SourceState.READY:
+        if self.ready is not None and self.status.state is SourceState.READY:
             self._enter(SourceState.DEGRADED, why)
             self._suspect(why)
 
@@ -257,7 +233,7 @@ class Supervisor(Generic[C]):
         blameless = blameless or not (stays or self.requests)
         # Without a request that waits, a server that ends at once would be connected again without any pause.
         calm = anyio.current_time() >= self._ready_at + self._limits.backoff_cap
-        if self._connection is not None and blameless and (calm or self.requests or not stays):
+        if self.ready is not None and blameless and (calm or self.requests or not stays):
             logger.info("upstream %r %s", self._name, reason)
             self._rest(f"it {reason}")
             if stays:
@@ -267,12 +243,12 @@ class Supervisor(Generic[C]):
 
     def expired(self, connection: C) -> None:
         """Connect again because the server forgot the session. That is no failure."""
-        if self._connection is connection:
+        if self.ready is connection:
             self.lost(str(SessionExpiredError()), blameless=True)
 
     def retry(self) -> None:
         """Forget all failures and connect now, unless a connection is there or on its way."""
-        if not self._closed and self._connection is None and self.status.state is not SourceState.STARTING:
+        if not self._closed and self.ready is None and self.status.state is not SourceState.STARTING:
             self._restarts.forget()
             wake = self._wake
             self._enter_starting()
@@ -329,7 +305,7 @@ class Supervisor(Generic[C]):
             self._give_up(reason)
 
     def _become_ready(self, connection: C) -> None:
-        self._connection = connection
+        self.ready = connection
         self._ready_at = self.using.last = anyio.current_time()
         self._suspected = anyio.Event()
         self._restarts.ready(self._ready_at)
@@ -379,12 +355,11 @@ class Supervisor(Generic[C]):
         self._enter(SourceState.STOPPED, f"{reason}; it starts when it is used")
 
     def _fail(self, error: UpstreamError) -> None:
-        """End the connection, or the attempt, because of a failure."""
         if self._over.is_set():
             return
         self._over.set()
         now = anyio.current_time()
-        said = self._life.explained(error)
+        explanation = self._life.explained(error)
         reason = self._failure = self._life.for_log(f"it {error}")
         if isinstance(error, NotApprovedError):
             logger.warning("upstream %r: %s", self._name, reason)
@@ -393,7 +368,7 @@ class Supervisor(Generic[C]):
             return
         pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
         # The last lines of a child stay local: they may hold secrets.
-        note = f"{reason}; {said}" if said else reason
+        note = f"{reason}; {explanation}" if explanation else reason
         if pause is not None:
             logger.warning("upstream %r failed: %s; it is tried again in %.1f s", self._name, note, pause)
             self._resume_at = now + pause
@@ -414,7 +389,7 @@ class Supervisor(Generic[C]):
         """End the attempt: wake the requests that wait for it; later ones wait for the next attempt."""
         attempt, self._attempt = self._attempt, _Attempt()
         attempt.problem = problem
-        attempt.settled.set()
+        attempt.ended.set()
 
     def _absence(self) -> UpstreamError:
         return _absence(self.status.state, self.status.reason, self.pause)
@@ -426,12 +401,12 @@ class Supervisor(Generic[C]):
 
     def _enter(self, state: SourceState, reason: str = "") -> None:
         if state not in (SourceState.READY, SourceState.DEGRADED):
-            self._connection = None
+            self.ready = None
             self._wake = anyio.Event()
         self.status = SourceStatus(state, reason)
         self._life.changed(self.status)
         if state is not SourceState.STARTING:
-            self.settled.set()
+            self.first_attempt_ended.set()
 
 
 def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError:
@@ -456,7 +431,6 @@ class _Use:
 
     def __init__(self) -> None:
         self.count = 0
-        """The number of requests."""
         self.last = -math.inf
         """The time at which the last one ended, by the event loop's clock."""
         self._drained: anyio.Event | None = None
@@ -472,7 +446,6 @@ class _Use:
             self._drained = None
 
     async def wait_drained(self) -> None:
-        """Wait until there are no requests."""
         while self.count:
             self._drained = self._drained or anyio.Event()
             await self._drained.wait()

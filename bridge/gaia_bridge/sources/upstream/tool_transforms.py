@@ -30,10 +30,6 @@ class TransformedTools(Struct, frozen=True):
     def call(self, name: str, arguments: JSON) -> tuple[str, JSON]:
         """Map a call to the server's names of the tool and its arguments.
 
-        Args:
-            name: The published name of the tool.
-            arguments: The arguments of the client.
-
         Raises:
             ProtocolError: The configuration does not permit such a tool.
             ToolError: The tool is published without one of the arguments.
@@ -67,25 +63,19 @@ class TransformedTools(Struct, frozen=True):
 
 
 def transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
-    """Apply the configuration to the features of a server: its allowed tools, transformed.
-
-    Args:
-        features: All features of the server.
-        options: The server's own options.
-    """
+    """Apply the configuration to the features of a server: its allowed tools, transformed."""
     ours = _transformed(features, options)
     return ours if features.other is None else ours.beside(_transformed(features.other, options))
 
 
 def _transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
-    """Apply the configuration to the features of one era."""
     allowed = permitted(features, options)
     if not options.tools:
         return TransformedTools(allowed, options, {})
     if features.tools:  # else its list is not known yet
-        known = {tool["name"] for tool in features.tools}
+        names = {tool["name"] for tool in features.tools}
         unknown = [
-            left_out_tool(name, "the server has no such tool", _WANTS) for name in options.tools if name not in known
+            left_out_tool(name, "the server has no such tool", _WANTS) for name in options.tools if name not in names
         ]
         allowed = replace(allowed, left_out=(*features.left_out, *unknown))
     offered, calls = tools_transformed(allowed, options.tools, _WANTS)

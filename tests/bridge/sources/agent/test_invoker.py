@@ -21,7 +21,8 @@ from gaia_bridge.errors import (
 from gaia_bridge.model import Progress
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.sources.agent.invoker import AgentInvoker, Invocation
+from gaia_bridge.sources.agent.invocation import Invocation
+from gaia_bridge.sources.agent.invoker import AgentInvoker
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.sources import call, published

@@ -19,7 +19,8 @@ from gaia_bridge.sources.functions.collection import (
     decorated_functions,
     decorated_members,
 )
-from gaia_bridge.sources.functions.typed_function import Docstring, TypedFunction
+from gaia_bridge.sources.functions.docstrings import Docstring
+from gaia_bridge.sources.functions.typed_function import TypedFunction
 from tests.interaction.connecting import client_of
 from tests.support.bridges import text_of
 from tests.support.on_demand import mcp_types

@@ -352,18 +352,18 @@ def handshake(era: Era, *, also_modern: bool = False) -> ServerHandshake:
 
 def test_what_is_known_of_eras_is_what_was_tried() -> None:
     known = KnownEras(ServerOptions())
-    known.found(handshake(Era.MODERN), known.begin())
+    known.record(handshake(Era.MODERN), known.begin())
     assert (known.both, known.first) == (None, Era.MODERN)
     known.prefer(Era.LEGACY)
     assert known.first is Era.MODERN, "it may not have the other"
     known.note(Era.LEGACY, had=True)
     known.prefer(Era.LEGACY)
     assert (known.both, known.begin(), known.begin()) == (True, Era.LEGACY, None)
-    known.found(handshake(Era.MODERN), Era.LEGACY)
+    known.record(handshake(Era.MODERN), Era.LEGACY)
     assert (known.both, known.may_have(Era.LEGACY)) == (False, False)
-    known.found(handshake(Era.LEGACY), None)
+    known.record(handshake(Era.LEGACY), None)
     assert not known.may_have(Era.MODERN)
-    known.found(handshake(Era.LEGACY, also_modern=True), None)
+    known.record(handshake(Era.LEGACY, also_modern=True), None)
     assert (known.both, known.first) == (True, Era.MODERN)
     forced = KnownEras(ServerOptions(era="handshake"))
     forced.recall(Era.MODERN, True)

@@ -79,7 +79,7 @@ def test_an_http_api_is_not_shared() -> None:
     servers.add(lender(CHILD))
     assert servers.find(api) is None
     servers.seek(api, lambda: None)()
-    assert not servers.sought(api)
+    assert not servers.wanted(api)
 
 
 def test_those_who_would_use_a_server_are_told_whenever_somebody_runs_it() -> None:
@@ -88,7 +88,7 @@ def test_those_who_would_use_a_server_are_told_whenever_somebody_runs_it() -> No
     wanted = replace(CHILD, inherit_env=True)
     stop = servers.seek(wanted, lambda: told.append("child"))
     servers.seek(PLACE, lambda: told.append("place"))
-    assert servers.sought(CHILD) == [wanted]
+    assert servers.wanted(CHILD) == [wanted]
     servers.add(lender(CHILD))
     servers.add(lender(CHILD))
     assert told == ["child", "child"]
@@ -96,7 +96,7 @@ def test_those_who_would_use_a_server_are_told_whenever_somebody_runs_it() -> No
     stop()
     servers.add(lender(CHILD))
     assert told == ["child", "child"]
-    assert not servers.sought(CHILD)
+    assert not servers.wanted(CHILD)
 
 
 def test_what_a_server_inherits_may_be_more_than_somebody_wants_and_never_less() -> None:

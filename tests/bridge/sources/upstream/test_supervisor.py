@@ -446,7 +446,7 @@ async def test_whoever_waits_for_the_end_of_the_requests_waits_for_the_last_of_t
     ended: list[float] = []
     async with supervised(Server()) as supervisor, anyio.create_task_group() as tasks:
         began = anyio.current_time()
-        await supervisor.wait_drained()
+        await supervisor.using.wait_drained()
 
         async def request(begins: float, ends: float) -> None:
             await anyio.sleep(begins)
@@ -454,7 +454,7 @@ async def test_whoever_waits_for_the_end_of_the_requests_waits_for_the_last_of_t
                 await anyio.sleep(ends - begins)
 
         async def wait() -> None:
-            await supervisor.wait_drained()
+            await supervisor.using.wait_drained()
             ended.append(anyio.current_time() - began)
 
         for begins, ends in ((0, 5), (0, 10), (7, 15)):

@@ -11,10 +11,14 @@ import anyio.to_thread
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
 from gaia_bridge.text.json_types import is_object
 
-__all__ = ["MCPTransport", "OnNotification"]
+__all__ = ["ConnectionOverError", "MCPTransport", "OnNotification"]
 
 OnNotification = Callable[[str, dict[str, Any]], None]
 """Called with the method and the parameters of a notification, in a thread of the transport; must not block."""
+
+
+class ConnectionOverError(RuntimeError):
+    """The server forgot the session and did not do the work: the request may be sent again over a new connection."""
 
 
 class MCPTransport(ABC):

@@ -24,9 +24,9 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Lender
 
 if TYPE_CHECKING:
+    from gaia.mcp.client.transports.detached_connection import DetachedConnection, Notified
     from gaia_bridge.client import Era
     from gaia_bridge.client.transport import Transport
-    from gaia_bridge.sources.upstream.detached_connection import DetachedConnection, Notified
 
 __all__ = ["ConnectionTransport"]
 
@@ -283,7 +283,7 @@ class ConnectionTransport(MCPTransport):
         self, transport: Transport, limits: UpstreamLimits, era: Era | None, own: str, *, asks: bool, hears: bool = True
     ) -> DetachedConnection:
         """Make a connection, not open yet: with `asks`, the server may ask over it; with `hears`, it gets its news."""
-        from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
+        from gaia.mcp.client.transports.detached_connection import DetachedConnection
 
         notified = _notifying(weakref.ref(self)) if hears else _unheard
         introduction = self._introduction if hears else self._introduction or {}

@@ -15,7 +15,7 @@ from gaia_bridge.runtime.lent_loop import Lease
 from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
-    from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
+    from gaia.mcp.client.transports.detached_connection import DetachedConnection
     from gaia_bridge.sources.upstream.shared_servers import Lender
 
 __all__ = ["AskedMeanwhile", "BorrowedServer", "Close", "OpenConnection"]

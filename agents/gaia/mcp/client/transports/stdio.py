@@ -15,9 +15,9 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
+    from gaia.mcp.client.transports.detached_connection import DetachedConnection
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.client.transports.stdio import StdioLink
-    from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 
 __all__ = ["ChildProcess", "StdioTransport"]
 

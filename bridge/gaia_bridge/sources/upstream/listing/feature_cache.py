@@ -32,8 +32,9 @@ logger = logging.getLogger(__name__)
 
 Unseen = tuple[ServerSpec, int | None, Path | None]
 """A server that starts for the first time: its entry, its process, and the folder for its lists."""
-
 _SUFFIX: Final = ".json"
+LOCK_SUFFIX: Final = ".lock"
+"""The end of the names of locks in the folder, each beside the entry of the server that a process lists."""
 
 
 def default_cache_folder() -> Path | None:
@@ -60,12 +61,10 @@ class FeatureCache:
 
     Args:
         folder: The folder of the cache; created when the first offer is stored. With `None`, nothing is kept.
-        limits: The size of one offer, and how many are kept.
     """
 
     def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
         self.folder = folder
-        """The folder of the cache."""
         self._limits = limits or UpstreamLimits()
 
     async def load(self, fingerprint: str, name: str) -> Remembered | None:
@@ -73,7 +72,6 @@ class FeatureCache:
 
         Args:
             fingerprint: The fingerprint of the launch line; letters and digits.
-            name: The bridge's name of the server.
         """
         if self.folder is None:
             return None
@@ -84,17 +82,13 @@ class FeatureCache:
         """Store the facts of a launch line; they replace the earlier ones. Never raises.
 
         Args:
-            fingerprint: The fingerprint of the launch line.
-            remembered: The facts to store.
             secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept, and neither is
                 that of another bridge: only this run knows which definitions came through which bridge.
         """
         if self.folder is None:
             return
         features = remembered.features
-        if _of_bridge(features) or (
-            features.other is not None and _of_bridge(features.other)
-        ):  # the ids of bridges are those of this run
+        if any(map(_of_bridge, filter(None, (features, features.other)))):  # the ids of bridges are those of this run
             await self.forget(fingerprint)
             return
         content = json.dumps(_document(remembered), ensure_ascii=False)
@@ -143,12 +137,14 @@ class FeatureCache:
 
     def _make_room(self, folder: Path) -> None:
         """Keep the files used last. Also removes temporary files of a process that was killed while it wrote."""
-        found: list[tuple[float, Path]] = []
+        entries: list[tuple[float, Path]] = []
         for entry in os.scandir(folder):
             with suppress(OSError):  # another process may be faster
-                found.append((entry.stat().st_mtime, Path(entry.path)))
-        for _, path in sorted(found)[: -self._limits.cache_entries]:
+                if not entry.name.endswith(LOCK_SUFFIX):
+                    entries.append((entry.stat().st_mtime, Path(entry.path)))
+        for _, path in sorted(entries, reverse=True)[self._limits.cache_entries :]:
             _remove(path)
+            _remove(path.with_suffix(LOCK_SUFFIX))
 
 
 def _remove(path: Path) -> None:
@@ -157,7 +153,6 @@ def _remove(path: Path) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as it looks inside of a file."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
@@ -194,8 +189,8 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
         era = Era(document.get("era"))
     except ValueError:
         return None
-    told = document.get("modern")
-    modern = told if isinstance(told, bool) else era is Era.MODERN
+    modern = document.get("modern")
+    modern = modern if isinstance(modern, bool) else era is Era.MODERN
     if (features := _features(name, document, modern=modern)) is None:
         return None
     other = document.get("other")
@@ -206,7 +201,6 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
 
 
 def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | None:
-    """Return the offer in one era; `None` if it cannot be read."""
     info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
     lists: list[Any] = [document.get(listed.field) for listed in LISTS]
     if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
@@ -226,8 +220,8 @@ def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | No
 
 def _pages(document: object) -> dict[str, tuple[ListPage, ...]]:
     """Return the pages of the lists; for a list that cannot be read, the server is asked."""
-    found: dict[str, tuple[ListPage, ...]] = {}
+    lists: dict[str, tuple[ListPage, ...]] = {}
     for kind, pages in document.items() if is_object(document) else ():
         with suppress(TypeError, ValueError):
-            found[kind] = tuple(ListPage(cursor, tuple(keys), dict(more)) for cursor, keys, more in pages)
-    return found
+            lists[kind] = tuple(ListPage(cursor, tuple(keys), dict(more)) for cursor, keys, more in pages)
+    return lists

@@ -33,7 +33,6 @@ class ListedKind(Struct, frozen=True):
     capability: str
     """The capability, or the extension, that a server with this list declares."""
     field: str
-    """The field of `ServerFeatures` that holds the list."""
     key: str
     """The field that identifies a definition."""
     change: ChangeKind
@@ -46,43 +45,25 @@ LISTS: Final = (
     ListedKind("resource template", "resources", "templates", "uriTemplate", ChangeKind.RESOURCES),
     ListedKind("skill", SKILLS_EXTENSION, "skills", "uri", ChangeKind.RESOURCES),
 )
-"""Every list that a server may have."""
-
 _TEXTS: Final = ("title", "description")
 """Fields of definitions and schemas that models and people read."""
-
 _DEFINITION_BYTES: Final = 256 * 1024
 """The largest definition that is published."""
-
 _SKILL_BYTES: Final = 1024 * 1024
 """The largest entry of a skill, which lists up to 512 files."""
-
 _REASON: Final = 500
 """Characters of a reason that a server gives."""
-
 CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
-"""The capabilities that `ServerFeatures.capabilities` may contain."""
-
 EXTRAS: Final = ("tasks", "extensions", "experimental")
-"""The capabilities that `ServerFeatures.extras` may contain."""
 
 
 def has_list(features: ServerFeatures, listed: ListedKind) -> bool:
-    """Return whether a server declares a list.
-
-    Args:
-        features: The server's features.
-        listed: The list.
-    """
+    """Return whether a server declares a list."""
     return listed.capability in features.capabilities or listed.capability in features.extras.get("extensions", {})
 
 
 def no_features(name: str) -> ServerFeatures:
-    """Return the features of an unknown server.
-
-    Args:
-        name: The bridge's name of the server.
-    """
+    """Return the features of an unknown server."""
     return ServerFeatures(info=ServerInfo(name=name, version=""), declared={})
 
 
@@ -91,15 +72,14 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
 
     Args:
         name: The configured name, used if the server does not send its own.
-        handshake: The server's handshake, unchecked.
     """
-    told, declared = handshake.info, _declared(handshake)
+    info_sent, declared = handshake.info, _declared(handshake)
 
     def text(key: str) -> str | None:
-        value = told.get(key)
+        value = info_sent.get(key)
         return value if isinstance(value, str) else None
 
-    icons = told.get("icons")
+    icons = info_sent.get("icons")
     info = ServerInfo(
         name=text("name") or name,
         version=text("version") or "",
@@ -117,17 +97,16 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
         extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
         declared=declared,
         modern=handshake.modern,
-        implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
+        implementation={**info_sent, **server_info(info)} if info_problem(info, info_sent) is None else None,
     )
 
 
 def _declared(handshake: ServerHandshake) -> JSON:
-    """Return the valid capabilities that a server declares."""
     declared: JSON = {}
-    for name, told in handshake.capabilities.items():
-        if told is not None and capability_problem(name, told) is None:
-            declared[name] = told
-        elif told is not None and name in CAPABILITIES:  # the server has the capability, although its value is invalid
+    for name, value in handshake.capabilities.items():
+        if value is not None and capability_problem(name, value) is None:
+            declared[name] = value
+        elif value is not None and name in CAPABILITIES:  # the server has the capability, although its value is invalid
             declared[name] = {}
     if handshake.modern:
         declared.pop("tasks", None)  # an extension since 2026-07-28
@@ -135,12 +114,7 @@ def _declared(handshake: ServerHandshake) -> JSON:
 
 
 def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatures:
-    """Return features with the lists of older features, as far as the server still declares them.
-
-    Args:
-        features: The new features.
-        old: The features that the lists are taken from.
-    """
+    """Return features with the lists of older features, as far as the server still declares them."""
     kept: dict[str, Any] = {listed.field: getattr(old, listed.field) for listed in LISTS if has_list(features, listed)}
     pages = {
         listed.kind: old.pages[listed.kind]
@@ -151,12 +125,7 @@ def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatur
 
 
 def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
-    """Return the features with only the tools that the configuration allows (`allowed_tools`, `disabled_tools`).
-
-    Args:
-        features: All features of the server.
-        options: The server's own options.
-    """
+    """Return the features with only the tools that the configuration allows (`allowed_tools`, `disabled_tools`)."""
     if options.allowed_tools is None and not options.disabled_tools:
         return features
     return replace(features, tools=tuple(tool for tool in features.tools if is_permitted(tool["name"], options)))
@@ -172,12 +141,10 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
     """Return the features with one list replaced.
 
     Args:
-        features: The features so far.
-        listed: The list.
         items: The items from the server, unchecked.
         own: Our id: definitions that came through this bridge are left out.
     """
-    found: dict[str, JSON] = {}
+    valid: dict[str, JSON] = {}
     kinds = (listed.kind, OUTPUT_PART) if listed.kind == "tool" else (listed.kind,)
     left_out = [other for other in features.left_out if other.kind not in kinds]
     for number, item in enumerate(items, 1):
@@ -188,7 +155,7 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         key = str(item.get(listed.key, f"#{number}"))
         ours = bool(own) and own in came_through(definition)
         problem = "it came from this bridge itself" if ours else _refused(item) or _problem(listed.kind, definition)
-        if problem is None and key in found:
+        if problem is None and key in valid:
             problem = f"another {listed.kind} has the same {listed.key}"
         if problem is None and listed.kind == "tool":
             definition, fault = with_portable_output(definition)
@@ -197,32 +164,25 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
                 left_out.append(LeftOut(OUTPUT_PART, key, fault))
         if problem is None:
             # A client compares the entry of a skill with its file, to the last character.
-            found[key] = definition if listed.kind == "skill" else _described_openly(definition)
+            valid[key] = definition if listed.kind == "skill" else _described_openly(definition)
         else:
             left_out.append(LeftOut(listed.kind, key, problem))
-    lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
+    lists: Mapping[str, Any] = {listed.field: tuple(valid.values())}
     return replace(features, left_out=tuple(left_out), **lists)
 
 
 def with_pages(
     features: ServerFeatures, listed: ListedKind, pages: Sequence[ReadPage], own: str = ""
 ) -> ServerFeatures:
-    """Return the features with one list replaced, and its division into pages.
-
-    Args:
-        features: The features so far.
-        listed: The list.
-        pages: The pages from the server, unchecked.
-        own: Our id: definitions that came through this bridge are left out.
-    """
+    """Return the features with one list replaced, as by `with_list`, and its division into pages."""
     features = with_list(features, listed, [item for page in pages for item in page.items], own)
-    told: set[str] = set()
+    seen: set[str] = set()
     cut: list[ListPage] = []
     for page in pages:
         keys = [key for item in page.items if is_object(item) and isinstance(key := item.get(listed.key), str)]
-        new = tuple(key for key in dict.fromkeys(keys) if key not in told)
+        new = tuple(key for key in dict.fromkeys(keys) if key not in seen)
         cut.append(ListPage(page.cursor, new, _sound(page.more)))
-        told.update(new)
+        seen.update(new)
     return replace(features, pages={**features.pages, listed.kind: tuple(cut)})
 
 
@@ -239,14 +199,12 @@ def _sound(more: JSON) -> JSON:
 
 _MAX_INTEGER: Final = 2**53 - 1
 """The largest integer that every JSON parser reads exactly (RFC 8259, section 6)."""
-
 _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
     "nextCursor": lambda value: isinstance(value, str),
     "ttlMs": lambda value: type(value) is int and 0 <= value <= _MAX_INTEGER,
     "cacheScope": lambda value: value in ("public", "private"),
     "_meta": is_object,
 }
-"""Checks of the fields of a list result."""
 
 
 def _described_openly(value: Any) -> Any:
@@ -278,10 +236,9 @@ def _problem(kind: str, definition: JSON) -> str | None:
 
 
 def _schema_problem(tool: JSON) -> str | None:
-    """Return why the schemas of a tool cannot be published, or `None`."""
     schemas = ((field, tool.get(field)) for field in ("inputSchema", "outputSchema"))
-    found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
-    return next((f"{field}: {text}" for field, text in found if text is not None), None)
+    problems = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
+    return next((f"{field}: {text}" for field, text in problems if text is not None), None)
 
 
 def summary(features: ServerFeatures) -> str:
@@ -301,7 +258,6 @@ def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
 
 
 def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]:
-    """Return the changes for clients of one era."""
     kinds = {
         listed.change: None
         for listed in LISTS

@@ -49,11 +49,7 @@ from gaia_bridge.text.json_types import JSON
 
 
 class FirstLook:
-    """Counts how long clients waited for one server, and may still wait. Use it only on the event loop.
-
-    Args:
-        limits: The limits of the server.
-    """
+    """Counts how long clients waited for one server, and may still wait. Use it only on the event loop."""
 
     def __init__(self, limits: UpstreamLimits) -> None:
         self._limits = limits
@@ -62,12 +58,7 @@ class FirstLook:
         self._began = self._took = 0.0
 
     async def within(self, wait: Callable[[], Awaitable[None]], *, listed_once: bool) -> None:
-        """Wait for a condition. All waits together last at most `first_look` seconds, or `first_list`.
-
-        Args:
-            wait: Waits for the condition.
-            listed_once: Whether the client lists once, so that `first_list` counts.
-        """
+        """Wait for a condition. All waits together last at most `first_look` seconds, or `first_list`."""
         self._first = self._first or anyio.current_time()
         most = self._limits.first_list if listed_once else self._limits.first_look
         with anyio.CancelScope(deadline=self._first + max(most, self._limits.first_look)):
@@ -98,21 +89,18 @@ def outdated(
     """Return the lists that are to be read again.
 
     Args:
-        features: The server's features.
-        read: When each list was read.
-        now: The present time, by the same clock.
         usual: Seconds for which a list is trusted without a `ttlMs` of the server.
         at_least: The least seconds for which a list is trusted; older ones are read again if `usual` is not greater.
     """
-    found: set[ChangeKind] = set()
+    kinds: set[ChangeKind] = set()
     for listed in LISTS:
         if not has_list(features, listed):
             continue
-        said = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
-        trusted = at_least if usual <= at_least else max(at_least, min(said, default=usual))
+        times = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
+        trusted = at_least if usual <= at_least else max(at_least, min(times, default=usual))
         if now - read.get(listed.change, -math.inf) >= trusted:
-            found.add(listed.change)
-    return found
+            kinds.add(listed.change)
+    return kinds
 
 
 logger = logging.getLogger(__name__)
@@ -140,9 +128,6 @@ class FeatureTracker:
     Each list is read again as soon as it has to be, and not more often than every `refresh_interval`.
 
     Args:
-        spec: Its entry in the configuration.
-        limits: How often lists are read and changes announced.
-        cache: Remembers the lists for the next run; `None` for no cache.
         own: The id of this bridge; definitions that came through the bridge itself are not offered.
     """
 
@@ -152,12 +137,11 @@ class FeatureTracker:
         self._cache = cache
         self._own = own
         self._fingerprint = fingerprint(spec)
-        self._everything = replace(no_features(spec.name), is_known=False)  # whatever the configuration permits
+        self.everything = replace(no_features(spec.name), is_known=False)
+        """The whole offer, including definitions that the configuration does not permit."""
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
-        """The output schemas of its tools."""
-        self.published = transformed(self._everything, spec.options)
-        """The current offer, and its names."""
-        self._learnt = self._everything  # read last
+        self.published = transformed(self.everything, spec.options)
+        self._learnt = self.everything  # read last
         self._in_era: dict[bool | None, ServerFeatures] = {}  # the last lists of each era; the modern one is `True`
         self._fetched: ServerFeatures | None = None  # read, but not published yet
         self._announced_at = -math.inf
@@ -165,7 +149,7 @@ class FeatureTracker:
         self.both: bool | None = None
         """Whether the server speaks both eras, as far as both were tried."""
         self._stale: set[ChangeKind] = set()
-        self._told: set[ChangeKind] = set()  # those of them that the server announced itself
+        self._announced_kinds: set[ChangeKind] = set()  # those of them that the server announced itself
         self._read_at: dict[ChangeKind, float] = {}
         self._looked_at: dict[ChangeKind, float] = {}  # when each was read because it was stale
         self._news_at: dict[ChangeKind, float] = {}  # when a change of each was announced
@@ -219,7 +203,7 @@ class FeatureTracker:
     def adjust(self, spec: ServerSpec) -> None:
         """Apply a new entry that leads to the same server."""
         self._spec = spec
-        self._publish(self._everything)
+        self._publish(self.everything)
 
     async def recall(self) -> Remembered | None:
         """Offer the cached lists of the last run. Returns the cached entry, if there is one."""
@@ -229,8 +213,8 @@ class FeatureTracker:
         if self._remembered is None:
             return None
         self._learnt = self._remembered.features
-        for told in filter(None, (self._learnt, self._learnt.other)):
-            self._in_era[told.modern] = replace(told, other=None)
+        for features in filter(None, (self._learnt, self._learnt.other)):
+            self._in_era[features.modern] = replace(features, other=None)
         self._publish(self._learnt)
         return self._remembered
 
@@ -241,10 +225,10 @@ class FeatureTracker:
             ConnectionLostError: The connection ended.
         """
         self._stale.clear()
-        self._told.clear()
-        known = with_lists_of(introduced(self._spec.name, connection.handshake), self._everything)
+        self._announced_kinds.clear()
+        features = with_lists_of(introduced(self._spec.name, connection.handshake), self.everything)
         everything = frozenset(kind for kind in ChangeKind if kind.is_list)
-        self._fetched = await self._read_lists(connection, known, everything)
+        self._fetched = await self._read_lists(connection, features, everything)
         await self.remember(connection)
 
     def connected(self) -> None:
@@ -268,20 +252,20 @@ class FeatureTracker:
 
     async def _caught_up_with(self, connection: HasLists) -> bool:
         """Read stale lists as soon as they may be read again; return whether the connection still stands."""
-        while not (stale := self._due()):
+        while not (stale := {kind for kind in self._stale if self._due_at(kind) <= anyio.current_time()}):
             self._became_stale = anyio.Event()
             pause = min(map(self._due_at, self._stale), default=math.inf) - anyio.current_time()
             with anyio.move_on_after(pause):
                 await self._became_stale.wait()
         self._stale -= stale
-        told = self._told & stale
-        self._told -= stale
+        announced = self._announced_kinds & stale
+        self._announced_kinds -= stale
         try:
-            features = await self._read_lists(connection, self._everything, stale)
+            features = await self._read_lists(connection, self.everything, stale)
         except ConnectionLostError:
             return False
         self._looked_at |= dict.fromkeys(stale, anyio.current_time())
-        self._publish(features, announced=told)
+        self._publish(features, announced=announced)
         self._caught_up.set()
         self._caught_up = anyio.Event()
         await self.remember(connection)
@@ -289,11 +273,6 @@ class FeatureTracker:
 
     def _due_at(self, kind: ChangeKind) -> float:
         return self._looked_at.get(kind, -math.inf) + self._limits.refresh_interval
-
-    def _due(self) -> set[ChangeKind]:
-        """Return the stale lists that were not read just now."""
-        now = anyio.current_time()
-        return {kind for kind in self._stale if self._due_at(kind) <= now}
 
     async def renew(self, usual: float, patience: float) -> None:
         """Read old lists again.
@@ -305,9 +284,9 @@ class FeatureTracker:
         if not self._follows:
             return
         now, at_least = anyio.current_time(), self._limits.refresh_interval
-        if found := outdated(self._learnt, self._read_at, now, usual, at_least=at_least):
+        if old := outdated(self._learnt, self._read_at, now, usual, at_least=at_least):
             caught_up = self._caught_up
-            self._stale |= found
+            self._stale |= old
             self._became_stale.set()
             with anyio.move_on_after(patience):
                 await caught_up.wait()
@@ -322,7 +301,7 @@ class FeatureTracker:
     def look_again(self, kind: ChangeKind) -> None:
         """Mark a list as stale, for a change that the server announced."""
         self._stale.add(kind)
-        self._told.add(kind)
+        self._announced_kinds.add(kind)
         self._became_stale.set()
 
     def hurry(self) -> None:
@@ -337,17 +316,13 @@ class FeatureTracker:
 
     def end(self) -> None:
         """Offer nothing, and notify no listener: the caller knows, and the process may be ending."""
-        self._everything = no_features(self._spec.name)
-        self.published = transformed(self._everything, self._spec.options)
+        self.everything = no_features(self._spec.name)
+        self.published = transformed(self.everything, self._spec.options)
 
     async def _read_lists(
         self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
     ) -> ServerFeatures:
-        """Return the offer with the stale lists read again; a list that cannot be read stays as it was.
-
-        Raises:
-            ConnectionLostError: The connection ended.
-        """
+        """Return the offer with the stale lists read again; a list that cannot be read stays as it was."""
         for listed in LISTS:
             if listed.change not in stale or not has_list(features, listed):
                 continue
@@ -384,16 +359,12 @@ class FeatureTracker:
 
         A list that changed there has mostly changed here as well, and the server announces it on both connections: the
         list is read here too, and both are announced together.
-
-        Args:
-            change: The change.
-            features: The server's features on that connection.
         """
         if change.kind.is_list and self._follows:
             self._in_era[features.modern] = replace(features, other=None)
             self._other_is_new = True
             if change.is_repeated:  # it is announced although nothing differs there, and perhaps nothing does here
-                self._told.add(change.kind)
+                self._announced_kinds.add(change.kind)
             self._stale.add(change.kind)
             self._became_stale.set()
             return
@@ -408,13 +379,8 @@ class FeatureTracker:
             self._learnt = replace(self._learnt, other=features)
         if self._fetched is not None:
             self._fetched = replace(self._fetched, other=features)
-        if self._everything.modern is (not features.modern):
-            self._publish(replace(self._everything, other=features))
-
-    @property
-    def everything(self) -> ServerFeatures:
-        """The whole offer, including definitions that the configuration does not permit."""
-        return self._everything
+        if self.everything.modern is (not features.modern):
+            self._publish(replace(self.everything, other=features))
 
     async def remember(self, connection: HasLists) -> None:
         """Store the lists just learnt at once: their client may have gone, and the process may end at any moment."""
@@ -431,7 +397,7 @@ class FeatureTracker:
 
     def _publish(self, everything: ServerFeatures, announced: Collection[ChangeKind] = ()) -> bool:
         """Replace the offer. Returns whether it changed. Announcements of the server are passed on, too."""
-        old, self._everything = self.features, everything
+        old, self.everything = self.features, everything
         self.published = transformed(everything, self._spec.options)
         for left_out in self.features.left_out:
             if left_out not in old.left_out:

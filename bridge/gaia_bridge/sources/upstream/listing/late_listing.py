@@ -29,7 +29,7 @@ from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.fingerprints import fingerprint
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Unseen
+from gaia_bridge.sources.upstream.listing.feature_cache import LOCK_SUFFIX, FeatureCache, Unseen
 from gaia_bridge.sources.upstream.source import Upstream
 
 logger = logging.getLogger(__name__)
@@ -45,15 +45,10 @@ class _Work(msgspec.Struct, frozen=True):
     group: int
     """The process group of the server that is being ended: two that download at once may get in each other's way."""
     folder: str
-    """The folder for its lists."""
 
 
 def list_later(unseen: Iterable[Unseen]) -> None:
-    """Start a process for each server that lists it later. Never raises.
-
-    Args:
-        unseen: The servers that start for the first time, of a bridge that is about to end.
-    """
+    """Start a process for each server that lists it later. Never raises."""
     for spec, pid, folder in unseen:
         if folder is not None and pid is not None and isinstance(spec, StdioServerSpec):
             try:
@@ -63,16 +58,16 @@ def list_later(unseen: Iterable[Unseen]) -> None:
 
 
 def _start(work: _Work) -> None:
-    said = msgspec.json.encode(work)
+    description = msgspec.json.encode(work)
     folder = Path(work.folder)
     make_private_folder(folder)
-    lock = os.open(folder / f"{fingerprint(work.spec)}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(folder / f"{fingerprint(work.spec)}{LOCK_SUFFIX}", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         reading, writing = os.pipe()
         try:
             os.set_blocking(writing, False)
-            if os.write(writing, said) == len(said):  # an entry larger than a pipe is not worth it
+            if os.write(writing, description) == len(description):  # an entry larger than a pipe is not worth it
                 _spawn(reading, lock)
         finally:
             os.close(reading)

@@ -157,6 +157,23 @@ async def test_as_many_are_kept_as_may_be_and_those_that_were_used_last(folder: 
     assert set(modes(folder)) == {"f0.json", "f2.json", "new.json"}
 
 
+async def test_a_cache_of_no_entries_keeps_none(folder: Path) -> None:
+    await FeatureCache(folder, UpstreamLimits(cache_entries=0)).store("f1", KNOWN)
+    assert modes(folder) == {}
+
+
+async def test_locks_count_as_no_entries_and_go_with_theirs(folder: Path) -> None:
+    cache = FeatureCache(folder, UpstreamLimits(cache_entries=1))
+    await cache.store("f0", KNOWN)
+    for name in ("f0.lock", "f1.lock"):
+        (folder / name).touch()
+    await cache.store("f0", KNOWN)
+    assert set(modes(folder)) == {"f0.json", "f0.lock", "f1.lock"}
+    os.utime(folder / "f0.json", (0, 0))
+    await cache.store("f1", KNOWN)
+    assert set(modes(folder)) == {"f1.json", "f1.lock"}
+
+
 async def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "cache", None):

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from gaia.mcp.client.transports.detached_connection import DetachedConnection
 from gaia_bridge.client import Era
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 from gaia_bridge.text.json_types import JSON
 from tests.support.upstreams import FakeRequest
 from tests.support.waiting import PATIENCE, until

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 from msgspec.structs import replace
 
+from gaia.mcp.client.transports.base import ConnectionOverError
 from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
@@ -45,19 +46,14 @@ _CLOSED: Final = "is no longer connected"
 
 _KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
 
-
-class ConnectionOverError(RuntimeError):
-    """The server forgot the session and did not do the work: the request may be sent again over a new connection."""
+T = TypeVar("T")
 
 
 class DetachedConnection:
     """One connection to one server. Every method that is a coroutine runs on the same event loop.
 
     Args:
-        name: The name of the server here, for log and error texts.
-        transport: The transport that reaches it.
         limits: Deadlines and bounds; `call_timeout` is the limit of one request without progress.
-        notified: Called with the server's notifications.
         era: The era of the server last time. If it is not known, the server gets `initialize` first, as the
             specification demands, and `server/discover` only after it refused that.
         own: The id that requests list as passed. With one, `relay` can be used.
@@ -79,8 +75,6 @@ class DetachedConnection:
         asks: bool = True,
     ) -> None:
         self.name = name
-        self.handshake: ServerHandshake | None = None
-        """The result of the server's handshake, once there is one."""
         self._id = own
         self._asks = asks
         self._relays = Relays(name, limits)
@@ -92,24 +86,27 @@ class DetachedConnection:
         self._introduction = introduction
         self._held: _HeldLink | None = None
         self._opening: _HeldLink | None = None
-        self._connection: Connection | None = None
-        self._owner: asyncio.Task[None] | None = None
-        self._closing = asyncio.Event()
-        self._agreed: asyncio.Future[ServerHandshake] | None = None
+        self._connection: _Held[Connection] | None = None
+        self._is_closing = False
         self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
+
+    @property
+    def handshake(self) -> ServerHandshake | None:
+        """The result of the server's handshake, once there is one."""
+        connection = None if self._connection is None else self._connection.entered
+        return None if connection is None else connection.handshake
 
     @property
     def link(self) -> Link | None:
         """The open link, if there is one. May be read in any thread."""
         held = self._held
-        return None if held is None or held.ending is not None else held.link
+        return None if held is None or held.ending is not None else held.entered
 
     @property
     def last_link(self) -> Link | None:
         """The link, also after its end."""
-        held = self._held
-        return None if held is None else held.link
+        return None if self._held is None else self._held.entered
 
     async def open(self) -> None:
         """Open the link: start the process, or reach the address.
@@ -123,7 +120,10 @@ class DetachedConnection:
         raise UpstreamError(f"could not be reached within {self._limits.start_timeout:g} s")
 
     async def initialize(self, params: JSON) -> JSON:
-        """Shake hands with the server, whatever its era.
+        """Shake hands with the server, whatever its era, or wait for the handshake that has begun.
+
+        There is one for all, with the same result. A caller that gives up leaves the handshake to the others; it ends
+        by itself, in bounded time.
 
         Args:
             params: The parameters of an `initialize` request; `clientInfo` and `capabilities` are used.
@@ -135,7 +135,17 @@ class DetachedConnection:
             TimeoutError: The server did not answer in time.
             RuntimeError: The connection is over.
         """
-        return await self._respond(self._shake_hands(params))
+
+        async def introduce() -> JSON:
+            handshake = (await self._agreed(params)).handshake
+            result: JSON = {
+                "protocolVersion": handshake.revision,
+                "capabilities": handshake.capabilities,
+                "serverInfo": handshake.info,
+            }
+            return result if handshake.instructions is None else {**result, "instructions": handshake.instructions}
+
+        return await self._respond(introduce(), next(self._numbers))
 
     async def request(self, method: str, params: JSON | None, number: int) -> JSON:
         """Make one request. A list is read to its last page, unless a cursor is given.
@@ -144,8 +154,6 @@ class DetachedConnection:
         during the handshake wait for its end.
 
         Args:
-            method: The JSON-RPC method.
-            params: Its parameters.
             number: The `id` of the response.
 
         Returns:
@@ -155,16 +163,14 @@ class DetachedConnection:
             TimeoutError: The request was not answered in time.
             RuntimeError: The connection is over.
         """
-        if self._agreed is None and self._introduction is None:
-            return await self._request_as_it_is(method, params, number)
+        if self._connection is None and self._introduction is None:
+            return await self._respond(self._request_as_it_is(method, params), number, is_response=True)
         return await self._respond(self._answer(method, params), number)
 
     async def relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Make a request on behalf of another one, whose client gets its progress and answers its questions.
 
         Args:
-            method: The JSON-RPC method.
-            params: Its parameters.
             request: The other request; one that can be asked directly.
 
         Raises:
@@ -176,18 +182,7 @@ class DetachedConnection:
             raise ToolError(f"server {self.name!r} {error}") from None
 
     async def request_for(self, method: str, params: JSON, number: int, request: ClientRequest) -> JSON:
-        """Make a request as `request` does, on behalf of another as `relay` does.
-
-        Args:
-            method: The JSON-RPC method.
-            params: Its parameters.
-            number: The `id` of the response.
-            request: The other request.
-
-        Raises:
-            TimeoutError: The request was not answered in time.
-            RuntimeError: The connection is over.
-        """
+        """Make a request as `request` does, on behalf of another as `relay` does."""
         return await self._respond(self._relayed(method, params, request), number)
 
     async def _relayed(self, method: str, params: JSON, request: ClientRequest) -> JSON:
@@ -205,7 +200,7 @@ class DetachedConnection:
         return outcome
 
     async def _in_rounds(self, relay: Relay) -> JSON:
-        connection = await self._connected()
+        connection = await self._agreed()
         request: Any = relay.request
 
         async def ask() -> JSON:
@@ -236,119 +231,63 @@ class DetachedConnection:
 
     async def close(self) -> None:
         """Close the connection, within the bounds of its transport; twice is harmless."""
-        self._closing.set()
-        if self._owner is not None:
-            if self._connection is None:  # the server may never answer the handshake
-                self._owner.cancel()
-            await asyncio.wait({self._owner})
-        for held in (self._opening, self._held):
+        self._is_closing = True
+        for held in (self._connection, self._opening, self._held):
             if held is not None:
                 await held.close()
 
-    async def _shake_hands(self, params: JSON) -> JSON:
-        """Shake hands, or wait for the handshake that has begun. There is one for all, with the same result.
+    async def _agreed(self, params: JSON | None = None) -> Connection:
+        """Return the connection after its handshake, which is begun with these or the last parameters if it was not."""
+        if self._connection is None:
+            params = self._introduction if params is None else params
+            if params is None:
+                raise ConnectionLostError("is not connected")
+            self._connection = self._begin(params)
+        return await self._connection.opened()
 
-        A caller that gives up leaves the handshake to the others; it ends by itself, in bounded time.
-        """
-        agreed = self._agreed = self._agreed or self._begin(params)
-        await asyncio.wait({agreed})
-        if agreed.cancelled():
-            raise ConnectionLostError(_CLOSED)
-        handshake = agreed.result()
-        result: JSON = {
-            "protocolVersion": handshake.revision,
-            "capabilities": handshake.capabilities,
-            "serverInfo": handshake.info,
-        }
-        return result if handshake.instructions is None else {**result, "instructions": handshake.instructions}
-
-    def _begin(self, params: JSON) -> asyncio.Future[ServerHandshake]:
-        """Start the task that owns the connection; return a future for the handshake."""
-        if self._closing.is_set():
+    def _begin(self, params: JSON) -> _Held[Connection]:
+        """Begin the handshake, in a task that owns the connection."""
+        if self._is_closing:
             raise ConnectionLostError(_CLOSED)
         delegate = _Delegate(self.name, params, self._notified)
         if self._id:
             delegate.id = self._id
             if self._asks:
                 delegate.capabilities, delegate.relays = dict(ASKABLE), self._relays
-        loop = asyncio.get_running_loop()
-        agreed: asyncio.Future[ServerHandshake] = loop.create_future()
-        owner = self._owner = asyncio.create_task(self._own(delegate, agreed), name=f"connection to {self.name}")
-        patience = self._limits.start_timeout
-
-        def expire() -> None:
-            if not agreed.done():
-                agreed.set_exception(RequestTimeoutError("initialize", patience))
-                owner.cancel()
-
-        def handshake_ended(_: object) -> None:
-            expiry.cancel()
-            if not agreed.cancelled():
-                agreed.exception()  # retrieved, as perhaps no caller waits for it
-
-        expiry = loop.call_later(patience, expire)
-        agreed.add_done_callback(handshake_ended)
-        return agreed
-
-    async def _own(self, delegate: _Delegate, agreed: asyncio.Future[ServerHandshake]) -> None:
-        # `expire` in `_begin` keeps the deadline; that of `connect` comes too late to matter.
+        # The timer below keeps the deadline; that of `connect` comes too late to matter.
         more = {name: getattr(self._limits, name) + 1 for name in ("connect_timeout", "download_timeout")}
         limits = replace(self._limits, **more)
-        try:
-            links = _HeldLinks(self._link_for)
-            async with connect(links, delegate, limits, era=self._era, numbers=self._ids) as connection:
-                self._connection, self.handshake = connection, connection.handshake
-                if not agreed.done():
-                    agreed.set_result(connection.handshake)
-                await self._closing.wait()
-        except Exception as error:
-            if not agreed.done():
-                agreed.set_exception(error)
-            elif not isinstance(error, UpstreamError):
-                logger.exception("%s: the connection ended with an error", self.name)
-        finally:
-            agreed.cancel()  # does nothing to one that is done
-
-    async def _connected(self) -> Connection:
-        """Return the connection, after its handshake; one that was not begun is made with the last parameters."""
-        if self._connection is None:
-            if self._agreed is None and self._introduction is None:
-                raise ConnectionLostError("is not connected")
-            await self._shake_hands(self._introduction or {})
-        assert self._connection is not None
-        return self._connection
+        opening = connect(_HeldLinks(self._link_for), delegate, limits, era=self._era, numbers=self._ids)
+        held = _Held(self.name, "connection", opening)
+        patience = self._limits.start_timeout
+        timer = asyncio.get_running_loop().call_later(patience, held.fail, RequestTimeoutError("initialize", patience))
+        held.entering.add_done_callback(lambda _: timer.cancel())
+        return held
 
     async def _answer(self, method: str, params: JSON | None) -> JSON:
-        connection = await self._connected()
+        connection = await self._agreed()
         listed = None if params else _KIND_OF_LIST.get(method)
         if listed is None:
             return await connection.request(method, params, deadline=self._deadline)
         kind, field = listed
         return {field: await connection.list_all(kind)}
 
-    async def _request_as_it_is(self, method: str, params: JSON | None, number: int) -> JSON:
-        """Make a request on a link without a handshake."""
+    async def _request_as_it_is(self, method: str, params: JSON | None) -> JSON:
+        """Make a request on a link without a handshake; return the server's response."""
         link = self.link
         if link is None:
             ending = None if self._held is None else self._held.ending
-            raise RuntimeError(f"{self.name} {ending or 'is not connected'}")
+            raise ConnectionLostError(ending or "is not connected")
         message: JSON = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
-        try:
-            with anyio.fail_after(self._limits.call_timeout):
-                return {**await link.request(message), "id": number}
-        except TimeoutError:
-            problem = RequestTimeoutError(method, self._limits.call_timeout)
-            raise TimeoutError(f"{self.name} {problem}") from None
-        except ConnectionLostError as error:
-            raise RuntimeError(f"{self.name} {error}") from None
-        except UpstreamError as error:
-            return _failure(number, INTERNAL_ERROR, f"{self.name} {error}")
+        with anyio.move_on_after(self._limits.call_timeout):
+            return await link.request(message)
+        raise RequestTimeoutError(method, self._limits.call_timeout)
 
-    async def _respond(self, answer: Coroutine[Any, Any, JSON], number: int | None = None) -> JSON:
+    async def _respond(self, answer: Awaitable[JSON], number: int, *, is_response: bool = False) -> JSON:
         """Return the response for an answer; raise as `request` does."""
-        number = next(self._numbers) if number is None else number
         try:
-            return {"jsonrpc": "2.0", "id": number, "result": await answer}
+            outcome = await answer
+            return {**outcome, "id": number} if is_response else {"jsonrpc": "2.0", "id": number, "result": outcome}
         except ProtocolError as error:
             return _failure(number, error.code, error.message, error.data)
         except RequestTimeoutError as error:
@@ -369,17 +308,80 @@ class DetachedConnection:
         return held
 
     async def _new_link(self) -> _HeldLink:
-        if self._closing.is_set():
+        if self._is_closing:
             raise ConnectionLostError(_CLOSED)
         held = self._opening = _HeldLink(self.name, self._transport, self._notified)
         try:
-            await held.open()
+            await held.opened()
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await held.close()
             raise
         self._held = held
         return held
+
+
+class _Held(Generic[T]):
+    """A context manager held open by a task of its own, because the task that entered it has to leave it."""
+
+    def __init__(self, server: str, kind: str, manager: AbstractAsyncContextManager[T]) -> None:
+        self.entered: T | None = None
+        """The context manager's value, once it was entered; also after its end."""
+        self.entering: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.entering.add_done_callback(_retrieve)
+        self._server = server
+        self._released = asyncio.Event()
+        self._task = asyncio.create_task(self._hold(manager), name=f"{kind} to {server}")
+
+    async def opened(self) -> T:
+        """Wait until the context manager is entered, and return its value; raise the error of entering it."""
+        if not self.entering.done():
+            await asyncio.wait({self.entering})
+        if self.entering.cancelled():
+            raise ConnectionLostError(_CLOSED)
+        return self.entering.result()
+
+    def fail(self, error: Exception) -> None:
+        """Give up entering the context manager, if that still waits."""
+        if not self.entering.done():
+            self.entering.set_exception(error)
+            self._task.cancel()
+
+    def release(self) -> None:
+        """Leave the context manager, without waiting for that."""
+        self._released.set()
+
+    async def close(self) -> None:
+        """Leave the context manager; bounded by its transport."""
+        self.release()
+        if not self.entering.done():  # perhaps it never will be
+            self._task.cancel()
+        await asyncio.wait({self._task})
+
+    def lost(self, error: Exception) -> None:
+        """Log an error after the context manager was entered."""
+        if not isinstance(error, UpstreamError):
+            logger.exception("%s: the connection ended with an error", self._server)
+
+    async def _hold(self, manager: AbstractAsyncContextManager[T]) -> None:
+        try:
+            async with manager as self.entered:
+                if not self.entering.done():
+                    self.entering.set_result(self.entered)
+                await self._released.wait()
+        except Exception as error:
+            if not self.entering.done():
+                self.entering.set_exception(error)
+            else:
+                self.lost(error)
+        finally:
+            self.entering.cancel()  # does nothing to one that is done
+
+
+def _retrieve(entering: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a future, as perhaps no caller waits for it."""
+    if not entering.cancelled():
+        entering.exception()
 
 
 class _HeldLinks:
@@ -393,54 +395,30 @@ class _HeldLinks:
         """Hand out a link; leaving closes it."""
         held = await self._link_for(receiver)
         try:
-            yield held.link
+            yield await held.opened()
         finally:
             with anyio.CancelScope(shield=True):
                 await held.close()
 
 
-class _HeldLink:
-    """A link held open by a task of its own, because the task that opened it has to close it.
+class _HeldLink(_Held[Link]):
+    """An open link. Implements `transport.Receiver`: incoming messages are passed on, once there is a receiver."""
 
-    Implements `transport.Receiver`: incoming messages are passed on, once there is a receiver.
-    """
-
-    def __init__(self, name: str, transport: Transport, notified: Notified) -> None:
+    def __init__(self, server: str, transport: Transport, notified: Notified) -> None:
         self.receiver: Receiver | None = None
         self.ending: str | None = None
         """The reason for the end of the link, if it ended."""
-        self._name = name
-        self._transport = transport
         self._notified = notified
-        self._opened: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
-        self._released = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def link(self) -> Link:
-        """The link, once it is open."""
-        return self._opened.result()
-
-    async def open(self) -> None:
-        """Open the link.
-
-        Raises:
-            UpstreamError: The server cannot be reached.
-        """
-        self._task = asyncio.create_task(self._hold(), name=f"link to {self._name}")
-        await asyncio.wait({self._opened})
-        if self._opened.cancelled():
-            raise ConnectionLostError(_CLOSED)
-        self._opened.result()
+        super().__init__(server, "link", transport.connect(self))
 
     async def close(self) -> None:
         """Close the link; bounded by its transport."""
         self.ending = self.ending or _CLOSED
-        self._released.set()
-        if self._task is not None:
-            if not self._opened.done():
-                self._task.cancel()
-            await asyncio.wait({self._task})
+        await super().close()
+
+    def lost(self, error: Exception) -> None:
+        """Log an error of the open link."""
+        logger.debug("%s: the link did not close in good order: %s", self._server, error)
 
     def hand_to(self, receiver: Receiver) -> None:
         """Pass incoming messages on from now on."""
@@ -459,22 +437,9 @@ class _HeldLink:
     def ended(self, reason: str) -> None:
         """Handle the end of the link by the server."""
         self.ending = reason
-        self._released.set()  # its resources are useless now, and others may soon have their numbers
+        self.release()  # its resources are useless now, and others may soon have their numbers
         if self.receiver is not None:
             self.receiver.ended(reason)
-
-    async def _hold(self) -> None:
-        try:
-            async with self._transport.connect(self) as link:
-                self._opened.set_result(link)
-                await self._released.wait()
-        except Exception as error:
-            if not self._opened.done():
-                self._opened.set_exception(error)
-            else:
-                logger.debug("%s: the link did not close in good order: %s", self._name, error)
-        finally:
-            self._opened.cancel()  # does nothing to one that is done
 
 
 class _Delegate(ClientDelegate):

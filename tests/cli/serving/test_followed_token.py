@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from gaia_bridge.server.http.access_policy import LiveToken
-from gaia_bridge_cli.serving.token_changes import follow_token
+from gaia_bridge_cli.serving.bridge_runner import follow_token
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,197 @@
+"""Translates one request of a client on its way to a server, and its result or error on the way back.
+
+With OpenTelemetry, the server gets our span as the parent, whose own parent is that of the client; otherwise the trace
+context of the client (`traceparent`, `tracestate` in `_meta`, SEP-414) goes on as it came.
+
+A server of 2025-11-25 answers with an error that lists links which a user has to open first (URL elicitation required).
+Clients of 2026-07-28 get them as questions in a result, and their next request is made anew: the server knows the
+outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from gaia_bridge.calls.results.conversion import is_input_required
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    MISSING_CLIENT_CAPABILITY,
+    ClientCapabilityError,
+    ProtocolError,
+    ResourceNotFoundError,
+    ToolError,
+)
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
+from gaia_bridge.protocol.meta import (
+    CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    LOG_LEVEL_KEY,
+    PROGRESS_TOKEN_KEY,
+    PROTOCOL_VERSION_KEY,
+    SERVER_INFO_KEY,
+)
+from gaia_bridge.protocol.parameters import METHODS
+from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability, question_problem
+from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
+from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.version import __version__
+
+_OUR_HOP: Final = frozenset(
+    {PROGRESS_TOKEN_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY}
+)
+"""Keys of a request's `_meta` about the connection between the client and us, which end here. Except, where the
+server's era has them too, the log level and the capabilities: they limit the server's messages and questions for
+this request."""
+_KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
+"""Parameters that are translated or handled separately."""
+_STATE: Final = "upstream:"
+"""The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
+_LINK: Final = "gaia-link-"
+"""The prefix of our keys of questions to open a link."""
+_ASK: Final = "elicitation/create"
+_RESOURCE_NOT_FOUND: Final = -32002
+"""The code of MCP up to 2025-11-25, server/resources; later revisions report invalid parameters, with the URI."""
+_OF_SDK_1: Final = "Invalid request parameters"
+"""The message of version 1 of the Python SDK for an unknown method, with the code of invalid parameters."""
+
+
+def params_for_server(relay: Relay, *, modern: bool) -> JSON:
+    """Return the parameters of a request for a server of one era.
+
+    Raises:
+        ProtocolError: The request continues a call that another server or an agent began.
+    """
+    request = relay.request
+    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP} if request.meta else {}
+    more: JSON = {}
+    if modern:
+        if request.log_level is not None:
+            meta[LOG_LEVEL_KEY] = request.log_level
+        meta[CLIENT_CAPABILITIES_KEY] = {
+            name: declared for name, declared in request.client_capabilities.items() if name in (*ASKABLE, "extensions")
+        }
+        if request.input_responses:
+            more["inputResponses"] = dict(request.input_responses)
+        if (state := request.request_state) is not None:
+            if not state.startswith(_STATE):
+                problem = "The server that asked has changed since; call again from the start"
+                raise ProtocolError(INVALID_PARAMS, problem)
+            more["requestState"] = state.removeprefix(_STATE)
+    unknown = {key: value for key, value in request.params.items() if key not in _KNOWN and key not in relay.params}
+    return {**unknown, **relay.params, **more, **({"_meta": meta} if meta else {})}
+
+
+@contextmanager
+def request_span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
+    """Trace one request until the end of the block; yield the parameters to send."""
+    from opentelemetry.propagate import inject
+    from opentelemetry.trace import SpanKind, get_tracer
+
+    name = params.get("name")
+    target = f" {name}" if isinstance(name, str) else ""
+    attributes = {"mcp.method.name": method, "gaia_bridge.upstream": upstream}
+    tracer = get_tracer("gaia-mcp-bridge", __version__)
+    with tracer.start_as_current_span(
+        f"{method}{target}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+    ):
+        meta = params.get("_meta")
+        traced: JSON = dict(meta) if is_object(meta) else {}
+        inject(traced)
+        yield {**params, "_meta": traced}
+
+
+def result_for_client(result: JSON, request: ClientRequest, *, modern: bool) -> JSON:
+    """Return a result for the client: with a `resultType`, and without `serverInfo`, which is for our connection.
+
+    Raises:
+        UpstreamError: The result has a question that the client did not declare.
+    """
+    meta = result.get("_meta")
+    if is_object(meta) and SERVER_INFO_KEY in meta:
+        others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
+        result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
+    if not modern or "resultType" not in result:
+        return result | {"resultType": "complete"}
+    if not is_input_required(result):
+        return result
+    questions, state = result.get("inputRequests"), result.get("requestState")
+    for question in questions.values() if is_object(questions) else ():
+        _check_declared(question, request.client_capabilities)
+    return result | {"requestState": _STATE + state} if isinstance(state, str) else result
+
+
+def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
+    asked: JSON = question if is_object(question) else {}
+    method = asked.get("method")
+    params: JSON = asked.get("params") or {}
+    if (
+        not isinstance(method, str)
+        or method not in CAPABILITY_OF
+        or not is_object(params)
+        or missing_capability(method, params, declared)
+    ):
+        raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")
+
+
+def error_for_client(error: ProtocolError, method: str, params: JSON, *, same_era: bool) -> ProtocolError:
+    """Return an error of a server in the form that the rest of the core expects.
+
+    Args:
+        same_era: Whether the client is of the server's era, and understands the error unchanged.
+    """
+    if not same_era and error.code == INVALID_PARAMS and error.message == _OF_SDK_1:
+        return error if method in METHODS else ProtocolError(METHOD_NOT_FOUND, "Method not found")
+    if method != "resources/read" or isinstance(error, ResourceNotFoundError):
+        return error
+    uri, data = str(params.get("uri")), error.data if is_object(error.data) else {}
+    if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
+        return ResourceNotFoundError(uri, error.message, data, original=error if same_era else None)
+    return error
+
+
+def server_error(code: int, message: str, data: Any) -> ProtocolError:
+    """Return an error of a server; that of a missing capability in a form for clients of both eras."""
+    needed = data.get("requiredCapabilities") if is_object(data) else None
+    if code == MISSING_CLIENT_CAPABILITY and is_object(needed):
+        return ClientCapabilityError(needed)
+    return ProtocolError(code, message, data)
+
+
+def links_of(error: ProtocolError) -> list[JSON]:
+    """Return the links in an error; none if it is another error, or does not list them as it should."""
+    named = error.data.get("elicitations") if is_object(error.data) else None
+    if error.code != URL_ELICITATION_REQUIRED or not is_array(named):
+        return []
+    links: list[JSON] = [{**link, "mode": "url"} for link in named if is_object(link)]
+    return [] if any(question_problem(_ASK, link) for link in links) else links
+
+
+def asking_for(links: Sequence[JSON], declared: Mapping[str, Any]) -> JSON:
+    """Return the result that asks to open links.
+
+    Raises:
+        ClientCapabilityError: The client did not declare that it can open links.
+    """
+    if (missing := missing_capability(_ASK, links[0], declared)) is not None:
+        raise ClientCapabilityError(missing)
+    asked = {
+        f"{_LINK}{number}": {"method": _ASK, "params": {key: link[key] for key in link if key != "elicitationId"}}
+        for number, link in enumerate(links, 1)
+    }
+    return {"resultType": "input_required", "inputRequests": asked}
+
+
+def check_links(answers: Mapping[str, JSON]) -> None:
+    """Check the answers that a request brings.
+
+    Raises:
+        ToolError: The user refused to open a link: the server need not be asked again.
+    """
+    for key, answer in answers.items():
+        if key.startswith(_LINK) and answer.get("action") != "accept":
+            raise ToolError(f"The server needs a link to be opened, and the user's answer was: {answer.get('action')}")
