@@ -27,9 +27,9 @@ from gaia_bridge.calls.process_ancestry import LINEAGE_VARIABLE
 from gaia_bridge.client.transports.guardian import MARK
 from gaia_bridge.config.launching.child_environment import child_environment
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http import routes
 from gaia_bridge.server.http.app import _PATHS  # pyright: ignore[reportPrivateUsage]
-from gaia_bridge.server.http.guard import Guard
+from gaia_bridge.server.http.routes import make_routes
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
@@ -77,23 +77,22 @@ async def served(calls: list[Any]) -> AsyncGenerator[tuple[Bridge, list[str], ht
         await tasks.start(inner.run)
         await bridge.add_upstream(StdioServerSpec("up", "in process"), AgentTransport(inner))
         async with httpx2.AsyncClient(base_url=url, timeout=10) as http:
-            yield bridge, paths_of(bridge), http
+            with pytest.MonkeyPatch.context() as patch:
+                made: list[Starlette] = []
+                patch.setattr(routes, "make_routes", lambda *parts: made.append(make_routes(*parts)) or made[0])
+                await http.get("/")  # the first request for such a path makes the application
+            yield bridge, paths_of(*made), http
         await bridge.remove("up")
         tasks.cancel_scope.cancel()
 
 
-def paths_of(bridge: Bridge) -> list[str]:
+def paths_of(app: Starlette) -> list[str]:
     """Every route, and some that there might be."""
-    guard = bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765))
-    assert isinstance(guard, Guard)
-    direct: Any = guard._app  # pyright: ignore[reportPrivateUsage]
-    app = direct._others._make()
-    assert isinstance(app, Starlette)
-    routes = [route.path for route in app.routes if isinstance(route, Route)]
-    assert len(routes) == len(app.routes) >= 11
+    served_paths = [route.path for route in app.routes if isinstance(route, Route)]
+    assert len(served_paths) == len(app.routes) >= 11
     published = [f"{prefix}/{last}" for prefix in PREFIXES for last in _PATHS]
     assert len(published) == 9
-    paths = [path.replace("{name}", name) for path in routes for name in ("up", "a0")]
+    paths = [path.replace("{name}", name) for path in served_paths for name in ("up", "a0")]
     return sorted({*paths, *published, *GUESSES})
 
 
