@@ -79,7 +79,12 @@ async def served(calls: list[Any]) -> AsyncGenerator[tuple[Bridge, list[str], ht
         async with httpx2.AsyncClient(base_url=url, timeout=10) as http:
             with pytest.MonkeyPatch.context() as patch:
                 made: list[Starlette] = []
-                patch.setattr(routes, "make_routes", lambda *parts: made.append(make_routes(*parts)) or made[0])
+
+                def note(*parts: Any) -> Starlette:
+                    made.append(make_routes(*parts))
+                    return made[0]
+
+                patch.setattr(routes, "make_routes", note)
                 await http.get("/")  # the first request for such a path makes the application
             yield bridge, paths_of(*made), http
         await bridge.remove("up")
