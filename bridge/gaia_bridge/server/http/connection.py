@@ -131,6 +131,14 @@ class HttpConnection(HttpToolsProtocol):
     It is expected to send while a head is incomplete, and while a body goes on arriving after its request was answered
     (a refusal does not wait for it); it is expected to read while our buffer is full. A body that the application reads
     is under the guard's deadline, an idle connection under uvicorn's keep-alive.
+
+    The parts of a request (`_Part`), and what follows them:
+
+        HEAD            a head like the last one, with its whole body: HEAD or NEXT; another head: a body
+        SIZED_BODY      its last byte: HEAD if the request was answered, else NEXT
+        CHUNKED_BODY    its last chunk: the same
+        NEXT            the answer: HEAD
+        any of them     a request that cannot be read, or an answer that ends the connection: NOTHING
     """
 
     cycle: Cycle | None  # type: ignore[assignment]  # uvicorn's type leaves out `None`
