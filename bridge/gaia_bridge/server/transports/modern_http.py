@@ -58,7 +58,7 @@ class ModernHttp:
         elif problem := self._problem(exchange, message):
             await exchange.refuse(problem)
         else:
-            await self._serve(exchange, message, only_json=only_json, soon=json)
+            await self._serve(exchange, message, only_json=only_json, takes_json=json)
 
     async def _acknowledge(self, exchange: HttpExchange) -> None:
         """Accept a notification: in this revision, clients have none to send, but some do."""
@@ -100,7 +100,7 @@ class ModernHttp:
         problem = asked.problem(arguments, exchange.scope["headers"])
         return None if problem is None else Refusal(HEADER_MISMATCH, problem, message["id"])
 
-    async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, soon: bool) -> None:
+    async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, takes_json: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
         connection = Connection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         translating = self._revisions.translating_of(message)
@@ -113,7 +113,7 @@ class ModernHttp:
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)
         try:
-            if soon and not await reply.first(self._limits.quick_answer) and not exchange.is_gone:
+            if takes_json and not await reply.first(self._limits.quick_answer) and not exchange.is_gone:
                 # Only an answer that is not on a stream has an HTTP status, and some errors must have one. But some
                 # clients and proxies close a response that stays silent.
                 await reply.first(None if only_json else self._limits.ping_interval)
