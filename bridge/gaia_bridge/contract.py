@@ -20,7 +20,7 @@ ChangeListener = Callable[[Change], None]
 
 @runtime_checkable
 class AgentLike(Protocol):
-    """The methods that an agent must have to be published ("API Specification").
+    """The methods that an agent must have to be published.
 
     `get_mcp_prompts`, `get_mcp_resources` and `get_mcp_server_info` are used when present. `execute_mcp_tool` may be
     a coroutine function.

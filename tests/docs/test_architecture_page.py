@@ -7,20 +7,19 @@ import re
 from collections.abc import Iterator
 
 from gaia_bridge.constants import BRIDGE_PACKAGES
+from gaia_bridge.protocol.parameters import METHODS
 from tests.test_architecture import LAYERS, PURE, ROOT, layer_of
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 BRIDGE = ROOT / "bridge"
 CORE = BRIDGE / "gaia_bridge"
 AROUND = [name for name in BRIDGE_PACKAGES if name != CORE.name]
-METHODS_OF_MCP = re.compile(r"\b(?:elicitation|initialize|resources|server|subscriptions|tools)/[a-z]+$")
-"""What looks like a path and is a method: the first words of both are the same for some."""
 
 
 def named_paths(page: str) -> Iterator[str]:
     """What a page names as `folder/module`, `folder/`, or `folder/module.Name.name`."""
     for name in re.findall(r"`([a-z_]\w*(?:/\w+)*/?(?:\.\w+)*)`", page):
-        if "/" in name and not (METHODS_OF_MCP.match(name) and not (CORE / f"{name}.py").exists()):
+        if "/" in name and (name not in METHODS or (CORE / f"{name}.py").exists()):
             yield name
 
 
@@ -105,5 +104,6 @@ def test_the_table_of_layers_has_every_room() -> None:
 def test_a_page_that_names_what_is_not_there_is_found() -> None:
     assert problem_with("server/nowhere") and problem_with("server/catalog.Catalog.nothing")
     assert problem_with("server/catalog.Catalog.tool") is None
-    assert list(named_paths("`server/discover`, `tools/call` and `server/catalog`")) == ["server/catalog"]
+    page = "`server/discover`, `tools/call`, `server/catalog` and `server/nowhere`"
+    assert list(named_paths(page)) == ["server/catalog", "server/nowhere"]
     assert table_of_layers("| 3 a | `one/`, `two/three` | x |") == {"one": 3, "two.three": 3}

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge import settings
+from gaia_bridge.settings import Limits, UpstreamLimits
 from gaia_bridge_cli.program import program
 from tests.docs.pages import anchors
 from tests.docs.reference import FOLDER, PAGES, fields_of
@@ -27,3 +28,10 @@ def test_a_field_is_told_with_its_default_and_its_docstring() -> None:
     assert fields.keys() == set(UpstreamLimits.__struct_fields__)
     assert (fields["pages"].default, fields["pages"].kind) == ("100", "int")
     assert fields["pages"].meaning == "Pages of one list: an endless cursor must end somewhere."
+
+
+def test_every_setting_has_its_meaning() -> None:
+    kinds = [kind for kind in vars(settings).values() if isinstance(kind, type) and issubclass(kind, Limits)]
+    fields = [(kind, field) for kind in kinds for field in fields_of(kind) if field.kind not in settings.__all__]
+    missing = [f"{kind.__name__}.{field.name}" for kind, field in fields if not field.meaning]
+    assert not missing, f"without a docstring (the unit, and the reason for the number): {', '.join(missing)}"

@@ -195,7 +195,7 @@ class JsonRpcPeer:
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
-            # No id for a task in `_meta` alone: an id means that the wire attributes all messages, as streams do.
+            # A task in `_meta` alone gives no id: an id says that this wire names the request of every message.
             self.on_notification(method, params, None if during is None else origin)
 
     def ended(self, reason: str) -> None:

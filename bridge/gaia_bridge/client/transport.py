@@ -6,6 +6,26 @@ of MCP, save those that its wire demands.
 
 A transport of one's own is any object with the method of `Transport`; `gaia_bridge.bridge.chaining.agent_transport` is
 an example, and `gaia_bridge.calls.in_flight` does the bookkeeping of a wire that carries everything in one stream.
+
+The errors, whose texts continue a sentence that begins with the server's name:
+
+    UpstreamError
+        LaunchError                 a retry changes nothing: the configuration has to
+            EraRefusedError         `negotiation`
+        StartTimeoutError
+        NotApprovedError
+        AuthorizationError          its kinds are in `oauth.errors`
+        UnreachableError            no request reached the server
+        RequestTimeoutError         `types`
+        ConnectionLostError
+            UnheardError            no request was the cause
+            SessionExpiredError     the request was not worked on, and may be repeated
+            MisconfiguredError      also a LaunchError
+        BrokenOffError              `transports.http_client`
+        FloodError                  `transports.budgets`
+        NoMessageError              `transports.json_rpc`
+
+The other exceptions in `transports` say what is wrong with bytes; a link raises one of these instead.
 """
 
 from __future__ import annotations

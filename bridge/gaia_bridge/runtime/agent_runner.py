@@ -102,7 +102,7 @@ class RunsCoroutines(Protocol):
 
 
 class _Place:
-    """The place that a piece of agent code takes in its runner, whose lock guards it; it outlives neither of them.
+    """The place that a piece of agent code takes in its runner. The runner's lock guards it.
 
     Args:
         outer: The place of the code that waits for this code, and so rests when this does.
@@ -342,6 +342,8 @@ class AgentRunner:
             self._threads += 1
 
     def _release_and(self, on_done: Callable[[Outcome], None], place: _Place) -> Callable[[Outcome], None]:
+        """Return a function that frees a place, and then calls `on_done`."""
+
         def finish(outcome: Outcome) -> None:
             with self._lock:
                 place.runner = None
@@ -365,7 +367,7 @@ class AgentRunner:
                 return
 
     def _is_surplus(self) -> bool:
-        """Whether the calling thread has to end, because threads that rested when it was started work again."""
+        """Return whether the calling thread has to end, and is no longer counted: those that rested work again."""
         with self._lock:
             surplus = self._threads - self._held > self._max_threads
             self._threads -= surplus

@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 _OURS: Final = "gaia-bridge"
 """The qualifier of tools of ours where a source has a tool of that name."""
 _COMPARED: Final = 32
-"""Names among which the one most like another is looked for: the event loop waits for that, up to 20 ms."""
+"""The most names that are searched for a similar one: that keeps the event loop busy, for up to 20 ms."""
 
 
 class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properties
@@ -61,7 +61,7 @@ class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properti
     declared: Listed
     kind: str
     as_listed: bool
-    """Whether the definition is shown as the source lists it, but for its name."""
+    """Whether the definition is shown as the source lists it, except for its name."""
     skill: str = ""
     """The source's URI of the `SKILL.md` of the skill that a prompt stands for."""
 
@@ -93,7 +93,7 @@ class _View:
     Args:
         targets: Those of earlier views, by kind and public name; updated with those of this one. Unchanged
             targets are not made again.
-        warn: Called with each part, and what of it could not be published under its own name.
+        warn: Called with the name of a part, and warnings about what could not be published under its own name.
         as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
     """
 
@@ -294,7 +294,7 @@ class Catalog:
         if stop_listening is not None:
             stop_listening()
         if source is not None:
-            for kind, targets in self._targets.items():  # nobody may look again, and it must not be kept alive by that
+            for kind, targets in self._targets.items():  # which would keep the source alive until somebody looks
                 self._targets[kind] = {name: target for name, target in targets.items() if target.source is not source}
             self._sources_changed(source)
 

@@ -3,8 +3,8 @@
 A transport makes a `Call` of each request and has it answered here. Whatever goes wrong on the way becomes a JSON-RPC
 error in one place; nothing unforeseen reaches a client as text.
 
-Whatever goes beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) is carried as
-it is, to the server that an endpoint is for, or that made the task; clients are told which of it their servers declare.
+Requests beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) go unchanged to the
+server of the endpoint, or to the one that made the task. Clients are told which extensions their servers declare.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ logger = logging.getLogger(__name__)
 _ERROR_BYTES: Final = 64 * 1024
 """Bytes of the data of one JSON-RPC error."""
 _TURNS: Final = 3
-"""Turns of the loop that everybody else has between two large answers."""
+"""Turns of the event loop that all other tasks get between two large answers."""
 _OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
 """The fields that results of earlier revisions do not have."""
 _CACHEABLE: Final = frozenset(
@@ -74,7 +74,7 @@ _CACHEABLE: Final = frozenset(
 _SMALL: Final = frozenset(
     ("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
 )
-"""The requests whose answers are short, or end at no foreseeable time: they wait for no turn."""
+"""The requests whose answers are short, or come at no foreseeable time: they do not wait for a turn in the backlog."""
 _BY_STATE: Final = {"resultType": "complete"}
 _ID_IN_USE: Final = "This id belongs to a request that is not answered yet; expected one of its own for each request"
 _KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -101,6 +101,7 @@ class Dispatcher:
 
     Args:
         path: The path of the endpoint; its last part is the name that middleware is given.
+        own: The id of the bridge, which marks its requests and definitions (`calls/bridge_hops`); a new one if empty.
         backlog: The backlog of clients, of all endpoints of the process; of this one alone if `None`.
         middleware: The middleware around requests, the outermost first.
     """
@@ -302,7 +303,7 @@ class Dispatcher:
         """Return whether a request is about skills, and answered here; raise if no source here has any."""
         if call.method not in EXTENSION_METHODS:
             return False
-        sent = call.connection.sent_capabilities or {}  # once and for all: its server may have left since
+        sent = call.connection.sent_capabilities or {}  # counts even if its server has left since
         declared = declares_skills(sent) or declares_skills(capabilities_of(self.catalog, modern=call.modern))
         if self.catalog.server is None and not declared:
             raise _unknown(call)

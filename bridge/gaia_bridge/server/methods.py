@@ -97,7 +97,7 @@ class Methods:
             shown = self._search.visible_tools(definitions, call)
             shown = self._results.with_reader(call, shown)
         server = self._catalog.server
-        if server is not None and kind == "skill":  # nothing says when what it has is another, as its files are
+        if server is not None and kind == "skill":  # asked each time: no notification says that they changed
             return await server.forward(call.method, {} if cursor is None else {"cursor": cursor}, call)
         page: JSON
         if server is not None and shown is definitions and server.features.implementation is not None:
@@ -121,6 +121,7 @@ class Methods:
         return self._tool_call(call)
 
     async def _call_by_name(self, call: Call) -> JSON:
+        """Call the tool that is named in the arguments of our own tool."""
         try:
             name, arguments = await self._search.called_tool(call.params.get("arguments") or {})
         except SearchError as error:

@@ -167,7 +167,7 @@ class Http1Connection(Abortable):
         self._response: Response | None = None
         self._fields: dict[str, str] = {}
         self._head = 0  # bytes of the header lines of this response
-        self._fruitless = 0  # bytes since the last complete head or piece of body
+        self._fruitless = 0  # bytes since the last complete head, or since the last piece of a body
         self._fruit = False
         self._to_the_end = False  # whether the body ends with the connection
         self._unasked = False

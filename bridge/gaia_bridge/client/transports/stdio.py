@@ -53,7 +53,8 @@ _ENDLESS: Final = 4
 
 
 _UNTIMED: Final = KIB
-"""Bytes up to which measuring their cost would cost more than reading them. A child that floods sends more at once."""
+"""The most bytes that are read without measuring the time: measuring would take longer than reading. A child that
+floods sends more at once."""
 
 
 class StdioTransport:
@@ -135,7 +136,7 @@ class StdioLink(asyncio.Protocol):
             self._begin_start()
 
     def _begin_start(self) -> None:
-        """Start the usual time for the handshake, since the download is over."""
+        """Start the usual deadline for the handshake, since the download is over."""
         if self.child.may_download:
             self.child.serves()
             if self._limits.downloads:
@@ -176,6 +177,7 @@ class StdioLink(asyncio.Protocol):
                 transport.close()
 
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. See `Link.request`; there are no headers on this wire."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
         number: int = message["id"]
@@ -194,6 +196,7 @@ class StdioLink(asyncio.Protocol):
             self._pending.forget(number)
 
     async def notify(self, message: JSON) -> None:
+        """Send a message that has no response. See `Link.notify`."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
         await self._write(message)

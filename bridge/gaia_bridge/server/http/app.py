@@ -118,7 +118,7 @@ def make_app(
         find: Gives the endpoint for `("agents" | "servers" | "", name)`, or `None`; asked for every request, so that
             agents can come and go while the application runs.
         report: Makes the answers of the plain GET routes, by path.
-        further: Gives the routes of other APIs, once somebody asks for a path that is none of MCP.
+        further: Gives the routes of other APIs; called with the first request for a path that is not one of MCP.
     """
     app: ASGIApp | None = None
     making = anyio.Lock()
@@ -199,7 +199,7 @@ class _McpPaths:
     @staticmethod
     async def _post(binding: HttpBinding, serve: _Serve, scope: Scope, receive: Receive, send: Send) -> None:
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
-        # All of it: the guard hands over whole bodies.
+        # The guard passes on whole bodies, so that one message has all of it.
         body: bytes = extensions[WHOLE_BODY] if WHOLE_BODY in extensions else (await receive()).get("body", b"")
         content: Any = decoded(body)
         exchange = HttpExchange(scope, receive, send, content, len(body))
@@ -218,7 +218,8 @@ class _McpPaths:
 
 
 def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
-    """Return why the body of a POST is refused. Only the session knows the revision of a batch."""
+    """Return why the body of a POST is refused; `None` if it is not. A batch is left to its session, which knows its
+    revision."""
     content = exchange.content
     if isinstance(content, Refusal):
         return content

@@ -77,7 +77,7 @@ _BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
 
 
 class Unsent:
-    """The answers that wait for clients that do not read: a bounded part of the memory."""
+    """Bounds the memory that is used by answers to clients that do not read them."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
@@ -85,7 +85,7 @@ class Unsent:
         """The connections with full buffers, in the order in which they last read something."""
 
     def add(self, connection: HttpConnection) -> None:
-        """Add a connection whose buffer is full; again for a new place in line, when the buffer got smaller since."""
+        """Add a connection whose buffer is full, or move it to the end of the line: its client has read."""
         self.remove(connection)
         self._waiting[connection] = None
         if connection.unsent > self._limits.unsent_bytes:
@@ -131,9 +131,17 @@ class HttpConnection(HttpToolsProtocol):
     It is expected to send while a head is incomplete, and while a body goes on arriving after its request was answered
     (a refusal does not wait for it); it is expected to read while our buffer is full. A body that the application reads
     is under the guard's deadline, an idle connection under uvicorn's keep-alive.
+
+    The parts of a request (`_Part`), and what follows them:
+
+        HEAD            a head like the last one, with its whole body: HEAD or NEXT; another head: a body
+        SIZED_BODY      its last byte: HEAD if the request was answered, else NEXT
+        CHUNKED_BODY    its last chunk: the same
+        NEXT            the answer: HEAD
+        any of them     a request that cannot be read, or an answer that ends the connection: NOTHING
     """
 
-    cycle: Cycle | None  # type: ignore[assignment]  # as it is in truth
+    cycle: Cycle | None  # type: ignore[assignment]  # uvicorn's type leaves out `None`
     app: Any  # uvicorn types the same ASGI in three ways
     scope: Any  # of the last request; uvicorn's type has neither state nor extensions
 
@@ -153,13 +161,13 @@ class HttpConnection(HttpToolsProtocol):
         self._held = b""
         """The bytes that came and were not read yet: a part of a head, or those behind an unanswered request."""
         self._searched = 0
-        """Bytes of `_held` in which the end of the head does not begin."""
+        """Bytes of `_held` that were searched for the end of the head, which does not begin in them."""
         self._length = 0
         """Bytes of a sized body that are still to come."""
         self._without_body = 0
         """Bytes since the last byte of a chunked body."""
         self._last = b""
-        """The last bytes of a chunked body that were read, in which its end may begin."""
+        """The last three bytes read of a chunked body: its end may begin in them."""
         self._is_described = False
         self._is_whole = False
         """Whether the parser has read the whole request."""
@@ -202,7 +210,7 @@ class HttpConnection(HttpToolsProtocol):
         self._is_idle = False
         self._held = self._held + data if self._held else data
         if self._part is _Part.HEAD and (not self._held if self._read_same() else self._body_wait):
-            self._watch()  # as it is nearly always
+            self._watch()  # nearly all requests take this way
         else:
             self._read()
 
@@ -235,8 +243,8 @@ class HttpConnection(HttpToolsProtocol):
     def _read_same(self) -> bool:
         """Read a request whose head is the same as that of the last, once its body is here. Return whether it was read.
 
-        Most clients and proxies send head and body apart. A small body is waited for: to call the application before
-        the body is there, and to wake it when it is, would cost as much again as the whole request.
+        Most clients and proxies send the head and the body apart. A small body is waited for, because calling the
+        application before its body is there, and waking it afterwards, would double the cost of the request.
         """
         last, held = self._last_head, self._held
         if last is None or not held.startswith(last.head):
@@ -275,7 +283,7 @@ class HttpConnection(HttpToolsProtocol):
         elif held[0] <= 0x20:  # which no request begins with: it is not waited for
             self._refuse(400, INVALID_REQUEST)
         elif (problem := head_problem(head)) is not None:
-            # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
+            # A proxy that reads the head in another way sees other requests behind it: nothing of that is read.
             self._refuse(400, problem)
         elif end < 0:
             self._searched = max(0, len(held) - 3)
@@ -317,7 +325,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _begin(self, head: bytes) -> None:
         upgrades = _UPGRADE.findall(head)
-        if upgrades:  # no protocol is offered, and with that wish the parser would take the body for another one
+        if upgrades:  # we offer no other protocol, and with this header the parser would not read the body
             head = _UPGRADE.sub(b"", head)
         self._is_described = False
         self.parser.feed_data(head)
@@ -377,7 +385,7 @@ class HttpConnection(HttpToolsProtocol):
         return cycle
 
     def _describe(self, version: str) -> None:
-        """Complete the scope. The target is taken as it came: a target that is no path is not made one."""
+        """Complete the scope. The request target stays as it came; the guard refuses one that is not a path."""
         path, _, query = self.url.partition(b"?")
         text = path.decode("ascii")
         self.scope["method"] = self.parser.get_method().decode("ascii")
@@ -400,7 +408,7 @@ class HttpConnection(HttpToolsProtocol):
     # Callbacks of the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._part is _Part.HEAD:  # not behind a body, where everything could be said anew
+        if self._part is _Part.HEAD:  # fields behind a body are dropped: they could contradict the head
             self.headers.append((name.lower(), value.strip(_BLANKS)))
 
     def on_headers_complete(self) -> None:
@@ -427,7 +435,7 @@ class HttpConnection(HttpToolsProtocol):
         if is_open:
             self.flow.resume_reading()
             self._is_idle, self._idle_since = True, self.loop.time()
-            if self.timeout_keep_alive_task is None:  # one lasts for many requests, which all come in time
+            if self.timeout_keep_alive_task is None:  # one timer serves many requests
                 self._keep_alive(self.timeout_keep_alive)
         if self._part is _Part.NEXT:
             self._part = _Part.HEAD
@@ -458,7 +466,7 @@ class HttpConnection(HttpToolsProtocol):
             self._deadline = None
 
     def _set_deadline(self, seconds: float) -> None:
-        if self._deadline is None:  # more bytes do not buy more time
+        if self._deadline is None:  # further bytes do not extend it
             self._deadline = self.loop.call_later(seconds, self._expire)
 
     def _expire(self) -> None:
@@ -512,7 +520,7 @@ class HttpConnection(HttpToolsProtocol):
             cycle.disconnected = True  # what the application may still send goes nowhere
             self._answer(503, body, NEVER_AGAIN)
             self.transport.close()
-            # It has to be taken now: whoever does not is not waited for.
+            # A client that does not read it soon is cut off.
             self.loop.call_later(LISTENING, self.transport.abort)
         else:
             self.transport.abort()

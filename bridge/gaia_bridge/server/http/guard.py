@@ -1,10 +1,10 @@
 """The guard in front of every HTTP route: checks host, origin, credential and size of each request.
 
 Every route of every transport is behind the one `Guard`, so that the same request gets the same verdict everywhere.
-Nothing of a body is read before the headers were accepted. The checks, in order:
+No byte of a body is read before the headers are accepted. The checks, in order:
 
     target         a path                                        400   RFC 9112 section 3.2
-    proxy          none, unless proxies are configured           421   what it opens to others
+    proxy          none, unless proxies are configured           421   others get in by it
     Host           exactly one, well-formed / on the list        400 / 421   DNS rebinding
     Origin         absent, or exactly one on the list            403
     header size    at most `HttpLimits.header_bytes`             431
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gaia_bridge.server.http.cross_origin import CrossOrigin
 
 HEALTH_PATH = "/health"
-"""The only path that `GET` may read without the token: a supervisor has none, and learns only that we live."""
+"""The only path that `GET` may read without the token: a supervisor has no token, and learns only that we run."""
 EXPOSED_HEADERS = ("Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
 """Response headers that a script on an allowed page may read."""
 WATCHED_HEADERS = frozenset(
@@ -53,7 +53,7 @@ WATCHED_HEADERS = frozenset(
 REPEATED = b"more than one"
 """The value of a watched header that came more than once: no check accepts it, and messages show it clearly."""
 _FORWARDING = (b"forwarded", b"via", b"x-forwarded-", b"x-real-ip")
-"""The beginnings of the headers that proxies and tunnels add, and no client of its own accord."""
+"""The beginnings of the headers that proxies and tunnels add. No client sends them by itself."""
 _REGISTER = "/register"
 _WELL_KNOWN = "/.well-known/"
 _REMEDY = "The token is in ~/.gaia/bridge-token of whoever runs `gaia-bridge serve`; other programs have their own."
@@ -99,7 +99,7 @@ class Guard:
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
         facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
         accepted: _Accepted | None = facts[self] if self in facts else None
-        # It was accepted, with the length that it says, and needs no headers that CORS adds.
+        # The same head was accepted before, with its Content-Length, and its answer needs no CORS headers.
         if accepted is not None and accepted.token == self._token.text:
             if accepted.changes:
                 scope = {**scope, **accepted.changes}
@@ -116,7 +116,7 @@ class Guard:
         if refusal is None and self._cross_origin and head.values.get(b"origin") in self._cross_origins:
             preflight = self._cross_origin.preflight(scope)
             if preflight is not None:
-                # It cannot carry the token, so it is answered before the token is looked at.
+                # A preflight cannot carry the token, so it is answered before the token is checked.
                 await preflight(scope, receive, send)
                 return
             send = self._cross_origin.sending(scope, send)
@@ -181,7 +181,7 @@ class Guard:
         return None
 
     def _is_own_page(self, host: bytes, origin: bytes) -> bool:
-        """Return whether a page comes from the host that it calls, where we know that host by its name only."""
+        """Return whether a page comes from the very host that it calls; always `False` where we listen ourselves."""
         pages = b"http://" + host.lower(), b"https://" + host.lower()
         return self._policy.served_elsewhere and origin.lower() in pages
 
@@ -250,7 +250,7 @@ class Guard:
         return _Refusal(413, f"The body has more than {self._limits.body_bytes} bytes. Send less at once.")
 
     async def _whole_body(self, receive: Receive) -> Message | _Refusal | None:
-        """Return the same as `_read_body`, for a body that need not be waited for."""
+        """Return the same as `_read_body`, for a body that has arrived already."""
         message = await receive()
         if message["type"] != "http.request":
             return None
@@ -295,7 +295,7 @@ class _Accepted(NamedTuple):
 
     head: _Head
     token: str | None
-    """The token at that time."""
+    """The token that clients needed at that time."""
     changes: Mapping[str, Any]
 
 

@@ -58,10 +58,10 @@ class ModernHttp:
         elif problem := self._problem(exchange, message):
             await exchange.refuse(problem)
         else:
-            await self._serve(exchange, message, only_json=only_json, soon=json)
+            await self._serve(exchange, message, only_json=only_json, takes_json=json)
 
     async def _acknowledge(self, exchange: HttpExchange) -> None:
-        """Accept a notification: this revision has none of clients, but some send them all the same."""
+        """Accept a notification: in this revision, clients have none to send, but some do."""
         if problem := revision_problem(exchange.revision or "", revisions=self._revisions):
             await exchange.refuse(problem)
         else:
@@ -75,7 +75,7 @@ class ModernHttp:
             if (problem := envelope_problem(message, exchange.headers, self._revisions)) is not None:
                 return problem
             if self._revisions.translating_of(message) is None:
-                exchange.facts[self] = repeated  # the same words under the same head are as good
+                exchange.facts[self] = repeated  # the same facts under the same head are not checked again
         return self._parameter_problem(exchange, message)
 
     def _parameter_problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
@@ -100,7 +100,7 @@ class ModernHttp:
         problem = asked.problem(arguments, exchange.scope["headers"])
         return None if problem is None else Refusal(HEADER_MISMATCH, problem, message["id"])
 
-    async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, soon: bool) -> None:
+    async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, takes_json: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
         connection = Connection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         translating = self._revisions.translating_of(message)
@@ -113,15 +113,15 @@ class ModernHttp:
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)
         try:
-            if soon and not await reply.first(self._limits.quick_answer) and not exchange.is_gone:
-                # Only an answer that is not on a stream has a status, and some errors must have theirs; but a silent
-                # response is not kept by everybody.
+            if takes_json and not await reply.first(self._limits.quick_answer) and not exchange.is_gone:
+                # Only an answer that is not on a stream has an HTTP status, and some errors must have one. But some
+                # clients and proxies close a response that stays silent.
                 await reply.first(None if only_json else self._limits.ping_interval)
             if reply.answer is not None:
                 code = reply.answer.code
                 await exchange.json(reply.answer.body, 200 if code is None else HTTP_STATUS.get(code, 200))
             elif not exchange.is_gone:
-                remove()  # from here on the response tells it, which waits for `receive`, too
+                remove()  # from here on, the response itself waits for `receive`, and notices
                 stream.open()
                 await exchange.stream(stream.events(), self._limits.ping_interval)
         finally:

@@ -44,9 +44,9 @@ from gaia_bridge.version import __version__
 _OUR_HOP: Final = frozenset(
     {PROGRESS_TOKEN_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY}
 )
-"""Keys of a request's `_meta` about the connection between the client and us, which end here. Except, where the
-server's era has them too, the log level and the capabilities: they limit the server's messages and questions for
-this request."""
+"""Keys of a request's `_meta` about the connection between the client and us: they are not passed on. The log level and
+the capabilities are added again where the server's era has them: they limit its messages and questions for this
+request."""
 _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
 """Parameters that are translated or handled separately."""
 _STATE: Final = "upstream:"

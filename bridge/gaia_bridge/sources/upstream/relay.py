@@ -1,10 +1,11 @@
 """Forwards requests of clients to one upstream, and its progress, log messages and questions back to the right client.
 
-A server of the handshake era asks with requests of its own, which may not name the call. Then the client is clear
-only while all calls in flight are of one client. Otherwise the question waits until it is. From then on, calls of tools
-that have asked, or may have, take turns with those of other clients that can answer questions, until it is known that
-they ask nothing. A call that was given up counts for some time: the server may not have received the cancellation yet.
-Requests without a session, and those that a bridge or an agent sends for its clients, each count as another client's.
+A server of the handshake era asks with requests of its own, which may not name the call. Then it is clear which client
+is meant only while all calls in flight are of one client. Otherwise the question waits until that is so. From then on,
+calls of tools that have asked, or may have, take turns with those of other clients that can answer questions, until it
+is known that they ask nothing. A call that was given up counts for some time: the server may not have received the
+cancellation yet. Requests without a session, and those that a bridge or an agent sends for its clients, each count as
+another client's.
 """
 
 from __future__ import annotations
@@ -390,7 +391,7 @@ class Relays:
         wanted = (connection, self._level)
         if self._level is None or connection.handshake.modern or self._level_set == wanted:
             return
-        self._level_set = connection, self._level  # before it was, so that calls at the same time do not tell it again
+        self._level_set = connection, self._level  # noted first: calls at the same time do not send it again
         try:
             await connection.set_log_level(self._level)
         except (ProtocolError, UpstreamError) as error:
@@ -399,9 +400,10 @@ class Relays:
     def log(self, params: JSON, during: int | None = None) -> bool:
         """Pass a log message on to its client; return whether it is for that client alone.
 
-        If the server says which call or task a message belongs to, its client gets it. Once a server has named a call,
-        a message that names none belongs to none. Messages of any other server may belong to every call in flight that
-        may cause some, or to one that is over for a short while, and are passed on only if all these are of one client.
+        If the server says which call or task a message belongs to, the client of that call gets it. Once a server has
+        named a call, a message that names none belongs to none. A message of any other server may belong to any call
+        in flight that may log, or to one that ended a short while ago. It is passed on only if these are all of one
+        client.
 
         Args:
             params: The parameters of `notifications/message`, unchecked.
@@ -445,7 +447,7 @@ class Relays:
 
 
 def _failed_of_others(relays: Sequence[Relay], ended: Sequence[Relay]) -> int:
-    """Return how many calls of other clients failed: each perhaps for want of an answer that nobody was asked for."""
+    """Return how many calls of other clients failed: each perhaps because its question was put to nobody."""
     owners = {relay.owner for relay in relays}
     return sum(relay.has_failed and relay.owner not in owners for relay in ended)
 

@@ -71,8 +71,8 @@ class Upstream(AsksServer):
         on_error_line: Called with every line of a child's error output, redacted.
         launches: Limits the launches of children; shared by all upstreams on one event loop.
         refusal: Called before each start; returns the reason if the server must not be started. See `Watched`.
-        alone: The era to try first, if this is one of several connections to the server: it has
-            no further ones then.
+        alone: The era to try first, if this is a further connection to a server that has a first one already. Such a
+            connection opens no others.
     """
 
     kind = SourceKind.SERVER
@@ -268,7 +268,7 @@ class Upstream(AsksServer):
         return self._tracker.listen(listener)
 
     async def settle(self, *, listed_once: bool = False) -> None:
-        """Wait until the offer is known, or the server fails: `first_look` or `first_list` seconds in all."""
+        """Wait until the offer is known, or the server fails; `first_look` seconds at most, or `first_list`."""
         if not self.features.is_known and not self._supervisor.first_attempt_ended.is_set():
             await self._look.within(self.learn, listed_once=listed_once)
 
@@ -302,8 +302,8 @@ class Upstream(AsksServer):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep the server connected until cancelled. Reports that it started at once, without waiting for the server.
 
-        Failures show in `status`, and as one line each in the log. Ends its cancellation when everything that the
-        transport holds is released.
+        Failures show in `status`, and as one line each in the log. When cancelled, this returns only after everything
+        that the transport holds is released.
         """
         if self._spec.options.disabled:
             self._supervisor.close("its entry in the configuration disables it")
@@ -340,7 +340,9 @@ class Upstream(AsksServer):
     ) -> JSON:
         """Run a tool by the server's own name for it, whatever its published name; see `call_tool`.
 
-        `called` is the client's name of it; `beside` the shared connection, one of the client's era may be used.
+        Args:
+            called: The name that the client used.
+            beside: Whether a second connection may be used, of the client's era.
         """
         name = own if called is None else called
         try:
@@ -504,7 +506,7 @@ class Upstream(AsksServer):
         if self._used or self._supervisor.requests:
             return False
         self._tracker.hurry()
-        with self._supervisor.using:  # it is wanted again at once: nothing is held against it
+        with self._supervisor.using:  # it is needed again at once, and this end counts as no failure
             self._supervisor.lost(reason, blameless=True)
         return True
 
