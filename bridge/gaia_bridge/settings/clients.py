@@ -25,7 +25,7 @@ class HttpLimits(Limits, frozen=True):
     quick_answer: float = 0.05
     """Seconds for an answer to be plain JSON. One that takes longer, or has messages before it, is an event stream,
     because clients and proxies close silent connections. Few calls take as long, and fewer are worth resuming. Clients
-    of 2026-07-28 get plain JSON for `ping_interval` longer: only that has an HTTP status, and they resume nothing."""
+    of 2026-07-28 get plain JSON within `ping_interval`: only that has an HTTP status, and they resume nothing."""
     ping_interval: float = 15.0
     """Seconds between two signs of life in a silent event stream, for the same reason."""
     stream_messages: int = 64

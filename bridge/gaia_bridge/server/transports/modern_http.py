@@ -113,7 +113,7 @@ class ModernHttp:
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)
         try:
-            if takes_json and not await reply.first(self._limits.quick_answer) and not exchange.is_gone:
+            if takes_json and not exchange.is_gone:
                 # Only an answer that is not on a stream has an HTTP status, and some errors must have one. But some
                 # clients and proxies close a response that stays silent.
                 await reply.first(None if only_json else self._limits.ping_interval)
