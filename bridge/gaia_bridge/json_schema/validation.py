@@ -27,7 +27,7 @@ recursively, in us and in clients."""
 MAX_PARTS: Final = 5_000
 """The most objects and arrays of one definition."""
 _MAX_DROPPED: Final = 100
-"""The most invalid keywords dropped from one schema."""
+"""The most invalid keywords dropped from one schema: with more, little of its meaning would be left."""
 _MAX_COMPILED: Final = 20
 """The most compilations of one schema: after each, all keywords are dropped that its metaschema refuses. The keywords
 that only the compiler refuses go one by one: patterns with lone surrogates, and some of the oldest drafts."""
@@ -79,7 +79,8 @@ class SchemaValidator:
         The rest of the schema is checked; the resulting `schema` allows every value that the original was to allow.
 
         Raises:
-            SchemaError: The schema does not compile for another reason, or has more than a hundred invalid keywords.
+            SchemaError: The schema does not compile for another reason, has more than a hundred invalid keywords, or
+                more than twenty that only the compiler refuses.
         """
         dropped = 0
         for _ in range(_MAX_COMPILED):
@@ -88,17 +89,17 @@ class SchemaValidator:
             except SchemaError as error:
                 if not error.path:
                     raise
-                try:
-                    schema = _without(schema, error.path)
-                except (LookupError, TypeError):  # two names that are the same number
-                    raise error from None
-            others = _invalid_keywords(schema)
-            dropped += 1 + len(others)
+                invalid, before = _invalid_keywords(schema) or [tuple(error.path)], schema
+                for path in invalid:
+                    with suppress(
+                        LookupError, TypeError
+                    ):  # a part of another, which is gone; names that are one number
+                        schema = _without(schema, path)
+                if schema is before:
+                    raise
+            dropped += len(invalid)
             if dropped > _MAX_DROPPED:
                 raise SchemaError(f"more than {_MAX_DROPPED} of its keywords are invalid")
-            for path in others:
-                with suppress(LookupError, TypeError):  # a part of another, which is gone
-                    schema = _without(schema, path)
         raise SchemaError("too many of its keywords are invalid")
 
     @cached_property
@@ -172,18 +173,28 @@ def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = 
 
 
 def _invalid_keywords(schema: Mapping[str, Any]) -> Collection[tuple[str | int, ...]]:
-    """Return the places of keywords that the metaschema refuses, and of patterns that do not compile."""
+    """Return the places of keywords that the metaschema refuses, and of patterns that do not compile.
+
+    There are none if the engine has no metaschema under the name in `$schema`.
+    """
     import jsonschema_rs
 
     dialect = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
-    metaschema = jsonschema_rs.validator_for({"$schema": dialect, "$ref": dialect}, validate_formats=True, **_options())
+    reference = {"$schema": dialect, "$ref": dialect}
+    try:
+        metaschema = jsonschema_rs.validator_for(reference, validate_formats=True, **_options())
+    except ValueError:
+        return ()
+    kinds = jsonschema_rs.ValidationErrorKind
     paths: dict[tuple[str | int, ...], None] = {}
     for error in metaschema.iter_errors(schema):
-        path, value = tuple(error.instance_path), str(error.instance)
-        if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format):
+        path = tuple(error.instance_path)
+        value: Any = error.instance
+        if path[-1:] == ("patternProperties",) and isinstance(error.kind, kinds.Format | kinds.PropertyNames):
+            names = value if isinstance(value, dict) else (value,)
+            paths |= {(*path, name): None for name in names if not _is_pattern(name, dialect)}
+        elif not isinstance(error.kind, kinds.Format) or (path[-1] == "pattern" and not _is_pattern(value, dialect)):
             paths[path] = None
-        elif path[-1] in ("pattern", "patternProperties") and not _is_pattern(value, dialect):
-            paths[path if path[-1] == "pattern" else (*path, value)] = None
     return paths
 
 

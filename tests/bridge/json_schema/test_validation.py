@@ -213,6 +213,32 @@ def test_many_invalid_keywords_cost_few_compilations(dialect: str) -> None:
     assert Counted.compiled <= 6
 
 
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema#",
+        "http://json-schema.org/draft-06/schema#",
+        "http://json-schema.org/draft-04/schema#",
+    ],
+)
+def test_valid_patterns_stay_beside_an_invalid_one(dialect: str) -> None:
+    rest: JSON = {"$schema": dialect, "type": "object", "additionalProperties": False}
+    schema = {**rest, "properties": {"a": {"type": "x"}}, "patternProperties": {"(": {}, "^x-": {"type": "string"}}}
+    left = SchemaValidator.tolerant(schema).schema
+    assert left == {**rest, "properties": {"a": {}}, "patternProperties": {"^x-": {"type": "string"}}}
+
+
+def test_a_dialect_without_a_metaschema_of_its_name_needs_none_or_is_a_reason() -> None:
+    schema: JSON = {"properties": {"a": {"type": "string", "pattern": "("}}}
+    alias = {"$schema": "http://json-schema.org/schema#"}  # names the latest, for engines that know it
+    left = SchemaValidator.tolerant({**alias, **schema}).schema
+    assert left == {**alias, "properties": {"a": {"type": "string"}}}
+    with pytest.raises(SchemaError):
+        SchemaValidator.tolerant({"$schema": "https://example.com/none", **schema})
+
+
 def test_more_invalid_keywords_than_anybody_writes_are_a_reason() -> None:
     with pytest.raises(SchemaError, match="more than 100 of its keywords are invalid"):
         SchemaValidator.tolerant({"properties": {str(number): {"type": "x"} for number in range(101)}})
