@@ -127,6 +127,7 @@ class Bridge(ServedBridge):
             raise RuntimeError("the bridge is open already; make another one")
         failure: Exception | None = None
         async with AsyncExitStack() as stack:
+            stack.callback(setattr, self, "_is_entered", False)  # also if this is cancelled
             stack.callback(mark_thread_as_asyncio())
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(self._tasks.cancel_scope.cancel)
@@ -137,7 +138,6 @@ class Bridge(ServedBridge):
                 await self._fill()
             except Exception as error:  # raised again, not in the task group, which would wrap it
                 failure = error
-                self._is_entered = False
             else:
                 self._stack = stack.pop_all()
         if failure is not None:

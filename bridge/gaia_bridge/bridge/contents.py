@@ -69,10 +69,11 @@ def server_specs(servers: Servers) -> list[ServerSpec]:
     """
     if isinstance(servers, Mapping):
         return [_named(name, value) for name, value in cast("Mapping[str, Any]", servers).items()]
-    for spec in cast("Sequence[object]", servers):
+    specs = list(servers)
+    for spec in cast("list[object]", specs):
         if not isinstance(spec, SPECS):
             raise TypeError(f"expected a ServerSpec, or a mapping of names to entries, got {spec!r}")
-    return list(servers)
+    return specs
 
 
 def agent_of(target: Any) -> Any:

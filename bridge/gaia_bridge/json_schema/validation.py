@@ -91,9 +91,7 @@ class SchemaValidator:
                     raise
                 invalid, before = _invalid_keywords(schema) or [tuple(error.path)], schema
                 for path in invalid:
-                    with suppress(
-                        LookupError, TypeError
-                    ):  # a part of another, which is gone; names that are one number
+                    with suppress(LookupError, TypeError):  # part of another, which is gone; or 7 and 007
                         schema = _without(schema, path)
                 if schema is before:
                     raise

@@ -137,4 +137,8 @@ class Middleware:
         return await call_next(request)
 
     def on_change(self, endpoint: str, change: Change) -> None:
-        """Handle a change of an endpoint's offer: of a list, or of a resource. Called after each."""
+        """Handle a change of an endpoint's offer: of a list, or of a resource. Called after each.
+
+        Args:
+            endpoint: As in requests.
+        """

@@ -154,10 +154,21 @@ class RetryReads(Middleware):
         """Try again only if the tool's annotations say that it may be repeated."""
         hints = request.annotations
         is_harmless = hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
-        return await (self.on_list if is_harmless else super().on_call_tool)(request, call_next)
+        return await (self._try(request, call_next) if is_harmless else call_next(request))
 
     async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
-        """Try again: lists, and resources and prompts, change nothing."""
+        """Try again: lists change nothing."""
+        return await self._try(request, call_next)
+
+    async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
+        """Try again: reading changes nothing."""
+        return await self._try(request, call_next)
+
+    async def on_get_prompt(self, request: McpRequest, call_next: CallNext) -> JSON:
+        """Try again: prompts change nothing."""
+        return await self._try(request, call_next)
+
+    async def _try(self, request: McpRequest, call_next: CallNext) -> JSON:
         if request.is_continued:  # the call that its answers belong to is gone with the connection
             return await call_next(request)
         wait = self._wait
@@ -178,8 +189,6 @@ class RetryReads(Middleware):
             await anyio.sleep(min(wait, self._longest))
             wait *= 2
         return await call_next(request)
-
-    on_read_resource = on_get_prompt = on_list
 
 
 def _is_worth_it() -> bool:

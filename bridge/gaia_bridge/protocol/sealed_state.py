@@ -55,7 +55,11 @@ class StateSeal:
         return _FORMAT + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
     def opened(self, sealed: str, method: str, params: Mapping[str, Any]) -> str:
-        """Decrypt the `requestState` of a client; raise `ProtocolError` if it is not valid. The log has the cause."""
+        """Decrypt the `requestState` of a client.
+
+        Raises:
+            ProtocolError: It is from elsewhere, for another request, or expired; only the log has the cause.
+        """
         try:
             return self._state(sealed, self._binding(method, params))
         except ValueError as error:

@@ -218,7 +218,6 @@ def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = 
     """Build the msgspec type of objects with these fields; `key` is the field that holds the kind, if there is one."""
     # Members are numbered and renamed: names of fields in MCP, such as `_meta`, need not be valid for a struct.
     checked = [field for field in fields if field.name != key]
-    checked = [field for field in fields if field.name != key]
     members: list[Any] = [
         (f"field{number}", field.shape.plain, *(() if field.is_required else (msgspec.UNSET,)))
         for number, field in enumerate(checked)

@@ -248,10 +248,11 @@ class ToolRanking:
         if self._index is None:
             import sqlite3  # which most programs never need
 
-            self._index = sqlite3.connect(":memory:", check_same_thread=False)
+            index = sqlite3.connect(":memory:", check_same_thread=False)
+            weakref.finalize(self, index.close)
             columns = "name, description, parameters, tokenize='porter unicode61'"
-            self._index.execute(f"CREATE VIRTUAL TABLE tools USING fts5({columns})")
-            weakref.finalize(self, self._index.close)
+            index.execute(f"CREATE VIRTUAL TABLE tools USING fts5({columns})")
+            self._index = index
         elif _are_same(self._indexed, tools):
             return self._index
         self._indexed = dict(tools)

@@ -338,6 +338,19 @@ async def test_a_closed_bridge_takes_no_agents_until_it_is_open_again_and_then_u
 
 
 @pytest.mark.anyio
+async def test_a_bridge_whose_start_was_cancelled_takes_no_agents_until_it_is_open() -> None:
+    slow = Slow()
+    bridge = Bridge(slow)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bridge.__aenter__)
+        await wait_in_thread(slow.asked.wait)
+        tasks.cancel_scope.cancel()
+    slow.release.set()
+    with pytest.raises(RuntimeError, match=NOT_OPEN):
+        await bridge.add_agent(saying("late"), "name")
+
+
+@pytest.mark.anyio
 async def test_who_adds_an_agent_while_the_bridge_closes_is_told_that_it_is_not_open() -> None:
     slow, bridge, refused = Slow(), Bridge(), list[str]()
 

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -73,6 +73,7 @@ def test_servers_are_named_in_each_way() -> None:
     assert isinstance(specs[1], HttpServerSpec)
     assert (specs[1].headers, specs[1].options.timeout) == ({"X-Key": "k"}, 5)
     assert server_specs([specs[0], specs[3]]) == [specs[0], specs[3]]
+    assert server_specs(cast(Any, iter(specs))) == specs
 
 
 @pytest.mark.parametrize(

@@ -506,6 +506,18 @@ for line in sys.stdin:
 """
 
 
+class CountedLists(RetryReads):
+    """Changes what is done around lists alone."""
+
+    def __init__(self) -> None:
+        super().__init__(2, wait=0.01)
+        self.methods: set[str] = set()
+
+    async def on_list(self, request: McpRequest, call_next: CallNext) -> JSON:
+        self.methods.add(request.method)
+        return await super().on_list(request, call_next)
+
+
 async def test_what_changes_nothing_is_asked_again_when_its_server_was_lost_and_nothing_else_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -513,12 +525,14 @@ async def test_what_changes_nothing_is_asked_again_when_its_server_was_lost_and_
     (tmp_path / "mortal.py").write_text(MORTAL, "utf-8")
     state = tmp_path / "state"
     spec = StdioServerSpec("m", sys.executable, ("-S", str(tmp_path / "mortal.py"), str(state)))
-    async with Bridge(servers=[spec], middleware=[RetryReads(2, wait=0.01)]) as bridge, connected(bridge) as client:
+    around = CountedLists()
+    async with Bridge(servers=[spec], middleware=[around]) as bridge, connected(bridge) as client:
         assert (await client.call_tool("m__look")).text == "alive"
         with pytest.raises(ToolError, match="closed|ended|exit"):
             await client.call_tool("m__change")
         assert state.read_text("utf-8").split() == ["look", "look", "change"]
     assert "tools/call m__look: attempt 1 of 2" in caplog.text
+    assert "tools/call" not in around.methods
 
 
 async def test_an_answer_is_an_answer() -> None:

@@ -136,7 +136,11 @@ class ServerAuthorization(httpx2.Auth):
         self._made: _Made | None = None
 
     async def forget(self) -> None:
-        """Delete the stored login and the client registration: the next login begins anew."""
+        """Delete the stored login and the client registration: the next login begins anew.
+
+        Raises:
+            AuthorizationError: The stored login cannot be changed.
+        """
         async with self._lock, self._store.locked(self._limits.login_timeout):
             await self._store.load()
             await self._store.forget(client=True)

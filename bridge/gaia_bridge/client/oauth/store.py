@@ -99,7 +99,11 @@ class TokenStore:
 
     @asynccontextmanager
     async def locked(self, seconds: float) -> AsyncGenerator[None]:
-        """Keep all others from changing this login; raise `AuthorizationError` if another does so for `seconds`."""
+        """Keep all others from changing this login.
+
+        Raises:
+            AuthorizationError: Another process keeps it for `seconds`, or the folder cannot be used.
+        """
         lock = filelock.AsyncFileLock(
             self.path.with_suffix(".lock"), mode=0o600, thread_local=False, run_in_executor=False
         )

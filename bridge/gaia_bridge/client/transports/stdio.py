@@ -69,7 +69,12 @@ class StdioTransport:
 
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`."""
+        """Launch the child; after the block, it and its descendants end within `stop_grace` and `terminate_grace`.
+
+        Raises:
+            LaunchError: The child cannot be launched as it is configured.
+            UpstreamError: The child cannot be launched right now.
+        """
         link = StdioLink(Child(self._spec), receiver, self._spec, self._limits, self._on_error_line)
         try:
             await link.open()

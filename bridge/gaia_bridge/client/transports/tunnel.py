@@ -35,6 +35,9 @@ _NO_PROXY: Final = (400, 404, 405, 501)
 class ByProxy:
     """The way to a server by a proxy; without `tls`, the server has none. Its `connect` is a `connections.Way`.
 
+    Args:
+        host: The server, in ASCII.
+
     Raises:
         LaunchError: The authorities that verify the proxy cannot be read.
     """

@@ -31,7 +31,8 @@ from gaia_bridge.text.web_addresses import ADDRESS_CHARACTER, is_web_address
 _MEDIA_TYPE: Final = b"application/mcp-server-card+json"
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 _AGE: Final = 60
-"""Seconds for which a client need not ask again: an agent that is being written changes every minute."""
+"""Seconds for which a client need not ask again. Those of the specification's example are good for an hour; an agent
+that is being written changes every minute."""
 _LONGEST: Final = {"title": 100, "description": 100, "version": 255}
 _LONGEST_NAME: Final = 200
 _QUALIFIED: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")

@@ -107,7 +107,7 @@ async def stdio_streams(
 
 
 async def wait_for_answers(client: LineClient, catalog: Catalog, grace: float, starting: float) -> None:
-    """Wait for the answers to a client whose input has ended; not for a call that hangs because a server does.
+    """Wait for the answers to a client whose input has ended; no longer for a call that hangs because a server does.
 
     Args:
         grace: Seconds in which they have to come.

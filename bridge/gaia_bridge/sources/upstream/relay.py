@@ -100,7 +100,13 @@ class Tells(Asks, Protocol):
 
 
 class Relays:
-    """The requests of clients that one upstream works on."""
+    """The requests of clients that one upstream works on.
+
+    Args:
+        limits: How long a call waits for calls of other clients, if questions cannot be told apart, and how long a call
+            that was given up may still be the one that the server asks for.
+        redactor: Removes the secrets that the server was given from errors that are sent to clients.
+    """
 
     def __init__(
         self,
