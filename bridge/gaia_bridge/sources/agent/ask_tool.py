@@ -68,7 +68,7 @@ class AskTool:
             {
                 "name": self._name,
                 "title": f"Ask {type(self._agent).__name__}",
-                "description": self._description or _documentation(type(self._agent)),
+                "description": self._description or _documentation(self._agent),
                 "inputSchema": {"type": "object", "properties": properties, "required": ["prompt"]},
                 "outputSchema": {"type": "object", "properties": answer, "required": ["answer"]},
             }
@@ -104,13 +104,13 @@ class AskTool:
         return _result(reply, conversation)
 
 
-def _documentation(cls: type[Any]) -> str:
-    """Return the first paragraph of the docstring that an author wrote for a class of agents, or for its base."""
-    for base in cls.__mro__:
+def _documentation(agent: object) -> str:
+    """Return the first paragraph of the docstring that an author wrote for the class of an agent, or for its base."""
+    for base in type(agent).__mro__:
         package = base.__module__.partition(".")[0]
         if base.__doc__ and package not in sys.stdlib_module_names and not base.__module__.startswith(_BASES):
             return inspect.cleandoc(base.__doc__).partition("\n\n")[0]
-    return f"Gives {cls.__name__} a task."
+    return f"Gives {type(agent).__name__} a task."
 
 
 class _Reporter:
