@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from gaia_bridge.constants import OWN_PACKAGES
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.streams import QueuedBytes
@@ -24,6 +26,12 @@ _CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn")
 
 _RELAYED = "mcp.client.stdio"
 """Logs a traceback for every line of a child that is not JSON; the upstream reports that itself, in one line."""
+
+_OF_SDK_SERVERS: Final = "mcp.server.mcpserver.server"
+"""Logs the exceptions of tools of `MCPServer`, with all frames between the server and the tool."""
+
+_AROUND_TOOLS: Final = frozenset({"anyio", "mcp", *OWN_PACKAGES, *sys.stdlib_module_names})
+"""Packages whose frames are around that of a tool."""
 
 _BODIES = ("mcp.server.sse", "sse_starlette.sse")
 """Loggers whose debug records are every message and every piece of a conversation, which nobody wants in a file."""
@@ -199,8 +207,30 @@ def keep_log() -> Generator[None]:
         for handler in handlers:
             root.addHandler(handler)
         root.setLevel(min(level, root.level))
+        logging.getLogger(_OF_SDK_SERVERS).addFilter(_reduce_to_tool)
+
+
+def _reduce_to_tool(record: logging.LogRecord) -> bool:
+    """Reduce the traceback of a tool that failed to its exception and frames, but for `--debug`; a filter of a logger.
+
+    The frames around them, and the exception that wraps the tool's, are the same in every call.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None and not logging.getLogger().isEnabledFor(logging.DEBUG):
+        while error.__cause__ is not None:
+            error = error.__cause__
+        traceback = error.__traceback__
+        while traceback is not None and _package(traceback.tb_frame) in _AROUND_TOOLS:
+            traceback = traceback.tb_next
+        if traceback is not None:
+            record.exc_info = (type(error), error, traceback)
+    return True
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def _on_terminal(handler: logging.Handler) -> bool:
-    stream = getattr(handler, "stream", None)
+    stream = getattr(handler, "stream", None) or getattr(getattr(handler, "console", None), "file", None)  # of Rich
     return any(stream is known for known in (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__))

@@ -125,7 +125,7 @@ async def test_two_clients_at_once_are_told_each_its_own_answer(era: str) -> Non
             ModelError("no model server at http://localhost:1; start one"),
             "no model server at http://localhost:1; start one",
         ),
-        (KeyError("secret"), "failed with KeyError; the details are in the bridge's log under reference"),
+        (KeyError("secret"), "failed with KeyError; the details are logged under reference"),
     ],
     ids=["ModelError", "KeyError"],
 )

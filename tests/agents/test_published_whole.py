@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gaia.agents.base import Agent, ApiAgent, MCPAgent, tool
+from gaia.mcp import MCPClientMixin
 from gaia_bridge import Bridge
 from gaia_bridge.errors import AgentLoadError, ConfigError
+from gaia_bridge.sources.agent.ask_tool import AskTool
+from gaia_bridge.sources.agent.parts import parts_of
 from tests.interaction.connecting import ERAS, client_of
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
@@ -222,6 +226,21 @@ def test_which_tools_are_published_is_for_the_class_to_say() -> None:
     assert published(NoneAgent()) == ["ask"]
     [part] = NoneAgent().get_mcp_parts()
     assert part.get_mcp_tool_definitions()[0]["description"] == "Ask a florist."
+
+
+@pytest.mark.parametrize("bases", [(Agent,), (MCPAgent,), (ApiAgent, Agent), (MCPClientMixin, Agent), (Agent, ABC)])
+def test_the_docstring_of_a_base_class_of_agents_does_not_describe_an_agent(bases: tuple[type, ...]) -> None:
+    members = {"__module__": __name__, "mcp_ask": True, "hello": ShopAgent.burn}
+    silent = type("SilentAgent", bases, members)
+    documented = type("DocumentedAgent", bases, {**members, "__doc__": "Knows all.\n\nMore."})
+    heir = type("HeirAgent", (documented,), {"__module__": __name__})
+
+    def description(kind: type) -> str:
+        (ask,) = [part for part in parts_of(kind(silent_mode=True)) if isinstance(part, AskTool)]
+        return str(ask.get_mcp_tool_definitions()[0]["description"])
+
+    assert description(silent) == "Gives SilentAgent a task."
+    assert description(documented) == description(heir) == "Knows all."
 
 
 class WhollyDecorated(Agent):

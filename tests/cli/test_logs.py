@@ -7,12 +7,15 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gaia_bridge.calls.call_log import CallRecord, leave, record_of
 from gaia_bridge.text.redaction import Redactor
+from gaia_bridge_cli import main
+from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.logs import LineFormatter, hide_in_log, log_to_stderr
 from gaia_bridge_cli.streams import QueuedBytes
 from tests.support.agents import one_tool
@@ -230,3 +233,29 @@ def test_no_record_holds_a_secret_not_even_a_traceback(capsys: pytest.CaptureFix
     assert "RuntimeError: password=***" in said
     assert "/a/path/of/a/tool" in said
     assert not [secret for secret in ("hunter2", "kept-in-the", "a2VwdC1pbi10aGUt", "abcdefgh") if secret in said]
+
+
+SHOP = """
+from mcp.server.mcpserver import MCPServer
+shop = MCPServer("shop")
+@shop.tool()
+def price(article: str) -> float:
+    return {"tea": 9.5}[article]
+"""
+
+
+def test_the_failure_of_a_tool_of_an_sdk_server_is_shown_with_the_tools_own_frames_and_no_box(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, heard = logging.getLogger(), io.StringIO()
+    file = tmp_path / "shop.py"
+    file.write_text(SHOP, encoding="utf-8")
+    monkeypatch.setattr(root, "handlers", [])  # as in a command, where the SDK adds one of Rich
+    monkeypatch.setattr(logging, "lastResort", logging.StreamHandler(heard))
+    assert main(["call", str(file), "price", "article=cup"]) == ExitCode.TOOL_FAILED
+    assert not root.handlers
+    first, *lines = heard.getvalue().splitlines()
+    assert first == "Tool 'price' raised an unexpected exception"
+    assert [line for line in lines if "File" in line] == [f'  File "{file}", line 6, in price']
+    assert lines[-1] == "KeyError: 'cup'"
+    assert "price failed" in capsys.readouterr().err

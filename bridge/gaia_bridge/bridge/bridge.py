@@ -26,7 +26,7 @@ from gaia_bridge.model import LeftOut, NamingPolicy, OpenApiServerSpec, ServerOp
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.server.backlog import Backlog
-from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.catalog import Catalog, name_conflict
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.settings import Settings
@@ -303,7 +303,7 @@ class Bridge(ServedBridge):
         """
         if (scope := self._scopes.get(name)) is None:
             raise PublishError(name, "nothing is published under that name")
-        source = next((source for source in self.sources if source.name == name), None)
+        source = self._published(name)
         self._forget(name, scope)
         if source is not None and isinstance(server := innermost(source), Upstream):
             self._tasks.start_soon(self._drain, server, scope)
@@ -364,17 +364,20 @@ class Bridge(ServedBridge):
         await reloader.apply(servers)
         await self._tasks.start(reloader.watch)
 
+    def _published(self, name: str) -> Source | None:
+        return next((source for source in self.sources if source.name == name), None)
+
     def _upstream(self, name: str) -> Upstream:
-        for source in self.sources:
-            if source.name == name and isinstance(server := innermost(source), Upstream):
-                return server
+        source = self._published(name)
+        if source is not None and isinstance(server := innermost(source), Upstream):
+            return server
         raise PublishError(name, "no server is published under that name")
 
     async def _add(self, source: RunningSource, turn: anyio.Event | None = None) -> str:
         """Start a source, and publish it after those that were added before it. Returns its name."""
         expect_open(self._is_entered)
         if source.name in self._scopes:
-            raise PublishError(source.name, "another agent or server has that name")
+            raise PublishError(source.name, name_conflict(source, self._published(source.name)))
         alone = Catalog(INFO, NamingPolicy.BARE, merges=False)
         alone.add(source)
         scope = self._scopes[source.name] = anyio.CancelScope()

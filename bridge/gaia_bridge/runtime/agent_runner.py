@@ -439,7 +439,8 @@ class AgentLoop:
         return loop
 
     def _watched(self, loop: asyncio.AbstractEventLoop) -> None:
-        with watching(loop=loop, name=f"the event loop of the coroutines of agent {self._name}"):
+        name = f"the event loop of the coroutines of agent {self._name}"
+        with watching(loop=loop, name=name, is_of_agent=True):
             self._run(loop)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -10,10 +10,11 @@ import time
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from itertools import dropwhile
 from types import CodeType, FrameType
 from typing import Final
 
-from gaia_bridge.constants import LOOP_PATIENCE, LOOP_SILENCE
+from gaia_bridge.constants import LOOP_PATIENCE, LOOP_SILENCE, OWN_PACKAGES
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ def watching(
     *,
     loop: asyncio.AbstractEventLoop | None = None,
     name: str = "the event loop",
+    is_of_agent: bool = False,
 ) -> Generator[None]:
     """Watch an event loop from another thread, which checks every `patience` seconds whether the loop is idle, and if
     not schedules a callback as a sign of life. An idle loop is not woken.
@@ -39,8 +41,10 @@ def watching(
         silence: Seconds after that in which further blocks are not logged, but counted.
         loop: The loop; the running one if `None`.
         name: The name of the loop in the log.
+        is_of_agent: Whether the loop runs the coroutines of an agent. Then the log shows the frames of the agent, names
+            the function that blocks, and says how to change it.
     """
-    watchdog = _Watchdog(loop or asyncio.get_running_loop(), name, patience, silence)
+    watchdog = _Watchdog(loop or asyncio.get_running_loop(), name, patience, silence, is_of_agent=is_of_agent)
     watchdog.thread.start()
     try:
         yield
@@ -49,7 +53,16 @@ def watching(
 
 
 class _Watchdog:
-    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, patience: float, silence: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        name: str,
+        patience: float,
+        silence: float,
+        *,
+        is_of_agent: bool = False,
+    ) -> None:
+        self._is_of_agent = is_of_agent
         self._patience = patience
         self._silence = silence
         self._loop = loop
@@ -110,8 +123,7 @@ class _Watchdog:
         began = time.monotonic()
         is_logged = began - self._logged >= self._silence
         if is_logged:
-            stack = "".join(traceback.format_stack(frame)[-_FRAMES:]).rstrip() if frame is not None else None
-            self._log_held(stack)
+            self._log_held([] if frame is None else list(traceback.walk_stack(frame))[::-1])
             self._logged, self._unlogged = began, 0
         else:
             self._unlogged += 1
@@ -120,14 +132,25 @@ class _Watchdog:
         if is_logged:
             logger.warning("%s goes on, after %.1f s", self._name, time.monotonic() - began + self._patience)
 
-    def _log_held(self, stack: str | None) -> None:
+    def _log_held(self, frames: list[tuple[FrameType, int]]) -> None:
         text, parts = "%s has been held for %g s, and still is", [self._name, self._patience]
         if self._unlogged:
             text += "; so it was %d times since that was said last"
             parts.append(self._unlogged)
+        if self._is_of_agent and (of_agent := list(dropwhile(lambda item: _is_around_agent(item[0]), frames))):
+            frames = of_agent
+            text += "; %s blocks it: make it a plain `def`, which runs in a thread, or `await` in it"
+            parts.append(f"{frames[0][0].f_code.co_qualname}()")
+        stack = "".join(traceback.StackSummary.extract(frames[-_FRAMES:]).format()).rstrip() or None
         record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, text, tuple(parts), None, sinfo=stack)
         if logger.isEnabledFor(logging.WARNING):
             logger.handle(record)
+
+
+def _is_around_agent(frame: FrameType) -> bool:
+    """Return whether a frame is of the bridge or of the loop, which call an agent's coroutines."""
+    package = str(_module(frame)).partition(".")[0]
+    return package in OWN_PACKAGES or package in sys.stdlib_module_names
 
 
 def _module(frame: FrameType) -> object:

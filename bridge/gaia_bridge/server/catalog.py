@@ -52,6 +52,21 @@ _COMPARED: Final = 32
 """The most names that are searched for a similar one: that keeps the event loop busy, for up to 20 ms."""
 
 
+def name_conflict(source: Source, other: Source | None) -> str:
+    """Return the problem of a source whose name another one has.
+
+    Args:
+        source: The source that cannot be published.
+        other: The other one, if it is published already.
+    """
+    if other is None:
+        return "another agent or server has that name; give one of them another"
+    shown = f"the agent {other.features.info.name!r}" if other.kind is SourceKind.AGENT else "a server"
+    if other.kind is source.kind:
+        return f"{shown} has that name; give one of them another"
+    return f"{shown} has that name; rename the agent's class, or the server where it is configured"
+
+
 class _Target(Struct, frozen=True, dict=True):  # `dict` for the cached properties
     """The tool or prompt that a public name leads to."""
 
@@ -284,7 +299,7 @@ class Catalog:
             rule = "a name has 1 to 64 characters of A-Z a-z 0-9 _ . - and begins with none of _ . -"
             raise PublishError(source.name, rule)
         if source.name in self._sources:
-            raise PublishError(source.name, "another agent or server has that name")
+            raise PublishError(source.name, name_conflict(source, self._sources[source.name][0]))
         self._sources[source.name] = (source, source.listen(partial(self._on_change, source)))
         self._sources_changed(source)
 

@@ -61,17 +61,20 @@ def _being_loaded(frame: FrameType | None) -> str:
     frames = list(_outward(frame))
     line = next(filter(_is_of_agent, frames), None)
     if line is None:
-        line = next((each for each in frames if each.f_code.co_name == "<module>"), None)
+        line = next((each for each in frames if each.f_code.co_name == "<module>" and not _is_program(each)), None)
     if line is None:
-        return "no module is being imported"
+        reference = next((text for each in frames if (text := _reference_of(each))), "")
+        return f"{reference} is being read" if reference else "no module is being imported"
     where = f"{line.f_code.co_filename}:{line.f_lineno}"
     if line.f_code.co_name == "<module>":
         text = f"module {line.f_globals.get('__name__')!r} is at {where}"
     else:
         text = f"{line.f_code.co_qualname}() is at {where}"
-    servers = [_server_of(each) for each in frames[: frames.index(line)]]
-    server = next(filter(None, servers), "")
-    return f"{text}, and waits for its server {server!r}" if server else f"{text} ({_SERVES})"
+    inner = frames[: frames.index(line)]
+    server = next((name for each in inner if (name := _server_of(each))), "")
+    if server:
+        return f"{text}, and waits for its server {server!r}"
+    return f"{text} ({_SERVES})" if any(map(_serves, inner)) else text
 
 
 def _outward(frame: FrameType | None) -> Generator[FrameType]:
@@ -86,9 +89,30 @@ def _is_of_agent(frame: FrameType) -> bool:
     package = str(frame.f_globals.get("__name__")).partition(".")[0]
     if package in _OURS or file.startswith("<"):
         return False
-    own_program = package == "__main__" and os.path.basename(file) in ("gaia-bridge", "__main__.py")
     libraries = {sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return not own_program and not file.startswith(tuple(libraries))
+    return not _is_program(frame) and not file.startswith(tuple(libraries))
+
+
+def _is_program(frame: FrameType) -> bool:
+    """Return whether a frame is of the program that loads agents: its script is none of them."""
+    return frame.f_globals.get("__name__") == "__main__"
+
+
+def _serves(frame: FrameType) -> bool:
+    """Return whether a frame is a call that runs a server, such as `run` of FastMCP or uvicorn."""
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    runs = frame.f_code.co_name in ("launch", "run", "run_app", "serve")
+    # The `run` of these runs anything.
+    is_server = package != "anyio" and package not in sys.stdlib_module_names
+    return frame.f_code.co_name == "serve_forever" or (runs and is_server)
+
+
+def _reference_of(frame: FrameType) -> str:
+    """Return the reference of the agents that a frame of the loader reads; empty for all other frames."""
+    if frame.f_globals.get("__name__") != find_agents.__module__:
+        return ""
+    reference: object = getattr(frame.f_locals.get("self"), "reference", "")
+    return reference if isinstance(reference, str) else ""
 
 
 def _server_of(frame: FrameType) -> str:

@@ -96,14 +96,14 @@ class Told(Struct, frozen=True):
         models: The ids of the models of the OpenAI-compatible API.
         installed: The arguments with which `gaia-bridge install` offers the same; `None` if it has to use this address.
         has_auth: Whether clients need a token.
-        has_configured: Whether the servers are those of the user's configuration, which `--no-servers` leaves out.
+        configured: The names of the servers of the user's configuration, which `--no-servers` leaves out.
         verbose: Whether everything is shown.
     """
 
     models: Sequence[str] = ()
     installed: Sequence[str] | None = ()
     has_auth: bool = False
-    has_configured: bool = False
+    configured: Collection[str] = ()
     verbose: bool = False
 
 
@@ -125,10 +125,12 @@ def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_M
 def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
     """Yield the address with its sources, the next steps, and how to stop."""
     agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
-    servers = [one_line(source.name) for source in sources if source.kind is SourceKind.SERVER]
-    beside = f"{'configured ' * told.has_configured}server{'s' * (len(servers) > 1)} {_joined(servers)}"
-    leaves_out = " (--no-servers leaves them out)" if told.has_configured and agents else ""
-    what = [*([_joined(agents)] if agents else []), *([beside + leaves_out] if servers else [])]
+    servers = [source.name for source in sources if source.kind is SourceKind.SERVER]
+    own = [name for name in servers if name not in told.configured]
+    what = [*([_joined(agents)] if agents else []), *([_servers(own)] if own else [])]
+    if configured := [name for name in servers if name in told.configured]:
+        leaves_out = f" (--no-servers leaves {'it' if len(configured) == 1 else 'them'} out)" if what else ""
+        what.append(f"configured {_servers(configured)}{leaves_out}")
     url = click.style(f"{access.base_url}/mcp", fg="cyan", bold=True)
     yield f"{_bold('gaia-bridge')} {__version__} serves {' and '.join(what) or 'nothing yet'} at {url}"
     if not what:
@@ -141,6 +143,10 @@ def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> It
         words += ["--http", *(["--auth"] * told.has_auth), *([] if usual else ["--url", f"{access.base_url}/mcp"])]
     yield f"Add to VS Code:  {_command(shlex.join(words))}"
     yield f"Stop:  {_command('Ctrl-C')}"
+
+
+def _servers(names: Sequence[str]) -> str:
+    return f"server{'s' * (len(names) > 1)} {_joined([one_line(name) for name in names])}"
 
 
 def _with_offer(source: Published) -> str:

@@ -191,7 +191,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(server.run)
                     shutdown.stop = server.stop
-                    click.echo(banner(bridge.sources, access, _told(options, bridge)), err=True)
+                    click.echo(banner(bridge.sources, access, _told(options, content, bridge)), err=True)
                     if options.inspector:
                         beside.start_soon(_inspector(), f"{access.base_url}/mcp")
                 beside.cancel_scope.cancel()
@@ -199,7 +199,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         _run(options, content, deadline, limits.shutdown_grace, serve)
 
 
-def _told(options: ServeOptions, bridge: Bridge) -> Told:
+def _told(options: ServeOptions, content: _Content, bridge: Bridge) -> Told:
     """Return the facts of the command line for the banner."""
     from gaia_bridge_cli.serving.banner import Told
 
@@ -211,9 +211,14 @@ def _told(options: ServeOptions, bridge: Bridge) -> Told:
         models=tuple(bridge.models),
         installed=(*options.agents, *config, *no_servers) if is_ours else None,
         has_auth=asks_token,
-        has_configured=options.with_servers and options.bridge is None and options.config is None,
+        configured=_names_of_configured(content) if options.config is None else (),
         verbose=options.verbose,
     )
+
+
+def _names_of_configured(content: _Content) -> frozenset[str]:
+    """Return the names of the configured servers, but for those that an agent or a server of a file has already."""
+    return frozenset(spec.name for spec in content.servers).difference(loaded.name for loaded in content.agents)
 
 
 def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:

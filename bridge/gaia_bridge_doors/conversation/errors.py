@@ -85,7 +85,7 @@ def as_chat_error(error: BaseException, model: str) -> ChatError:
         case _:
             reference = secrets.token_hex(4)
             logger.error("model %s: the agent failed, reference %s", model, reference, exc_info=error)
-            message = f"The agent failed. The details are in the bridge's log under reference {reference}."
+            message = f"The agent failed. The details are logged under reference {reference}."
             return ChatError(500, message, "agent_failed", headers=NEVER_AGAIN)
 
 

@@ -14,14 +14,14 @@ from gaia.agents.base.tools import get_tool_display_name
 from gaia.mcp import MCPClientMixin
 
 
-class TimeAgent(Agent, MCPClientMixin):
+class ClockAgent(Agent, MCPClientMixin):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.connect_mcp_server("time", {"command": "uvx", "args": ["mcp-server-time"]})
 
 
 if __name__ == "__main__":
-    agent = TimeAgent()
+    agent = ClockAgent()
     for tool_name in agent.tool_registry:
         print(f"{tool_name} is shown as: {get_tool_display_name(tool_name)}")
     print(agent.run("What time is it in Lisbon?"))  # the console says meanwhile which tool is used

@@ -17,7 +17,7 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import AgentLoadError, PublishError
-from gaia_bridge.model import NamingPolicy
+from gaia_bridge.model import NamingPolicy, StdioServerSpec
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.text.json_types import JSON
@@ -175,9 +175,22 @@ async def test_an_agent_needs_a_name_that_fits_in_a_path(name: str) -> None:
 @pytest.mark.anyio
 async def test_an_agent_needs_a_name_of_its_own_and_the_first_keeps_it() -> None:
     async with running_bridge(named={"one": saying("1")}) as running:
-        with pytest.raises(PublishError, match="another agent or server has that name"):
+        with pytest.raises(PublishError, match="'one': the agent '.*' has that name; give one of them another"):
             await running.bridge.add_agent(saying("2"), "one")
         assert await say(running, "work") == "1"
+
+
+@pytest.mark.anyio
+async def test_the_error_about_a_name_that_is_taken_says_whose_it_is_and_what_to_rename() -> None:
+    remedy = "has that name; rename the agent's class, or the server where it is configured"
+    async with running_bridge(named={"one": saying("1")}) as running:
+        with pytest.raises(PublishError, match=f"the agent 'GAIA .*' {remedy}"):
+            await running.bridge.add_upstream(StdioServerSpec("one", "false"))
+        await running.bridge.add_upstream(StdioServerSpec("two", "false"))
+        with pytest.raises(PublishError, match=f"'two': a server {remedy}"):
+            await running.bridge.add_agent(saying("2"), "two")
+        with pytest.raises(PublishError, match="'two': a server has that name; give one of them another"):
+            await running.bridge.add_upstream(StdioServerSpec("two", "false"))
 
 
 @pytest.mark.anyio

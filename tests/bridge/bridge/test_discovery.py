@@ -656,6 +656,26 @@ def test_a_slip_is_told_with_its_place_and_what_to_write(
     assert "gaia_bridge" not in problem and "/agents/base" not in problem
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("from gaia_bridge import MCPAgent", "(write: from gaia.agents.base import MCPAgent)"),
+        ("from gaia import tool", "(write: from gaia.agents.base import tool)"),
+        ("from gaia.agents import MCPAgent", "(write: from gaia.agents.base import MCPAgent)"),
+        ("from gaia_bridge import MCPClientMixin", "(write: from gaia.mcp import MCPClientMixin)"),
+        ("from gaia.agents.base import Bridge", "(write: from gaia_bridge import Bridge)"),
+        ("import gaia_bridge; gaia_bridge.MCPAgent", "(write: from gaia.agents.base import MCPAgent)"),
+        ("from gaia_bridge import RequestContex", "(did you mean 'RequestContext'?)"),
+        ("from json import MCPAgent", "cannot import name 'MCPAgent' from 'json'"),
+    ],
+)
+def test_a_name_of_ours_that_is_imported_from_a_wrong_package_is_led_to_its_place(
+    folder: Path, line: str, expected: str
+) -> None:
+    write(folder / "wrong.py", line)
+    assert problem_of("wrong.py").endswith(expected)
+
+
 def test_an_attribute_that_raises_is_contained(folder: Path) -> None:
     write(folder / "lazy.py", "def __getattr__(name):\n    raise RuntimeError(f'no {name} today')\n")
     assert "looking up Agent raised RuntimeError at lazy.py:2: no Agent today" in problem_of("lazy:Agent")

@@ -122,8 +122,13 @@ async def test_an_event_loop_that_is_not_the_bridges_is_watched_too_and_a_bystan
                     await anyio.to_thread.run_sync(told.twice.wait, 10)
     first, second = told.records
     name = "event loop of the coroutines of agent a0" if loop == "tool" else "gaia-bridge background loop"
-    assert first.getMessage() == f"the {name} has been held for 0.1 s, and still is"
+    held = f"the {name} has been held for 0.1 s, and still is"
+    remedy = "make it a plain `def`, which runs in a thread, or `await` in it"
+    assert first.getMessage() == (f"{held}; {work.__qualname__}() blocks it: {remedy}" if loop == "tool" else held)
     assert "in hold_the_loop" in str(first.stack_info)
+    if loop == "tool":
+        [file, *_] = str(first.stack_info).splitlines()
+        assert "test_watchdog.py" in file and file.endswith("in work"), "the frames begin with those of the agent"
     assert second.getMessage().startswith(f"the {name} goes on, after ")
 
 

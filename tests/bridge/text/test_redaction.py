@@ -121,10 +121,17 @@ def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
         "key: value",
         "npx -y @modelcontextprotocol/server-everything",
         "short",
+        "expected exactly one, 'Authorization: Bearer TOKEN' (one in the URL does not count)",
+        "set Authorization: Bearer TOKEN",
     ],
 )
 def test_text_without_secrets_stays_as_it_is(text: str) -> None:
     assert redacted(text, ["short"[:5]]) == text
+
+
+@pytest.mark.parametrize("secret", ["TOKENIZED", "TOKEN.abc", "TOKEN-1234567", "token"])
+def test_a_secret_that_begins_like_the_placeholder_of_our_messages_is_masked(secret: str) -> None:
+    assert redacted(f"'Authorization: Bearer {secret}'") == f"'Authorization: Bearer {MASK}'"
 
 
 PLAIN_WORDS = st.sampled_from(

@@ -91,10 +91,21 @@ def test_the_first_lines_say_what_is_served_where_what_is_next_and_how_to_stop()
 
 
 def test_servers_of_the_configuration_are_named_with_the_option_that_leaves_them_out() -> None:
-    [first, *_] = first_lines(CODE, FILES, told=Told(has_configured=True))
-    assert " and configured server files (--no-servers leaves them out) at http" in first
+    [first, *_] = first_lines(CODE, FILES, told=Told(configured=["files"]))
+    assert " and configured server files (--no-servers leaves it out) at http" in first
+    [first, *_] = first_lines(FILES, told=Told(configured=["files"]))
+    assert "serves configured server files at http" in first
     [first, *_] = first_lines(FILES, FILES, told=Told())
     assert "serves servers files, files at http" in first
+
+
+def test_a_server_of_the_persons_own_file_is_not_called_configured() -> None:
+    shop = FixedSource("shop", SourceKind.SERVER, FILES.features)
+    [first, *_] = first_lines(CODE, shop, FILES, told=Told(configured=["files", "time"]))
+    assert "serves code (2 tools, 1 prompt, 1 resource)" in first
+    assert " and server shop and configured server files (--no-servers leaves it out) at http" in first
+    [first, *_] = first_lines(shop, told=Told(configured=[]))
+    assert "serves server shop at http" in first
 
 
 def test_where_nothing_is_served_the_first_lines_say_how_to_add_something() -> None:

@@ -193,5 +193,5 @@ def test_a_server_of_the_configuration_is_published_beside_the_agents(tmp_path: 
         bridge.close_input()
         assert bridge.ended() == 0
         errors = bridge.all_errors()
-        assert "server demo is left out: cannot publish 'demo': another agent or server has that name" in errors
+        assert "server demo is left out: cannot publish 'demo': the agent 'GAIA DemoAgent' has that name" in errors
         assert "server .. is left out" in errors

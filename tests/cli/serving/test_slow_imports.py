@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+import sysconfig
 import threading
 from pathlib import Path
 
 import pytest
 
+from gaia_bridge.bridge.discovery import find_agents
 from gaia_bridge_cli.serving import agent_choice
 from gaia_bridge_cli.serving.agent_choice import told_of_slow_imports
 
@@ -55,7 +57,75 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
             sys.modules.pop(name, None)
     assert "module 'inner_module'" in heard.text
     assert f"{tmp_path / 'inner_module.py'}:4" in heard.text
-    assert 'what starts a server belongs under `if __name__ == "__main__":`' in heard.text
+    assert heard.text.endswith(":4"), "nothing starts a server there"
+
+
+def loading(reference: str, folder: Path) -> str:
+    """Return what the log says of agents while they are loaded, after which `SAID` ends their wait."""
+
+    class First(logging.Handler):
+        text = ""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            self.text = self.text or record.getMessage()
+            SAID.set()
+
+    SAID.clear()
+    first, logger = First(), logging.getLogger(agent_choice.__name__)
+    logger.addHandler(first)
+    try:
+        with told_of_slow_imports(0.05):
+            find_agents([reference], root=folder)
+    finally:
+        logger.removeHandler(first)
+    return first.text
+
+
+SERVES = """
+import sys
+import server_library
+server_library.run(sys.modules["tests.cli.serving.test_slow_imports"].SAID)
+"""
+LIBRARY = "def run(said): assert said.wait(10)"
+
+
+def test_a_module_that_starts_a_server_while_it_is_imported_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "server_library.py").write_text(LIBRARY, encoding="utf-8")
+    (tmp_path / "serving_agent.py").write_text(SERVES, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
+    real_path = sysconfig.get_path
+
+    def get_path(kind: str) -> str:
+        return str(packages) if kind == "purelib" else real_path(kind)
+
+    monkeypatch.setattr(sysconfig, "get_path", get_path)
+    monkeypatch.setitem(sys.modules, "tests.cli.serving.test_slow_imports", sys.modules[__name__])
+    assert loading("serving_agent.py", tmp_path).endswith(
+        f"module 'serving_agent' is at {tmp_path / 'serving_agent.py'}:4 "
+        '(what starts a server belongs under `if __name__ == "__main__":`)'
+    )
+
+
+MADE = """
+import asyncio, sys
+async def make():
+    while not sys.modules["tests.cli.serving.test_slow_imports"].SAID.is_set():
+        await asyncio.sleep(0.01)
+"""
+
+
+def test_where_no_line_of_an_agent_runs_its_reference_is_named_and_never_the_script_of_the_bridge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made_agent.py").write_text(MADE, encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "tests.cli.serving.test_slow_imports", sys.modules[__name__])
+    monkeypatch.setattr(agent_choice, "_OURS", {"gaia_bridge", __name__.partition(".")[0]})  # as if called by a command
+    said = loading("made_agent.py:make", tmp_path)
+    assert said == "agents are still being loaded after 0.05 s: made_agent.py:make is being read"
 
 
 CONNECTS = """

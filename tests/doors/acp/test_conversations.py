@@ -175,7 +175,7 @@ async def test_what_went_wrong_in_an_agent_is_in_the_log_and_not_in_the_conversa
     async with editing(agent) as editor:
         await editor.ask(await editor.begin(), "hello")
         said = editor.client.said()
-    assert "The agent failed. The details are in the bridge's log under reference" in said
+    assert "The agent failed. The details are logged under reference" in said
     assert "123" not in said
     assert "the password is 123" in caplog.text
 

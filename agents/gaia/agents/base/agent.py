@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
@@ -307,8 +306,7 @@ class Agent(GaiaCalls):
             asked = lists is None or (not by_hand and self._says_who_it_is())
         if asked is not False:
             name = asked if isinstance(asked, str) else "ask"
-            description = self.mcp_ask_description or (inspect.getdoc(type(self)) or "").partition("\n\n")[0]
-            parts.append(AskTool(self, name, description, self._chat_options.limits.turn_timeout))
+            parts.append(AskTool(self, name, self.mcp_ask_description, self._chat_options.limits.turn_timeout))
         return parts
 
     def confirm_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> bool:

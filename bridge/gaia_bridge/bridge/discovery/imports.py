@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import importlib
 import importlib.util
 import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,6 +23,8 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.text.likeness import did_you_mean
 
 _NOT_IMPORTED = re.compile("cannot import name '(?P<name>[^']+)' from '(?P<module>[^']+)'")
+_FOR_AUTHORS: Final = ("gaia.agents.base", "gaia.mcp", "gaia_bridge", "gaia")
+"""The packages whose names authors of agents import."""
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
@@ -57,7 +62,8 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
         if error.name.partition(".")[0] == "fastmcp":
             hint += "; or, if this is an MCP server, publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
         return problem, hint
-    hint = did_you_mean(*_misspelled(error))
+    name, existing, module = _missing_name(error)
+    hint = _hint_at_place(name, module) or did_you_mean(name, existing)
     if isinstance(error, (SystemExit, KeyboardInterrupt)):
         hint = 'what starts a program belongs under `if __name__ == "__main__":`'
     text = _text(error)
@@ -68,17 +74,28 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
     return f"{doing} raised {type(error).__name__}{where}" + (f": {text}" if text else ""), hint
 
 
-def _misspelled(error: BaseException) -> tuple[str, Iterable[str]]:
-    """Return the missing name that an error is about, and the names that exist in its place."""
+def _missing_name(error: BaseException) -> tuple[str, Iterable[str], str]:
+    """Return the missing name that an error is about, the names that exist, and the module that should have it."""
     if isinstance(error, ImportError) and (match := _NOT_IMPORTED.match(_text(error))):
         module = sys.modules.get(match["module"])
-        return match["name"], (*getattr(module, "__all__", ()), *dir(module))
+        return match["name"], (*getattr(module, "__all__", ()), *dir(module)), match["module"]
     if isinstance(error, NameError) and isinstance(error.name, str) and error.__traceback__ is not None:
         frame = deque(walk_tb(error.__traceback__), 1)[0][0]
-        return error.name, (*frame.f_locals, *frame.f_globals, *dir(builtins))
+        return error.name, (*frame.f_locals, *frame.f_globals, *dir(builtins)), ""
     if isinstance(error, AttributeError) and isinstance(error.name, str) and isinstance(error.obj, ModuleType):
-        return error.name, dir(error.obj)
-    return "", ()
+        return error.name, dir(error.obj), error.obj.__name__
+    return "", (), ""
+
+
+def _hint_at_place(name: str, module: str) -> str:
+    """Return a hint at the package for authors that has a name which one of our modules lacks; empty if none has."""
+    if module.partition(".")[0] not in OWN_PACKAGES:
+        return ""
+    for place in _FOR_AUTHORS:
+        with suppress(ImportError):  # amd-gaia's package of that name, without something that it needs
+            if name in getattr(importlib.import_module(place), "__all__", ()):
+                return f"write: from {place} import {name}"
+    return ""
 
 
 def _text(error: BaseException) -> str:

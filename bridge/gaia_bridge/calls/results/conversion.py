@@ -157,7 +157,7 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
             return f"{what} was cancelled before it finished"
         case _:
             kind = type(error).__name__
-            return f"{what} failed with {kind}; the details are in the bridge's log under reference {reference}"
+            return f"{what} failed with {kind}; the details are logged under reference {reference}"
 
 
 def as_protocol_error(error: BaseException) -> ProtocolError | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -29,6 +31,8 @@ _USAGE: Final[JSON] = {
     "required": ["promptTokens", "completionTokens"],
     "description": "Tokens, as the model's server counted them; zero where it did not.",
 }
+_BASES: Final = ("gaia.agents.base", "gaia.mcp", "gaia_bridge.")
+"""Packages whose classes agents are derived from, here and in amd-gaia: their docstrings say nothing about an agent."""
 
 
 class AskTool:
@@ -36,7 +40,8 @@ class AskTool:
 
     Args:
         agent: The agent that answers: one with `answer_chat`, or with `process_query(text)`.
-        description: The agent's strengths, for the model that decides whom to ask.
+        description: The agent's strengths, for the model that decides whom to ask; by default the first paragraph of
+            its class's docstring.
         timeout: Seconds for one answer; by default the limit of all tools.
     """
 
@@ -63,7 +68,7 @@ class AskTool:
             {
                 "name": self._name,
                 "title": f"Ask {type(self._agent).__name__}",
-                "description": self._description or f"Ask {type(self._agent).__name__}, which works on it by itself.",
+                "description": self._description or _documentation(self._agent),
                 "inputSchema": {"type": "object", "properties": properties, "required": ["prompt"]},
                 "outputSchema": {"type": "object", "properties": answer, "required": ["answer"]},
             }
@@ -97,6 +102,15 @@ class AskTool:
             except UnknownSessionError:
                 raise ToolError(_UNKNOWN.format(conversation.id)) from None
         return _result(reply, conversation)
+
+
+def _documentation(agent: object) -> str:
+    """Return the first paragraph of the docstring that an author wrote for the class of an agent, or for its base."""
+    for base in type(agent).__mro__:
+        package = base.__module__.partition(".")[0]
+        if base.__doc__ and package not in sys.stdlib_module_names and not base.__module__.startswith(_BASES):
+            return inspect.cleandoc(base.__doc__).partition("\n\n")[0]
+    return f"Gives {type(agent).__name__} a task."
 
 
 class _Reporter:

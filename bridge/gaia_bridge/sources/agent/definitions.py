@@ -157,6 +157,8 @@ class _Reader:
         self._parts = parts
         self._is_first = is_first
         self.owners: dict[tuple[str, str], Any] = {}
+        self._decorated: dict[str, Any] = {}
+        """The decorated functions behind the tools that the agent lists itself, by the tool's name."""
         self._runner = runner
         self._limits = limits
         self.left_out: list[LeftOut] = []
@@ -176,8 +178,8 @@ class _Reader:
                 self.tool_names.append(name)
                 if not is_chosen(name, owner):
                     continue
-                timeouts = timeouts_of[id(owner)]
-                timeout = timeouts.get(name) if is_object(timeouts) else None
+                stated = (timeouts_of.get(id(part)) for part in (owner, self._decorated.get(name)))
+                timeout = next((seconds[name] for seconds in stated if is_object(seconds) and name in seconds), None)
                 tool = _compile(definition, self._limits.schema_bytes, timeout)
                 published, fault = with_portable_output(definition)
                 compiled[name] = tool if published is definition else replace(tool, definition=published)
@@ -236,7 +238,9 @@ class _Reader:
         if places is None:
             return False
         if is_equal:
-            if kind != "tool":
+            if kind == "tool":
+                self._decorated[name] = part
+            else:
                 self.owners[kind, name] = part
             return True
         if self._is_first:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, Protocol, cast
@@ -70,8 +69,7 @@ def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
     own_ask = getattr(agent, "mcp_ask", None)
     ask = own_ask if offer.ask is None else offer.ask and (own_ask or True)
     if ask is True or isinstance(ask, str) or (ask is None and not by_hand):
-        documentation = inspect.getdoc(cast("type[object]", type(agent))) or ""
-        description = getattr(agent, "mcp_ask_description", "") or documentation.partition("\n\n")[0]
+        description = getattr(agent, "mcp_ask_description", "")
         yield AskTool(agent, ask if isinstance(ask, str) else "ask", description)
 
 

@@ -76,6 +76,19 @@ async def test_the_words_of_a_challenge_are_told_and_a_secret_of_ours_is_not() -
 
 
 @pytest.mark.anyio
+async def test_the_words_of_a_challenge_that_the_body_has_too_are_shown_once() -> None:
+    async def refuse(exchange: Exchange) -> None:
+        challenge = 'Bearer error="invalid_token", error_description="Another token came"'
+        body = b'{"error_description": "Another token came; send \'Authorization: Bearer TOKEN\'."}'
+        await exchange.answer(body, 401, headers={"www-authenticate": challenge})
+
+    async with evil_http() as server, linked(server.url("refuse")) as link:
+        server.faults["refuse"] = refuse
+        said = await failure_of(link)
+    assert said.endswith("(HTTP 401): Another token came; send 'Authorization: Bearer TOKEN'.")
+
+
+@pytest.mark.anyio
 async def test_a_body_that_does_not_end_is_not_waited_for() -> None:
     async def refuse(exchange: Exchange) -> None:
         await exchange.raw(b"HTTP/1.1 500 x\r\ncontent-type: text/plain\r\ncontent-length: 100\r\n\r\nso far")

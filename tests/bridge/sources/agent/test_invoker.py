@@ -7,11 +7,13 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 
+from gaia.agents.base import Agent, MCPAgent, tool
 from gaia_bridge.calls.parked_calls import Question
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import (
@@ -91,6 +93,34 @@ async def test_a_call_over_its_deadline_is_an_error_and_its_code_can_know(blocki
         assert result["isError"] is True
         assert text_of(result) == "tool 'work' did not finish within 0.05 s"
         await wait_in_thread(knew.wait)
+
+
+class PlainSleeper:
+    @tool(timeout=0.05)
+    async def work(self) -> None:
+        """Sleep."""
+        await asyncio.Event().wait()
+
+
+class SleepingAgent(Agent):
+    work = PlainSleeper.work
+
+
+class SleepingMCPAgent(MCPAgent):
+    work = PlainSleeper.work
+
+
+class ListingMCPAgent(SleepingMCPAgent):
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        return [*super().get_mcp_tool_definitions(), {"name": "other", "inputSchema": {"type": "object"}}]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", [PlainSleeper, SleepingAgent, SleepingMCPAgent, ListingMCPAgent])
+async def test_the_deadline_in_a_tools_decorator_holds_for_every_kind_of_agent(kind: Callable[[], Any]) -> None:
+    async with published(kind()) as source:
+        await source.learn()
+        assert text_of(await call(source)) == "tool 'work' did not finish within 0.05 s"
 
 
 @pytest.mark.anyio

@@ -301,7 +301,7 @@ async def test_everything_that_a_bridge_takes_elsewhere_is_taken_by_add() -> Non
         found = {item.name: [tool["name"] for tool in item.features.tools][:1] for item in bridge.sources}
         assert (found["again"], found["third"]) == (["work"], ["x_forecast"])
         assert found["fourth"][0].startswith("y_x_")
-        with pytest.raises(PublishError, match="another agent or server has that name"):
+        with pytest.raises(PublishError, match="the agent .* has that name"):
             await bridge.add(source(WeatherAgent(), "weather").prefixed("x_"))
         with pytest.raises(AgentLoadError, match="expected an instance"):
             await bridge.add(source(WeatherAgent).prefixed("x_"))
