@@ -214,16 +214,17 @@ def _usual_url() -> str:
 
 
 def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> BridgeScope:
-    """Return the scope of the bridge, with absolute paths.
+    """Return the scope of the bridge, whose agents the editor can start from every folder.
 
     Raises:
-        click.UsageError: A file does not exist.
+        AgentLoadError: An agent leads nowhere.
+        click.UsageError: The file of servers does not exist.
     """
     folder = str(current_folder())
-    for agent in agents:
-        path = agent.partition(":")[0]
-        if (path.endswith(".py") or "/" in path) and not os.path.exists(Path(folder, path).expanduser()):
-            raise click.UsageError(f"{one_line(agent, 200)!r}: there is no such file")
+    if agents:
+        from gaia_bridge.bridge.discovery import lasting_reference
+
+        agents = tuple(map(lasting_reference, agents))
     if config is not None and not os.path.isfile(Path(folder, config)):
         raise click.UsageError(f"--config {one_line(config, 200)!r}: there is no such file")
     return BridgeScope.of(config, agents, folder, servers)

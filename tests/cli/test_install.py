@@ -150,9 +150,22 @@ def test_agents_and_files_of_servers_are_named_by_their_whole_paths(run: Run) ->
     _, out, _ = run("install", "codex", "--print", "--agent", f"{agent.name}:DemoAgent", "--config", "servers.json")
     config = Path("servers.json").absolute()
     assert f'args = ["connect", "--config", "{config}", "--agent", "{agent}:DemoAgent"]' in out
-    for options in (["--agent", "nowhere.py"], ["--config", "nowhere.json"]):
-        code, _, err = run("install", "codex", "--print", *options)
-        assert (code, "there is no such file" in err) == (64, True)
+    code, _, err = run("install", "codex", "--print", "--config", "nowhere.json")
+    assert (code, "there is no such file" in err) == (64, True)
+
+
+def test_an_agent_is_looked_up_before_it_is_written_and_a_module_becomes_its_file(run: Run) -> None:
+    agent = write_agent(Path.cwd())
+    for name, written in (("demo", str(agent)), ("demo:DemoAgent", f"{agent}:DemoAgent"), ("code", "code")):
+        _, out, _ = run("install", "cursor", "--print", "--agent", name)
+        assert json.loads(out)["mcpServers"]["gaia-bridge"]["args"] == ["connect", "--agent", written]
+    for name, problem in (
+        ("nowhere.py", "there is no file nowhere.py"),
+        ("nowhere", "there is no module 'nowhere'"),
+        ("https://x.example/mcp", "gaia-bridge add NAME https://x.example/mcp adds a server"),
+    ):
+        code, _, err = run("install", "cursor", name, "--yes")
+        assert (code, problem in err, Path(CURSOR).exists()) == (66, True, False), err
 
 
 def test_a_socket_is_named_where_the_editor_reaches_it(run: Run) -> None:

@@ -14,9 +14,10 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.bridge.discovery import lasting_reference
 from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.file_reader import read_bytes
-from gaia_bridge.errors import ConfigError
+from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge.version import __version__
@@ -237,9 +238,9 @@ _BROKEN_PROGRAM = Kind(
 _AGENT_GONE = Kind(
     "editor.agent-gone",
     Level.ERROR,
-    "the entry of an editor names an agent whose file is not there",
+    "the entry of an editor names an agent that is not there",
     "the bridge ends with an error when the editor starts it",
-    "gaia-bridge install EDITOR --agent PATH, with the right path",
+    "gaia-bridge install EDITOR PATH, with the right path",
 )
 _CONFIG_GONE = Kind(
     "editor.config-gone",
@@ -363,17 +364,33 @@ def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> 
 
 
 def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
-    """Yield the problems of the files that an entry names."""
+    """Yield the problems of the files and agents that an entry names."""
     begin, where = f"gaia-bridge install {entry.editor.name}{_scope(entry)}", _where(entry)
     config, agents = _named(entry)
     if config and not _is_there(config):
         message = f"{where} names {config}, which is not there"
         yield _CONFIG_GONE.found(message, str(entry.path), f"{begin} --config PATH")
     for agent in agents:
-        path = _file(agent)
-        if (path.endswith(".py") or os.sep in path) and not _is_there(path):
-            message = f"{where} names {path}, which is not there"
-            yield _AGENT_GONE.found(message, str(entry.path), f"{begin} --agent PATH")
+        if problem := _problem_of(agent, entry):
+            yield _AGENT_GONE.found(f"{where} names {problem}", str(entry.path), f"{begin} PATH")
+
+
+def _problem_of(agent: str, entry: EditorEntry) -> str:
+    """Return the problem of an agent that an entry names, which begins with its name; empty if it has none.
+
+    An editor may start its program in any folder: a module of one folder is not there in another one. Modules of
+    another installation are not known here.
+    """
+    path = _file(agent)
+    if path.endswith(".py") or os.sep in path:
+        return "" if _is_there(path) else f"{path}, which is not there"
+    if "$" in agent or not entry.program or not _is_this(entry.program[0]):
+        return ""
+    try:
+        lasting_reference(agent, root=Path.cwd() if entry.place.scope is Scope.WORKSPACE else Path("/"))
+    except AgentLoadError as error:
+        return f"{agent!r}: {error.problem}"
+    return ""
 
 
 def _named(entry: EditorEntry) -> tuple[str, list[str]]:
@@ -426,12 +443,11 @@ def _scope(entry: EditorEntry) -> str:
 def _install(entry: EditorEntry) -> str:
     """Return the command that writes the entry anew, with its configuration and agents, as far as they exist."""
     config, agents = _named(entry)
-    config, agents = config if _is_there(config) else "", [agent for agent in agents if _is_there(_file(agent))]
+    config, agents = config if _is_there(config) else "", [agent for agent in agents if not _problem_of(agent, entry)]
     words = ["--stdio"] if entry.arguments[:1] == ["serve"] else []
     words += [word for word in entry.arguments if word == "--no-servers"]
     words += ["--config", config] if config else []
-    words += [word for agent in agents for word in ("--agent", agent)]
-    options = f" {shlex.join(words)}" if words else ""
+    options = f" {shlex.join([*words, *agents])}" if words or agents else ""
     return f"gaia-bridge install {entry.editor.name}{_scope(entry)}{options}"
 
 
