@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -17,6 +18,7 @@ from gaia_bridge.config.paths import default_servers_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import is_object
 from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
@@ -28,7 +30,16 @@ from gaia_bridge_daemon.front.place import Scope as BridgeScope
 from gaia_bridge_daemon.front.program import is_agent
 from gaia_bridge_desk.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
-from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, plan_remove, snippet, text_of, write
+from gaia_bridge_desk.editors.installing import (
+    Change,
+    Wanted,
+    document_of,
+    plan_install,
+    plan_remove,
+    snippet,
+    text_of,
+    write,
+)
 from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scope
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
 
@@ -266,18 +277,22 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
     """Change one file, if the user agrees; return whether the file was changed."""
     path = file_of(place)
     own: set[str] = set()
+    note = ""
     if remove:
         change = plan_remove(editor, path, how.name)
     else:
         wanted = _wanted(editor, how, place)
         change = plan_install(editor, path, wanted)
         own = {_trimmed(line) for line in snippet(editor, wanted).splitlines()}
+        note = _note_of_replaced(editor, place, change, wanted)
     if not change.is_one:
         state = "is not there" if remove else "is there already"
         click.echo(printable(f"nothing to do: {how.name} {state} in {path}", None), err=True)
         return False
     for line in _diff(change, own):
         click.echo(line)
+    if note:
+        click.echo(printable(note, None), err=True)
     if not yes and not _agreed(change):
         click.echo("nothing was changed", err=True)
         return False
@@ -288,6 +303,21 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)
     return True
+
+
+def _note_of_replaced(editor: Editor, place: Place, change: Change, wanted: Wanted) -> str:
+    """Return a note on agents that the editor has now, and that the new entry leaves out; empty if there are none."""
+    from gaia_bridge.bridge.discovery.imports import short_path
+    from gaia_bridge_desk.doctor.editors import EditorEntry, install_command, replaced_agents
+
+    servers: Any = document_of(editor, change.path, text_of(change.path, change.before)).get(editor.root, {})
+    if not is_object(old := servers.get(wanted.name)):
+        return ""
+    before, after = (EditorEntry(editor, place, change.path, wanted.name, each, True) for each in (old, wanted.entry))
+    if not (gone := replaced_agents(before, after)):
+        return ""
+    again = install_command(after, gone)
+    return f"no longer published: {', '.join(map(short_path, gone))}; to publish all of them: {again}"
 
 
 def _agreed(change: Change) -> bool:

@@ -168,6 +168,22 @@ def test_an_agent_is_looked_up_before_it_is_written_and_a_module_becomes_its_fil
         assert (code, problem in err, Path(CURSOR).exists()) == (66, True, False), err
 
 
+def test_the_agents_that_a_second_run_replaces_are_named_with_the_command_for_all(run: Run) -> None:
+    first = write_agent(Path.cwd())
+    second = write_agent(Path.cwd(), file="second.py")
+    assert "no longer" not in run("install", "cursor", first.name, "--yes")[2]
+    again = f"gaia-bridge install cursor {first} {second}"
+    for way in ([], ["--stdio"]):
+        told = again.replace("cursor", f"cursor {' '.join(way)}") if way else again
+        _, _, err = run("install", "cursor", second.name, *way)
+        assert f"no longer published: demo.py; to publish all of them: {told}\n" in err
+    assert run("install", "cursor", *again.split()[3:], "--yes")[0] == 0
+    assert "no longer" not in run("install", "cursor", f"{first.name}:DemoAgent", second.name)[2]
+    assert "no longer published: demo.py, second.py; " in run("install", "cursor")[2]
+    first.unlink()
+    assert "no longer published: second.py; " in run("install", "cursor")[2]
+
+
 def test_a_socket_is_named_where_the_editor_reaches_it(run: Run) -> None:
     _, out, _ = run("install", "vscode", "--print", "--unix")
     socket = Place(runtime_folder(), Scope().name).http

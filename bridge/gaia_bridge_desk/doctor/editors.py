@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -338,7 +338,7 @@ def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> 
     """Yield the problems of the program that an entry starts."""
     if not entry.program:
         return
-    program, where, install = entry.program[0], _where(entry), _install(entry)
+    program, where, install = entry.program[0], _where(entry), install_command(entry)
     if not os.path.isabs(program):
         path = entry.search_path or editor_path(at)
         if "$" not in program and found_program(program, path) is None:
@@ -440,15 +440,32 @@ def _scope(entry: EditorEntry) -> str:
     return scope if entry.name == "gaia-bridge" else f"{scope} --name {shlex.quote(entry.name)}"
 
 
-def _install(entry: EditorEntry) -> str:
-    """Return the command that writes the entry anew, with its configuration and agents, as far as they exist."""
+def install_command(entry: EditorEntry, also: Sequence[str] = ()) -> str:
+    """Return the command that writes an entry anew, with its configuration and agents, as far as they exist.
+
+    Args:
+        entry: The entry.
+        also: Agents to publish before those of the entry.
+    """
     config, agents = _named(entry)
-    config, agents = config if _is_there(config) else "", [agent for agent in agents if not _problem_of(agent, entry)]
+    config = config if _is_there(config) else ""
     words = ["--stdio"] if entry.arguments[:1] == ["serve"] else []
     words += [word for word in entry.arguments if word == "--no-servers"]
     words += ["--config", config] if config else []
-    options = f" {shlex.join([*words, *agents])}" if words or agents else ""
+    words += [*also, *(agent for agent in agents if not _problem_of(agent, entry))]
+    options = f" {shlex.join(words)}" if words else ""
     return f"gaia-bridge install {entry.editor.name}{_scope(entry)}{options}"
+
+
+def replaced_agents(old: EditorEntry, new: EditorEntry) -> list[str]:
+    """Return the agents that exist, and that an entry publishes and the one in its place does not.
+
+    Args:
+        old: The entry that is replaced.
+        new: The entry in its place.
+    """
+    files = {_file(agent) for agent in _named(new)[1]}
+    return [agent for agent in _named(old)[1] if _file(agent) not in files and not _problem_of(agent, old)]
 
 
 def _repair(entry: EditorEntry) -> Repair | None:
