@@ -265,6 +265,7 @@ def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence
     secretless = Redactor(secrets_of(spec))
     if isinstance(error, LoginRequiredError):
         remedy = f"gaia-bridge login {shlex.quote(entry.name)}{at.config_words}"
+        remedy += f"; or add it {error.with_token}" if error.with_token else ""
         return _LOGIN.found(f"{entry.name} {secretless(str(error))}", entry.name, remedy)
     if isinstance(error, ProtocolError):
         text = f"answered with an error: {error.message} ({error.code})"

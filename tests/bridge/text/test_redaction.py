@@ -34,6 +34,7 @@ def made(length: int, alphabet: str = string.ascii_letters + string.digits) -> s
         '"client_secret":"',
         "token=",
         "passphrase: ",
+        "token=TOKEN",
         "Cookie: session=",
         "Set-Cookie: id=",
         "https://user:",
@@ -121,6 +122,9 @@ def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
         "key: value",
         "npx -y @modelcontextprotocol/server-everything",
         "short",
+        "Authorization: Bearer TOKEN",
+        "gaia-bridge add a URL --header 'Authorization:Bearer ${file:~/.gaia/bridge-token}'",
+        '{"token": "${env:MY_TOKEN}"}',
     ],
 )
 def test_text_without_secrets_stays_as_it_is(text: str) -> None:

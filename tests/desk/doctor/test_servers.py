@@ -156,6 +156,18 @@ def test_a_server_that_wants_a_login_is_told_with_the_command_for_it() -> None:
     assert at.reports[0]["state"] == "wants a login"
 
 
+def test_a_server_that_may_want_a_token_is_reported_with_the_way_to_give_it_one() -> None:
+    async def main() -> list[Finding]:
+        async with auth_server() as server:
+            server.challenge = "Bearer"
+            has_servers({"notes": {"url": server.url}})
+            found: Any = SERVERS.check(look_around())
+            return await found
+
+    remedy = by_id(anyio.run(main))["server.login"].remedy
+    assert remedy.startswith("gaia-bridge login notes; or add it with a token, by gaia-bridge add notes http://")
+
+
 def test_an_agent_of_the_bridge_is_not_started() -> None:
     has_servers({"code": {"agent": "code"}})
     assert set(by_id(seen()[0])) == {"server.agent"}

@@ -56,6 +56,8 @@ async def words_of(reply: HttpReply, seconds: float) -> str:
         challenge = reply.headers.get("www-authenticate", "")
         asked = {name: quoted or bare for name, quoted, bare in _PARAMETER.findall(challenge)}
         problem, scope = asked.get("error_description") or asked.get("error"), asked.get("scope")
+        if problem and words.startswith(problem):  # some repeat the challenge in the body, and go on
+            problem = None
         words = "; ".join(dict.fromkeys(filter(None, (problem, scope and f"scope: {scope}", words))))
     line = one_line(without_hidden(words), _SHOWN)
     return "" if line.lower().strip(". ") in _names(reply.status) else line
