@@ -169,7 +169,11 @@ def install(
     _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
     wanted_scope = None if scope is None else Scope(scope)
     if way == "http" and (agents or config or not servers):
-        raise click.UsageError("what is published is said to the bridge that you start: gaia-bridge serve AGENT...")
+        options = [*(["--config", config] if config else []), *([] if servers else ["--no-servers"]), *agents]
+        told = shlex.join(options)
+        raise click.UsageError(
+            f"with --http, leave out {told} here; name it where you start the bridge: gaia-bridge serve {told}"
+        )
     how = _How(way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable)
     if editor is None and not everywhere:
         return _list_editors()

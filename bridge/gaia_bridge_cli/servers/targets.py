@@ -153,6 +153,8 @@ def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge:
     try:
         return Target(usable_spec(servers, text))
     except ConfigError as error:
+        if error.place != repr(text):  # a file that cannot be read: nobody knows whether it lists the target
+            raise
         hint = f"{error.hint}; no bridge at {base} publishes it either" if error.hint and not config else error.hint
         raise ConfigError(error.place, error.problem, f"{hint}; {_EXPECTED}" if hint else "") from None
 

@@ -217,6 +217,11 @@ def test_a_broken_file_is_told_and_the_other_one_is_listed(run: Run) -> None:
     assert code == 78
     assert "good" in out
     assert "mcp_servers.json:1:2" in err
+    Path(".gaia/mcp_servers.json").unlink()
+    code, _, err = run("list")
+    assert (code, "no servers are configured" in err, "mcp_servers.json:1:2" in err) == (78, False, True)
+    code, _, err = run("tools", "time")
+    assert (code, "expected a configured server" in err, "mcp_servers.json:1:2" in err) == (78, False, True)
 
 
 @pytest.mark.requirement("S0-63")
