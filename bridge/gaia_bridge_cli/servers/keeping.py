@@ -288,6 +288,8 @@ def _meant_instead(spec: ServerSpec, problem: str) -> str:
         file = next((word for word in spec.args if word.endswith(".py")), None)
         agent = f" (an agent in it is published by `gaia-bridge serve {shlex.quote(file)}`)" if file else ""
         return f"a server does not end, but waits for messages, so perhaps the program starts none{agent}; "
+    if isinstance(spec, HttpServerSpec) and problem.endswith("Connection refused"):
+        return "is the server running? if not, start it; "
     if isinstance(spec, HttpServerSpec) and ("HTTP 404" in problem or "HTTP 405" in problem):
         path = urlsplit(spec.url).path
         if path.endswith((".json", ".yaml", ".yml")):

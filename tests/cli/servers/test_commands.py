@@ -577,7 +577,9 @@ def test_a_shell_is_told_how_to_complete(run: Run, shell: str) -> None:
 def test_what_cannot_be_reached_is_not_added_unless_that_is_wanted(run: Run) -> None:
     code, out, err = run("add", "gone", "http://127.0.0.1:1/mcp")
     assert (code, out) == (69, "")
-    assert "it is not added; with --no-connect it is" in err
+    assert (
+        "Connection refused; is the server running? if not, start it; it is not added; with --no-connect it is" in err
+    )
     assert not Path(GLOBAL).exists()
     assert run("add", "gone", "http://127.0.0.1:1/mcp", "--no-connect")[0] == 0
 

@@ -95,6 +95,8 @@ def test_failures_are_told_with_their_cause_and_without_secrets(monkeypatch: pyt
     assert "install the program" in failed["absent"].remedy
     assert "--env SOME_TOKEN" in failed["lacks"].remedy
     assert "127.0.0.1:9" in failed["nobody"].message
+    start = "start the server at http://127.0.0.1:9/mcp, or correct its address; then gaia-bridge test-client nobody"
+    assert failed["nobody"].remedy == start
     assert [report["state"] for report in at.reports] == ["fails"] * 4 + ["works"]
     assert SECRET not in repr(found) + repr(at.reports)
 
