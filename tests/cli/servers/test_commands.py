@@ -234,6 +234,12 @@ def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: st
     assert "did you mean 'weather'?" in err
 
 
+def test_a_call_without_a_tool_names_the_command_that_lists_them(run: Run) -> None:
+    for words in (["my agent.py"], ["--", "prog", "-x"]):
+        code, _, err = run("call", *words)
+        assert (code, f"which tool? `gaia-bridge tools {shlex.join(words)}` lists them" in err) == (64, True), err
+
+
 @pytest.mark.requirement("F-362")
 @pytest.mark.parametrize("command", ["tools", "test-client", "call", "login"])
 @pytest.mark.parametrize("named", [False, True])
