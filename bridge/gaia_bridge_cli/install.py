@@ -272,7 +272,10 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
     if place is None:
         _by_hand(editor, how, scope, remove)
         return
+    was_here = is_here(editor) or place.scope is Scope.WORKSPACE  # the change makes folders by which it is recognized
     if _change(editor, how, place, remove=remove, yes=yes) and not remove:
+        if not was_here:
+            click.echo(f"{editor.title} was not found on this machine: the entry waits for it", err=True)
         for hint in _hints(editor, how, place):
             click.echo(hint, err=True)
 

@@ -237,6 +237,16 @@ def test_all_writes_into_every_editor_that_is_there_and_goes_on_after_a_broken_o
     assert [os.listdir(folder) for folder in (".cursor", ".codex", ".gemini")] == [[], [], []]
 
 
+def test_an_editor_that_is_not_there_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    note = "Cursor was not found on this machine: the entry waits for it\n"
+    assert note not in run("install", "cursor", "--workspace", "--yes")[2]
+    Path(CURSOR).unlink()
+    Path(CURSOR).parent.rmdir()
+    assert note in run("install", "cursor", "--yes")[2]
+    assert note not in run("install", "cursor", "--no-servers", "--yes")[2]
+
+
 def test_without_an_editor_all_are_listed_and_nothing_is_written(run: Run) -> None:
     Path(".cursor").mkdir()
     code, out, _ = run("install")
