@@ -164,7 +164,8 @@ def test_a_server_that_may_want_a_token_is_reported_with_the_way_to_give_it_one(
             server.challenge = "Bearer"
             has_servers({"notes": {"url": server.url}})
             found: Any = SERVERS.check(look_around())
-            return await found
+            findings: list[Finding] = await found
+            return findings
 
     remedy = by_id(anyio.run(main))["server.login"].remedy
     assert remedy.startswith("gaia-bridge login notes; or add it with a token, by gaia-bridge add notes http://")
